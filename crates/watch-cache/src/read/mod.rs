@@ -15,6 +15,8 @@ mod shared_listing;
 mod shared_plan;
 mod shared_state;
 mod shared_upstream;
+#[cfg(test)]
+mod view_tests;
 mod written_version;
 
 pub use body::{

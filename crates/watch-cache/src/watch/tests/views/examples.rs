@@ -268,3 +268,58 @@ async fn sets_may_change_while_a_long_change_is_told() {
         assert_eq!(client.believes.len(), 600);
     }
 }
+
+/// Prints how long events take while many views of a few namespaces wait.
+#[tokio::test(start_paused = true)]
+async fn views_of_a_few_of_many_namespaces_cost_little() {
+    const NAMESPACES: usize = 1_000;
+    const VIEWS: usize = 500;
+    const OF_ONE: usize = 20;
+    for (views, of_one) in [(0, 0), (VIEWS, OF_ONE), (VIEWS, NAMESPACES)] {
+        let store = store();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut watches: Vec<_> = (0..views)
+            .map(|view| {
+                // Each set is another one.
+                let own = (0..of_one).map(|n| format!("n{}/", (view * 37 + n * 7) % NAMESPACES));
+                let own: Vec<_> = own.chain([format!("own{view}/")]).collect();
+                let (set, _) = channel(visible(own.iter().map(String::as_str)));
+                let watch = watch(&store, Form::Whole, &set, true);
+                (watch, set)
+            })
+            .collect();
+        let mut waiting: Vec<_> = watches
+            .iter_mut()
+            .map(|(w, _)| Box::pin(w.next()))
+            .collect();
+        for next in &mut waiting {
+            assert!(next.as_mut().poll(&mut context).is_pending());
+        }
+        let began = Instant::now();
+        for n in 0..NAMESPACES {
+            apply(&store, &format!("n{n}/x"), 11 + n as u64);
+        }
+        let took = began.elapsed();
+        let mut told = 0;
+        for next in &mut waiting {
+            if let std::task::Poll::Ready(next) = next.as_mut().poll(&mut context) {
+                told += next.unwrap().1;
+            }
+        }
+        println!(
+            "{views} views of {of_one}: {:?} for an event, {told} events told in {:?}",
+            took / NAMESPACES as u32,
+            began.elapsed() - took,
+        );
+        // A batch has no more than its bytes.
+        let expected = views * of_one.min(OF_ONE);
+        assert!(told == expected || of_one > OF_ONE && told > expected);
+        // Each is woken once for all of its events.
+        assert_eq!(
+            woken.0.load(Ordering::Relaxed),
+            if of_one > 0 { views } else { 0 }
+        );
+    }
+}

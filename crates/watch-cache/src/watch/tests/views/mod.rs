@@ -212,20 +212,14 @@ impl Client {
     }
 }
 
-/// Returns what the client of a list of these objects believes.
+/// Returns what the client of a list of these objects believes. A stored object
+/// was written at its version.
 fn believed<'o>(
     objects: impl Iterator<Item = &'o Arc<StoredObject>>,
 ) -> BTreeMap<String, (u64, u64)> {
-    objects
-        .map(|object| {
-            let json = object.json(&resource().envelope).unwrap();
-            let json: Value = serde_json::from_slice(&json).unwrap();
-            let written = json["metadata"]["labels"]["written"].as_str().unwrap();
-            let written = written.parse().unwrap();
-            (
-                object.key.as_str().to_owned(),
-                (object.resource_version, written),
-            )
-        })
-        .collect()
+    let known = |object: &Arc<StoredObject>| {
+        let version = object.resource_version;
+        (object.key.as_str().to_owned(), (version, version))
+    };
+    objects.map(known).collect()
 }

@@ -15,7 +15,7 @@ use super::super::super::{Visibility, WatchEnd};
 use crate::store::{ObjectKey, Scope};
 
 const NAMESPACES: [&str; 4] = ["a", "a-b", "b", "c"];
-const EVENTS: u64 = 20_000;
+const EVENTS: u64 = 10_000;
 /// The object that is written last. All sets have it.
 const LAST: &str = "z/last";
 
@@ -114,6 +114,8 @@ impl World {
             }
             while batches > 0 || self.is_done.load(Ordering::Acquire) {
                 batches = u64::saturating_sub(batches, 1);
+                // A bookmark each time is no wait, and others have to run, too.
+                yield_now().await;
                 let next = tokio::time::timeout(Duration::from_secs(10), watch.next());
                 let batch = match next.await {
                     Ok(Ok((batch, _))) => batch,
