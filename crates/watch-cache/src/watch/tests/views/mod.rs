@@ -223,3 +223,24 @@ fn believed<'o>(
     };
     objects.map(known).collect()
 }
+
+/// What a random test did.
+#[derive(Debug, Default)]
+struct Counts {
+    histories: u64,
+    events: u64,
+    changes_of_sets: u64,
+    deleted_unseen: u64,
+    bookmarks: u64,
+    pages: u64,
+    resumed: u64,
+    expired: u64,
+    fell_behind: u64,
+    compared: u64,
+}
+
+/// Returns the number in an environment variable.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().expect(variable))
+}

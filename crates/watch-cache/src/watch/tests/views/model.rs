@@ -31,20 +31,6 @@ const SELECTORS: [(&str, &str); 6] = [
 /// The steps of one history.
 const STEPS: usize = 600;
 
-#[derive(Debug, Default)]
-struct Counts {
-    histories: u64,
-    events: u64,
-    changes_of_sets: u64,
-    deleted_unseen: u64,
-    bookmarks: u64,
-    pages: u64,
-    resumed: u64,
-    expired: u64,
-    fell_behind: u64,
-    compared: u64,
-}
-
 struct Watcher {
     watch: Watch,
     client: Client,
@@ -487,11 +473,6 @@ impl World {
             self.counts.compared += 1;
         }
     }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().expect(variable))
 }
 
 /// `APIFRONT_TEST_EVENTS` says how many events watchers are told.
