@@ -6,13 +6,11 @@ use super::*;
 
 use std::time::Instant;
 
-use kubernetes_wire::api::{ListOptions, Query};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::watch::{Sender, channel};
 
 use super::super::super::{Step, Visibility, WatchEnd};
-use crate::read::{self, ListVersion, Selection};
 use crate::store::{ObjectKey, Scope, VisibleEntry};
 
 const NAMESPACES: [&str; 6] = ["a", "a-b", "a.b", "a0", "b", "b-"];
@@ -255,39 +253,28 @@ impl World {
             self.store.advance(self.version, self.now);
             self.note();
         }
-        let (labels, fields) = SELECTORS[selector];
-        let limit = self.rng.random_range(0..8);
-        let (mut token, mut listed, mut version) = (String::new(), Vec::new(), 0);
+        let filter = self.filter(selector);
+        let limit = [1, 3, 7, usize::MAX][self.rng.random_range(0..4)];
+        let (mut start, mut listed, mut version) = (String::new(), Vec::new(), None);
         loop {
-            let version_0 = if limit == 0 { "resourceVersion=0&" } else { "" };
-            let query = format!(
-                "{version_0}limit={limit}&labelSelector={}&fieldSelector={}&continue={token}",
-                labels.replace('=', "%3D"),
-                fields.replace('=', "%3D"),
-            );
-            let options = ListOptions::from_query(&Query::parse(&query)).unwrap();
-            let plan = read::list(&options).unwrap();
             let (set, _) = self.newest().clone();
-            let snapshot = match plan.version {
-                ListVersion::Newest(_) => self.store.snapshot(),
-                ListVersion::Exact(version) => self.store.snapshot_at(version)?,
+            let snapshot = match version {
+                None => self.store.snapshot(),
+                Some(version) => self.store.snapshot_at(version)?,
             };
-            let selection = Selection::new("", options, &plan, &self.store)
-                .unwrap()
-                .of_view(&set);
-            let page = read::page(&snapshot, &selection, &plan);
+            version = Some(snapshot.resource_version);
+            let scope = Scope::Visible(set.clone());
+            let objects = snapshot.iter_from(&scope, &start);
+            let page = objects.filter(|o| filter.matches(o)).take(limit);
+            let page: Vec<_> = page.cloned().collect();
             self.counts.pages += 1;
-            assert!(version == 0 || version == snapshot.resource_version);
-            version = snapshot.resource_version;
-            assert!(limit == 0 || page.objects().count() <= limit);
-            assert!(
-                page.objects().all(|o| set.contains(&o.key)),
-                "a list shows too much"
-            );
-            listed.extend(page.objects().cloned());
-            token = page.meta.continue_token.clone();
-            if token.is_empty() {
-                break;
+            assert!(page.iter().all(|o| set.contains(&o.key)));
+            let last = page.last().map(|o| format!("{}\0", o.key.as_str()));
+            let is_last = page.len() < limit;
+            listed.extend(page);
+            match last {
+                Some(last) if !is_last => start = last,
+                _ => break,
             }
             self.store.retain(&snapshot, self.now);
             match self.rng.random_range(0..8) {
@@ -296,7 +283,7 @@ impl World {
                 _ => {}
             }
         }
-        Some(Client::of(listed.iter(), version))
+        Some(Client::of(listed.iter(), version?))
     }
 
     /// Begins a watch from a client's version, as the rule allows.
