@@ -52,6 +52,7 @@ mod doctor;
 mod encodings;
 mod explain;
 mod failover;
+mod fairness;
 mod field_selectors;
 mod flow;
 mod fuzz;

@@ -1,0 +1,9 @@
+//! Tests API Priority and Fairness: FlowSchemas and PriorityLevelConfigurations
+//! of the cluster mean the same here as in kube-apiserver.
+
+mod changes;
+mod classification;
+mod seats;
+mod vocabulary;
+
+const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";

@@ -1,0 +1,185 @@
+//! Gives kube-apiserver and apifront the same random priority levels, and
+//! compares the seats of each level as their metrics tell them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use super::FLOW_CONTROL;
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::{Cluster, sum_metric};
+use crate::harness::{eventually, volume};
+
+/// Borrowing is settled every 10 s.
+const SOON: Duration = Duration::from_secs(40);
+const LEVELS: usize = 12;
+/// The number of times that all levels are changed.
+const ROUNDS: usize = 6;
+/// What depends on the objects alone.
+const LIMITS: [&str; 3] = [
+    "nominal_limit_seats",
+    "lower_limit_seats",
+    "upper_limit_seats",
+];
+
+#[tokio::test]
+async fn levels_have_the_seats_that_kube_apiserver_gives_them() {
+    skip_under_oracle!("kube-apiserver is what apifront is compared with");
+    let mut rng = StdRng::seed_from_u64(volume::seed("seats"));
+    let flags = [
+        "--max-requests-inflight=131",
+        "--max-mutating-requests-inflight=67",
+    ];
+    let cluster = Cluster::start(&flags.map(str::to_owned)).await;
+    let front = Apifront::start(&cluster, |config| {
+        config["serving"]["maxRequestsInflight"] = json!(131);
+        config["serving"]["maxMutatingRequestsInflight"] = json!(67);
+    })
+    .await;
+    let admin = cluster.admin_client();
+    let mut compared = 0;
+    for round in 0..ROUNDS {
+        for number in 0..LEVELS {
+            put_level(&admin, &format!("level-{number}"), level(&mut rng)).await;
+        }
+        if round % 2 == 1 {
+            // The shares of what Kubernetes suggests may be changed, too.
+            let change = json!({ "spec": { "limited": {
+                "nominalConcurrencyShares": rng.random_range(1..100),
+                "lendablePercent": rng.random_range(0..=100),
+            } } });
+            let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations/workload-low");
+            admin
+                .patch(&path, "merge-patch+json", &change)
+                .await
+                .expect(200);
+        }
+        compared += are_equal(&admin, &front).await;
+    }
+    admin
+        .delete(&format!(
+            "{FLOW_CONTROL}/prioritylevelconfigurations/level-0"
+        ))
+        .await
+        .expect(200);
+    eventually(
+        "the series of a level that is gone are gone",
+        SOON,
+        || async {
+            !limits(&front.metrics().await)
+                .keys()
+                .any(|(_, level)| level == "level-0")
+        },
+    )
+    .await;
+    println!("seats: {compared} limits compared");
+}
+
+/// Waits until both servers tell the same limits of all levels; returns how
+/// many.
+async fn are_equal(admin: &Client, front: &Apifront) -> usize {
+    let read = async || {
+        let right = limits(&admin.get("/metrics").await.text());
+        (right, limits(&front.metrics().await))
+    };
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        let (right, found) = read().await;
+        if right == found {
+            assert!(right.len() >= 3 * LEVELS - 3, "{right:?}");
+            return right.len();
+        }
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "- kube-apiserver {right:?}\n+ apifront {found:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Returns the limits by metric and level.
+fn limits(metrics: &str) -> BTreeMap<(&'static str, String), String> {
+    let mut limits = BTreeMap::new();
+    for name in LIMITS {
+        let start = format!("apiserver_flowcontrol_{name}{{priority_level=\"");
+        for line in metrics.lines() {
+            if let Some((level, value)) =
+                line.strip_prefix(&start).and_then(|l| l.split_once("\"} "))
+            {
+                limits.insert((name, level.to_owned()), value.to_owned());
+            }
+        }
+    }
+    limits
+}
+
+fn level(rng: &mut StdRng) -> Value {
+    let mut limited = json!({
+        "nominalConcurrencyShares": rng.random_range(0..80),
+        "lendablePercent": rng.random_range(0..=100),
+        "limitResponse": { "type": "Reject" },
+    });
+    if rng.random_bool(0.5) {
+        limited["borrowingLimitPercent"] = json!(rng.random_range(0..300));
+    }
+    if rng.random_bool(0.5) {
+        let hand = rng.random_range(1..6);
+        limited["limitResponse"] = json!({ "type": "Queue", "queuing": {
+            "queues": rng.random_range(hand..64), "handSize": hand,
+            "queueLengthLimit": rng.random_range(1..100),
+        } });
+    }
+    json!({ "type": "Limited", "limited": limited })
+}
+
+/// Creates the level anew: its type cannot be changed.
+async fn put_level(admin: &Client, name: &str, spec: Value) {
+    let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
+    admin.delete(&format!("{path}/{name}")).await;
+    let level = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": "PriorityLevelConfiguration",
+        "metadata": { "name": name },
+        "spec": spec,
+    });
+    admin.post(&path, &level).await.expect(201);
+}
+
+/// At rest, both lend the same seats: what an idle level lends goes to levels
+/// that may borrow. The demand of the servers' own work differs, so that a few
+/// seats may.
+#[tokio::test]
+async fn idle_seats_are_lent_as_kube_apiserver_lends_them() {
+    skip_under_oracle!("kube-apiserver is what apifront is compared with");
+    let cluster = Cluster::start(&[]).await;
+    let front = Apifront::start(&cluster, |_| {}).await;
+    let admin = cluster.admin_client();
+    let levels = [
+        "workload-high",
+        "workload-low",
+        "global-default",
+        "system",
+        "leader-election",
+    ];
+    let current = |metrics: &str| {
+        levels.map(|level| {
+            let labels = [("priority_level", level)];
+            sum_metric(
+                metrics,
+                "apiserver_flowcontrol_current_limit_seats",
+                &labels,
+            )
+        })
+    };
+    eventually("the same seats are lent", SOON, || async {
+        let right = current(&admin.get("/metrics").await.text());
+        let found = current(&front.metrics().await);
+        let near = |(right, found): (&f64, &f64)| (right - found).abs() <= 3.0;
+        right.iter().zip(&found).all(near) && right.iter().all(|seats| *seats > 0.0)
+    })
+    .await;
+}
