@@ -87,6 +87,7 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
         // hour.
         exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
         preload,
+        pinned: Vec::new(),
         persistence: persistence(raw, check),
     }
 }

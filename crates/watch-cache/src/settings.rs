@@ -25,6 +25,9 @@ pub struct Settings {
     /// The resources that are cached before the first request. Each pattern
     /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
+    /// The resources that the cache's owner reads itself. They stay cached,
+    /// whatever `include` and `exclude` say of the reads of others.
+    pub pinned: Vec<ResourcePattern>,
     /// `None` if stores are not saved.
     pub persistence: Option<Persistence>,
 }
@@ -161,6 +164,11 @@ impl Settings {
     /// Tells whether `gvr` may be served from memory.
     pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
+    }
+
+    /// Tells whether the cache's owner needs `gvr` itself.
+    pub fn pins(&self, gvr: &GroupVersionResource) -> bool {
+        self.pinned.iter().any(|p| p.matches(gvr))
     }
 
     /// Tells whether the store of `gvr` may be saved.

@@ -83,7 +83,9 @@ impl Cache {
             if entry.is_preloaded() && !wanted {
                 entry.preload(false);
             }
-            if !settings.caches(&entry.gvr) {
+            if settings.pins(&entry.gvr) {
+                // The owner itself asks for it.
+            } else if !settings.caches(&entry.gvr) {
                 self.stop(&entry.gvr, "excluded", |_| true);
             } else if entry.is_preloaded() {
                 self.ask_again(&entry, now);

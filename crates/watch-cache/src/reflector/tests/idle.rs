@@ -18,6 +18,7 @@ fn config() -> Settings {
         include: vec![ResourcePattern::All],
         exclude: vec![],
         preload: vec![],
+        pinned: vec![],
         persistence: None,
     }
 }
@@ -102,6 +103,29 @@ async fn what_is_excluded_is_closed_even_while_it_is_watched() {
     cache.evict_idle(&excluding, Instant::now());
     is_closed(&store).await;
     assert!(cache.entries().is_empty());
+}
+
+#[tokio::test]
+async fn what_the_owner_reads_stays_even_if_it_is_excluded() {
+    let fake = quiet().await;
+    let cache = cache(&fake);
+    let (entry, store) = filled(&cache, &pods()).await;
+    drop(store);
+    let pattern = ResourcePattern::parse("pods").unwrap();
+    let pinning = Settings {
+        exclude: vec![pattern.clone()],
+        pinned: vec![pattern.clone()],
+        ..config()
+    };
+    let later = Instant::now() + HALF_AN_HOUR * 2;
+    cache.evict_idle(&pinning, later);
+    assert!(entry.store().is_some());
+    let excluding = Settings {
+        pinned: vec![],
+        ..pinning
+    };
+    cache.evict_idle(&excluding, later);
+    until("the end", || entry.store().is_none().then_some(())).await;
 }
 
 #[tokio::test]
