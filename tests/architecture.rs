@@ -21,7 +21,7 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
 /// that it uses.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
-    ("metrics", &["request", "upstream"]),
+    ("metrics", &["fairness", "request", "upstream"]),
     ("config", &["upstream"]),
     ("request", &[]),
     ("negotiation", &[]),
@@ -93,7 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("spans", &["config", "request"]),
     ("health", &["request", "config"]),
     ("fairness", &["request"]),
-    ("flow", &["request", "config"]),
+    ("flow", &["fairness", "request", "config"]),
     ("outage", &["config", "upstream"]),
     ("shadow", &["negotiation", "representation", "schema"]),
     ("status", &[]),

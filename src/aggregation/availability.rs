@@ -3,6 +3,7 @@
 //! discovery document, of which one must succeed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apifront_upstream::{Upstream, UpstreamKind};
@@ -30,6 +31,9 @@ const RECHECK: Duration = Duration::from_secs(30);
 /// away costs little.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
+/// The response header of servers that classify requests.
+const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
+
 /// One APIService of a backend, and its condition.
 pub struct Availability {
     /// For example `v1alpha1.wardle.example.com`.
@@ -39,6 +43,8 @@ pub struct Availability {
     metrics: AvailabilityMetrics,
     condition: watch::Sender<Arc<Condition>>,
     wake: Notify,
+    /// Whether the last success named the request's FlowSchema.
+    classifies: AtomicBool,
 }
 
 impl Availability {
@@ -57,6 +63,7 @@ impl Availability {
             metrics,
             condition: watch::Sender::new(Arc::new(unchecked)),
             wake: Notify::new(),
+            classifies: AtomicBool::new(false),
         }
     }
 
@@ -66,6 +73,12 @@ impl Availability {
 
     pub fn is_available(&self) -> bool {
         self.condition.borrow().is_true()
+    }
+
+    /// Tells whether the server classifies requests, as extension API servers do
+    /// with the FlowSchemas of their cluster.
+    pub fn classifies(&self) -> bool {
+        self.classifies.load(Ordering::Relaxed)
     }
 
     pub fn condition(&self) -> Arc<Condition> {
@@ -139,6 +152,13 @@ impl Availability {
 
     /// Returns the first success, or the last error.
     async fn probe(&self) -> Result<(), String> {
+        let answered = self.attempts().await?;
+        self.classifies
+            .store(answered.classified, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn attempts(&self) -> Result<Answered, String> {
         let upstream = self.upstream.load_full();
         let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS)
             .map(|_| attempt(&upstream, self.group_version.path()))
@@ -169,15 +189,24 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
+/// A success.
+struct Answered {
+    /// Whether the answer names the request's FlowSchema.
+    classified: bool,
+}
+
 /// Sends one GET. Redirects are not followed, so 3xx is a failure too.
-async fn attempt(upstream: &Upstream, path: String) -> Result<(), String> {
+async fn attempt(upstream: &Upstream, path: String) -> Result<Answered, String> {
     let Some(endpoint) = upstream.pick(&[]) else {
         return Err("no server is configured".to_owned());
     };
     let url = format!("https://{}{path}", endpoint.name);
     let asked = upstream.get_from(&endpoint, UpstreamKind::Discovery, &path);
     let why = match tokio::time::timeout(ATTEMPT_TIMEOUT, asked).await {
-        Ok(Ok(response)) if response.status().is_success() => return Ok(()),
+        Ok(Ok(response)) if response.status().is_success() => {
+            let classified = response.headers().contains_key(FLOW_SCHEMA);
+            return Ok(Answered { classified });
+        }
         Ok(Ok(response)) => format!("bad status from {url}: {}", response.status().as_u16()),
         Ok(Err(error)) => format!("Get \"{url}\": {error}"),
         // The error has the words of Go's client.
@@ -190,7 +219,7 @@ async fn attempt(upstream: &Upstream, path: String) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use apifront_upstream::{Credentials, Server, Settings};
 

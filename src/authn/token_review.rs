@@ -29,9 +29,10 @@ pub struct Status {
     error: String,
 }
 
+/// A user as reviews tell it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct User {
+pub struct User {
     username: String,
     uid: String,
     groups: Option<Vec<String>>,
@@ -50,11 +51,17 @@ impl Status {
         if !authenticated {
             return Err(error);
         }
-        Ok(UserInfo {
+        Ok(user.into())
+    }
+}
+
+impl From<User> for UserInfo {
+    fn from(user: User) -> Self {
+        Self {
             name: user.username,
             uid: user.uid,
             groups: user.groups.unwrap_or_default(),
             extra: user.extra.unwrap_or_default(),
-        })
+        }
     }
 }

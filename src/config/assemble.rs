@@ -81,6 +81,8 @@ impl Config {
         let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
         let flow = Flow::check(&raw.flow, &mut check);
+        flow.check_seats(&serving, &mut check);
+        cache.pinned = flow.pinned();
         let proxy_client = access
             .as_ref()
             .and_then(Access::delegated)

@@ -126,13 +126,21 @@ pub struct Flags {
     #[arg(long, value_name = "SECONDS")]
     pub min_request_timeout: Option<String>,
 
-    /// Read requests in flight, 0 for no limit [serving.maxRequestsInflight; default: 400]
+    /// Seats for requests, together with the next flag; without priority and fairness:
+    /// read requests in flight, 0 for no limit [serving.maxRequestsInflight; default: 400]
     #[arg(long, value_name = "COUNT")]
     pub max_requests_inflight: Option<i64>,
 
-    /// Writes in flight, 0 for no limit [serving.maxMutatingRequestsInflight; default: 200]
+    /// The rest of the seats; without priority and fairness: writes in flight, 0 for no
+    /// limit [serving.maxMutatingRequestsInflight; default: 200]
     #[arg(long, value_name = "COUNT")]
     pub max_mutating_requests_inflight: Option<i64>,
+
+    /// Let the cluster's FlowSchemas and PriorityLevelConfigurations decide who waits
+    /// [flow.enablePriorityAndFairness; default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub enable_priority_and_fairness: Option<bool>,
 
     /// Requests and watches at a time on one HTTP/2 connection
     /// [serving.http2MaxStreamsPerConnection; default: 1000]

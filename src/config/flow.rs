@@ -1,21 +1,39 @@
-//! `flow`: limits of the requests in flight, and the queues before them.
+//! `flow`: the order of the requests in flight, and the limits of forwarded
+//! ones.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
+
+use apifront_watch_cache::ResourcePattern;
+use kubernetes_wire::api::GroupVersionResource;
 
 use super::check::Check;
 use super::raw;
+use super::serving::Serving;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+
+/// Returns the resource of FlowSchemas.
+pub fn flow_schemas() -> GroupVersionResource {
+    GroupVersionResource::new(GROUP, "v1", "flowschemas")
+}
+
+/// Returns the resource of PriorityLevelConfigurations.
+pub fn priority_levels() -> GroupVersionResource {
+    GroupVersionResource::new(GROUP, "v1", "prioritylevelconfigurations")
+}
 
 /// Checked `flow`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Requests of one user at a time, 0 for no limit.
-    pub user_concurrency_limit: usize,
-    /// Requests of all members of a group together. No limit is 0.
-    pub group_concurrency_limits: BTreeMap<String, usize>,
-    /// Requests of one user that may wait for one of these limits.
-    pub queue_length_limit: usize,
+    /// Whether FlowSchemas and PriorityLevelConfigurations decide who waits.
+    /// Otherwise the two limits of `serving` refuse what exceeds them.
+    pub enable_priority_and_fairness: bool,
+    /// The longest time that a request waits for its seats.
     pub queue_wait: Duration,
+    /// Forwarded requests that upstream has not answered, 0 for no limit.
+    pub forwarded_limit: usize,
+    /// Such requests of one user, 0 for no limit.
+    pub user_forwarded_limit: usize,
     /// Forwarded requests that stay open, 0 for no limit.
     pub long_running_limit: usize,
     /// Forwarded requests of one user that stay open, 0 for no limit.
@@ -23,23 +41,20 @@ pub struct Flow {
 }
 
 /// The highest limit. There can never be more requests in flight.
-const MOST: i64 = 1 << 20;
-
-/// The default limit of a user: a quarter of `serving.maxRequestsInflight` and
-/// half of `serving.maxMutatingRequestsInflight`, so that one user leaves room
-/// for others of both kinds. A seat is held while an answer is made, for
-/// milliseconds, so that the busiest controllers seldom have a tenth of it.
-const USER_LIMIT: usize = 100;
-
-/// The default length of a user's queue. Together with the user's own limit
-/// there are as many places as seats for reads. A herd of agents with one
-/// service account can therefore wait; without the user's limit it would have
-/// found seats.
-const QUEUE_LENGTH: usize = 300;
+const MOST: usize = 1 << 20;
 
 /// The time for which kube-apiserver lets a request wait that names no timeout:
 /// a quarter of `--request-timeout`.
 const QUEUE_WAIT: Duration = Duration::from_secs(15);
+
+/// The default limit of forwarded requests that wait for upstream. Each holds
+/// some 50 KB here, so that these are 200 MB. An API server with the default
+/// limits executes 600 requests, and the others wait in its queues.
+const FORWARDED: usize = 4_000;
+
+/// The default limit of one user: a quarter of it. A slow API server then costs
+/// other users nothing as long as three users or fewer are at their limits.
+const USER_FORWARDED: usize = 1_000;
 
 /// The default limit of forwarded requests that stay open. It is well below the
 /// 28,000 ports that Linux has for connections to one address, because a
@@ -53,10 +68,10 @@ const USER_LONG_RUNNING: usize = 1_000;
 impl Default for Flow {
     fn default() -> Self {
         Self {
-            user_concurrency_limit: USER_LIMIT,
-            group_concurrency_limits: BTreeMap::new(),
-            queue_length_limit: QUEUE_LENGTH,
+            enable_priority_and_fairness: true,
             queue_wait: QUEUE_WAIT,
+            forwarded_limit: FORWARDED,
+            user_forwarded_limit: USER_FORWARDED,
             long_running_limit: LONG_RUNNING,
             user_long_running_limit: USER_LONG_RUNNING,
         }
@@ -65,46 +80,83 @@ impl Default for Flow {
 
 impl Flow {
     pub(super) fn check(raw: &raw::Flow, check: &mut Check) -> Self {
-        let groups = raw.group_concurrency_limits.iter().flatten();
+        refuse_removed(raw, check);
         Self {
-            user_concurrency_limit: check.count(
-                "flow.userConcurrencyLimit",
-                raw.user_concurrency_limit,
-                USER_LIMIT,
-                0..=MOST as usize,
-            ),
-            group_concurrency_limits: groups
-                .filter_map(|(group, limit)| {
-                    let limit = Some(*limit).filter(|limit| (1..=MOST).contains(limit));
-                    if limit.is_none() || group.is_empty() {
-                        check.error(
-                            &format!("flow.groupConcurrencyLimits[{group}]"),
-                            "",
-                            &format!("must be a group's name and a number from 1 to {MOST}"),
-                        );
-                    }
-                    Some((group.clone(), usize::try_from(limit?).ok()?))
-                })
-                .collect(),
-            queue_length_limit: check.count(
-                "flow.queueLengthLimit",
-                raw.queue_length_limit,
-                QUEUE_LENGTH,
-                0..=MOST as usize,
-            ),
+            enable_priority_and_fairness: raw.enable_priority_and_fairness.unwrap_or(true),
             queue_wait: check.duration("flow.queueWait", &raw.queue_wait, QUEUE_WAIT),
+            forwarded_limit: check.count(
+                "flow.forwardedLimit",
+                raw.forwarded_limit,
+                FORWARDED,
+                0..=MOST,
+            ),
+            user_forwarded_limit: check.count(
+                "flow.userForwardedLimit",
+                raw.user_forwarded_limit,
+                USER_FORWARDED,
+                0..=MOST,
+            ),
             long_running_limit: check.count(
                 "flow.longRunningLimit",
                 raw.long_running_limit,
                 LONG_RUNNING,
-                0..=MOST as usize,
+                0..=MOST,
             ),
             user_long_running_limit: check.count(
                 "flow.userLongRunningLimit",
                 raw.user_long_running_limit,
                 USER_LONG_RUNNING,
-                0..=MOST as usize,
+                0..=MOST,
             ),
+        }
+    }
+}
+
+impl Flow {
+    /// Refuses a configuration without seats, as kube-apiserver does.
+    pub(super) fn check_seats(&self, serving: &Serving, check: &mut Check) {
+        if self.enable_priority_and_fairness && serving.total_seats() == 0 {
+            let why = "must not be 0 together with maxMutatingRequestsInflight while \
+                       flow.enablePriorityAndFairness is true";
+            check.error("serving.maxRequestsInflight", "0", why);
+        }
+    }
+
+    /// Returns the resources that stay cached for this process itself.
+    pub(super) fn pinned(&self) -> Vec<ResourcePattern> {
+        match self.enable_priority_and_fairness {
+            true => vec![
+                ResourcePattern::Exact(flow_schemas()),
+                ResourcePattern::Exact(priority_levels()),
+            ],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Names what replaces the fields of earlier releases. They would otherwise be
+/// taken for mistakes of writing.
+fn refuse_removed(raw: &raw::Flow, check: &mut Check) {
+    let fields = [
+        (
+            "flow.userConcurrencyLimit",
+            raw.user_concurrency_limit.is_some(),
+            "was removed: a FlowSchema with distinguisherMethod ByUser keeps users apart",
+        ),
+        (
+            "flow.groupConcurrencyLimits",
+            raw.group_concurrency_limits.is_some(),
+            "was removed: a FlowSchema for the group chooses a PriorityLevelConfiguration",
+        ),
+        (
+            "flow.queueLengthLimit",
+            raw.queue_length_limit.is_some(),
+            "was removed: a PriorityLevelConfiguration has its own queueLengthLimit",
+        ),
+    ];
+    for (field, is_set, replaced_by) in fields {
+        if is_set {
+            check.error(field, "", replaced_by);
         }
     }
 }

@@ -49,7 +49,7 @@ pub use audit::Audit;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::{Flags, VERSION};
-pub use flow::Flow;
+pub use flow::{Flow, flow_schemas, priority_levels};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};
 pub use named_file::read_text;

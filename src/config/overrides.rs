@@ -56,6 +56,7 @@ impl Flags {
             min_request_timeout as in_seconds => serving.min_request_timeout;
             max_requests_inflight => serving.max_requests_inflight;
             max_mutating_requests_inflight => serving.max_mutating_requests_inflight;
+            enable_priority_and_fairness => flow.enable_priority_and_fairness;
             http2_max_streams_per_connection => serving.http2_max_streams_per_connection;
             runtime_config as settings => apis.runtime_config;
             audit_policy_file => observability.audit_policy_file;

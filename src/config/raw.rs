@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::quantity::Quantity;
 
@@ -59,10 +60,12 @@ pub struct Serving {
     pub max_connections_per_client: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,
-    /// Read requests in flight, 0 for no limit. Watches do not count.
-    /// Default 400.
+    /// The seats for requests, together with `maxMutatingRequestsInflight`.
+    /// Without `flow.enablePriorityAndFairness`: reads in flight, 0 for no limit.
+    /// Watches do not count then. Default 400.
     pub max_requests_inflight: Option<i64>,
-    /// Writes in flight, 0 for no limit. Default 200.
+    /// The rest of the seats. Without `flow.enablePriorityAndFairness`: writes in
+    /// flight, 0 for no limit. Default 200.
     pub max_mutating_requests_inflight: Option<i64>,
 }
 
@@ -399,29 +402,38 @@ pub struct SelfCheck {
     pub interval: Option<String>,
 }
 
-/// Limits of the requests in flight, per user and per group. Requests over a
-/// limit wait. Each user has a queue, and the queues take turns. Watches count
-/// until their initial events are sent. `system:masters` is exempt.
+/// The order of the requests in flight, and the limits of those that are
+/// forwarded. Watches count until their initial events are sent.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Flow {
-    /// Requests of one user at a time, 0 for no limit. Default 100.
-    pub user_concurrency_limit: Option<i64>,
-    /// Requests of all members of a group together, by the group's name.
-    /// Default none.
-    pub group_concurrency_limits: Option<BTreeMap<String, i64>>,
-    /// Requests of one user that may wait for each of these limits. Further
-    /// requests are refused. Watches may all wait. Default 300.
-    pub queue_length_limit: Option<i64>,
-    /// Time for which requests wait before they are refused. Duration, default
-    /// `15s`.
+    /// Whether the cluster's FlowSchemas and PriorityLevelConfigurations decide
+    /// which requests wait, as with kube-apiserver's
+    /// `--enable-priority-and-fairness`. Otherwise `serving.maxRequestsInflight`
+    /// and `serving.maxMutatingRequestsInflight` refuse what exceeds them.
+    /// Default true.
+    pub enable_priority_and_fairness: Option<bool>,
+    /// The longest time for which a request waits before it is refused. A
+    /// request that names a timeout waits for a quarter of that at most.
+    /// Duration, default `15s`.
     pub queue_wait: Option<String>,
+    /// Forwarded requests that upstream has not answered yet, 0 for no limit.
+    /// Default 4000.
+    pub forwarded_limit: Option<i64>,
+    /// Such requests of one user. Default 1000.
+    pub user_forwarded_limit: Option<i64>,
     /// Forwarded requests that stay open at a time: watches and logs that the
     /// cache does not answer, exec, attach, port-forward and proxies.
     /// `system:masters` is not exempt. 0 for no limit. Default 10000.
     pub long_running_limit: Option<i64>,
     /// Forwarded requests of one user that stay open at a time. Default 1000.
     pub user_long_running_limit: Option<i64>,
+    /// Removed. A FlowSchema replaces it.
+    pub user_concurrency_limit: Option<IgnoredAny>,
+    /// Removed. FlowSchemas and PriorityLevelConfigurations replace it.
+    pub group_concurrency_limits: Option<IgnoredAny>,
+    /// Removed. A PriorityLevelConfiguration replaces it.
+    pub queue_length_limit: Option<IgnoredAny>,
 }
 
 /// Extension API groups.

@@ -20,9 +20,9 @@ pub struct Serving {
     pub livez_grace_period: Duration,
     pub min_request_timeout: Duration,
     pub connection: ConnectionLimits,
-    /// 0: no limit.
+    /// 0: no limit of reads, if these are limited apart.
     pub max_requests_inflight: usize,
-    /// 0: no limit.
+    /// 0: no limit of writes, if these are limited apart.
     pub max_mutating_requests_inflight: usize,
 }
 
@@ -64,6 +64,12 @@ pub(super) struct DefaultPorts {
 }
 
 impl Serving {
+    /// Returns the number of seats that requests share.
+    pub fn total_seats(&self) -> usize {
+        self.max_requests_inflight
+            .saturating_add(self.max_mutating_requests_inflight)
+    }
+
     pub(super) fn check(raw: &raw::Serving, ports: DefaultPorts, check: &mut Check) -> Self {
         let secure = Self::check_secure(raw, ports.secure, check);
         let insecure_port = check.port("serving.insecurePort", raw.insecure_port, ports.insecure);

@@ -82,10 +82,11 @@ fn the_commented_file_names_every_field() {
         if let Some(name) = line.strip_prefix("#[serde(rename = \"") {
             renamed = name.strip_suffix("\")]");
         }
-        let Some((field, _)) = line.strip_prefix("pub ").and_then(|l| l.split_once(": ")) else {
+        let Some((field, kind)) = line.strip_prefix("pub ").and_then(|l| l.split_once(": ")) else {
             continue;
         };
-        if field.contains(' ') {
+        // Removed fields are known only to be refused.
+        if field.contains(' ') || kind.contains("IgnoredAny") {
             continue;
         }
         let name = match renamed.take() {
@@ -233,6 +234,58 @@ fn resources_may_be_in_shadow_mode() {
             "cache.resourceModes[1].mode: needed: Serve or Shadow",
             r#"cache.shadow.samplingRatePerMillion: "2000000": must be between 0 and 1000000"#,
             r#"cache.shadow.maxHeldBytes: "1Ki": must be at least 4Mi"#,
+        ]
+    );
+}
+
+#[test]
+fn removed_limits_name_what_replaces_them() {
+    let flow = "  userConcurrencyLimit: 100\n  groupConcurrencyLimits: {staff: 3}\n  \
+                queueLengthLimit: 5\n  queueWait: 2s";
+    let removed = load_text(&minimal_with("flow", flow), &[]).unwrap_err();
+    assert_eq!(
+        removed,
+        [
+            "flow.userConcurrencyLimit: was removed: a FlowSchema with distinguisherMethod ByUser \
+             keeps users apart",
+            "flow.groupConcurrencyLimits: was removed: a FlowSchema for the group chooses a \
+             PriorityLevelConfiguration",
+            "flow.queueLengthLimit: was removed: a PriorityLevelConfiguration has its own \
+             queueLengthLimit",
+        ]
+    );
+}
+
+#[test]
+fn there_are_seats_to_share() {
+    let none = [
+        "--max-requests-inflight=0",
+        "--max-mutating-requests-inflight=0",
+    ];
+    let errors = load_text(MINIMAL, &none).unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            "--max-requests-inflight: \"0\": must not be 0 together with \
+             maxMutatingRequestsInflight while flow.enablePriorityAndFairness is true"
+        ]
+    );
+    let without = [none[0], none[1], "--enable-priority-and-fairness=false"];
+    let config = load_text(MINIMAL, &without).unwrap();
+    assert!(!config.flow.enable_priority_and_fairness && config.cache.pinned.is_empty());
+    let config = load_text(MINIMAL, &none[..1]).unwrap();
+    assert_eq!(config.serving.total_seats(), 200);
+    let pinned: Vec<_> = config
+        .cache
+        .pinned
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        pinned,
+        [
+            "flowschemas.v1.flowcontrol.apiserver.k8s.io",
+            "prioritylevelconfigurations.v1.flowcontrol.apiserver.k8s.io",
         ]
     );
 }

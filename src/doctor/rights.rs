@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::client::Client;
 use super::{Finding, Section};
-use crate::config::{Access, Config, Identity};
+use crate::config::{self, Access, Config, Identity};
 
 const SECTION: Section = Section::Rights;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -32,6 +32,9 @@ pub(super) async fn examine(
 ) -> Vec<Finding> {
     let mut findings = vec![own_name(client).await];
     findings.push(reads(client, &config.cache, resources).await);
+    if config.flow.enable_priority_and_fairness {
+        findings.push(flow_schemas(client).await);
+    }
     let Access::Delegated(delegated) = &config.access else {
         return findings;
     };
@@ -97,6 +100,23 @@ async fn one(client: &Client, group: &str, resource: &str, verb: &str, remedy: &
         Err(error) => Finding::fault(SECTION, subject, format!("not decided: {error}"))
             .mended_by("see whether the API server authorizes at all"),
     }
+}
+
+/// Examines the reads of the objects by which requests are classified.
+async fn flow_schemas(client: &Client) -> Finding {
+    let subject = "get, list and watch flow schemas and priority levels";
+    for gvr in [config::flow_schemas(), config::priority_levels()] {
+        for verb in READ {
+            if may(client, &gvr.group, &gvr.resource, verb).await != Ok(true) {
+                let found = format!(
+                    "may not {verb} {}: those of a new cluster apply",
+                    gvr.resource
+                );
+                return Finding::neutral(SECTION, subject, found).mended_by(RBAC);
+            }
+        }
+    }
+    Finding::good(SECTION, subject, "allowed")
 }
 
 /// Examines the reads of everything that may be cached.

@@ -37,11 +37,11 @@ pub struct CpuTurn {
 impl CpuTurns {
     pub fn new(metrics: &FlowMetrics) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
-        let users = UserPools::new(metrics.pool("aside"));
+        let users = UserPools::new(metrics.pool("processor"));
         users.set_limit(cores.saturating_sub(1).max(1));
         Self {
             users,
-            all: Pool::new(cores.saturating_mul(2), metrics.pool("aside")),
+            all: Pool::new(cores.saturating_mul(2), metrics.pool("processor")),
         }
     }
 

@@ -1,241 +1,254 @@
-//! The limits of requests in flight, and their order. The limits are
-//! kube-apiserver's `--max-requests-inflight` and
-//! `--max-mutating-requests-inflight` (k8s.io/apiserver
-//! `server/filters/maxinflight.go`). The order has the purpose of its API
-//! Priority and Fairness (KEP-1040), with fewer and plainer settings.
+//! The order of requests in flight, and their limits.
 //!
-//! A request takes a seat in the pool of its user, then in the pools of the
-//! user's groups that have a limit, then in the pool of its kind. The order is
-//! always the same, so that no two requests wait for each other. In the first
-//! pools it waits for its turn. The last ones, which protect this process's
-//! memory, refuse at once. The start of a watch waits in its own pool, and
-//! gives its seats back when the client has the initial events, since the rest
-//! of the watch costs little.
+//! kube-apiserver's API Priority and Fairness (KEP-1040) decides which requests
+//! execute, wait and are refused, by the FlowSchemas and
+//! PriorityLevelConfigurations of the cluster. The engine is
+//! `crates/fairness`. Where it is turned off, two limits refuse at once what
+//! exceeds them, as kube-apiserver's `--max-requests-inflight` and
+//! `--max-mutating-requests-inflight` do (k8s.io/apiserver
+//! `server/filters/maxinflight.go`).
 //!
-//! A seat is for making an answer. An answer that waits for its reader holds
-//! bytes instead (`response_bytes.rs`). Work that would hold up a thread runs
-//! elsewhere, and users take turns.
-//!
-//! Upstreams protect themselves.
+//! A seat is for making an answer. A watch gives its seats back when the client
+//! has the initial events. An answer that waits for its reader holds bytes
+//! instead (`response_bytes.rs`), and a request that an API server answers holds
+//! a place among the forwarded ones (`forwarded.rs`). Work that would hold up a
+//! thread runs elsewhere, and users take turns (`cpu_turns.rs`).
 
+mod admitted;
 mod cpu_turns;
-mod forwarded_streams;
-mod group_pools;
+mod forwarded;
 mod pool;
+mod request_kind;
 mod response_bytes;
+mod schemas;
 #[cfg(test)]
 mod tests;
 mod user_pools;
+mod watermark;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+pub use apifront_fairness::{Classification, Rejected, Width};
+use apifront_fairness::{Fairness, Settings};
+use arc_swap::ArcSwap;
+use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::request::RequestInfo;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config;
 use crate::metrics::FlowMetrics;
 use cpu_turns::CpuTurns;
-pub use forwarded_streams::{Exceeded, ForwardedStreams, OpenForwarded};
-use group_pools::GroupPools;
-use kubernetes_wire::api::user::{MASTERS, UserInfo};
-use kubernetes_wire::request::RequestInfo;
-use pool::{Pool, QueuePolicy};
-use user_pools::UserPools;
+use pool::QueuePolicy;
+use schemas::Schemas;
+use watermark::Watermark;
 
+pub use admitted::Admitted;
 pub use cpu_turns::CpuTurn;
-pub use pool::Seat;
+pub use forwarded::{Exceeded, Forwarded, Place};
+pub use request_kind::RequestKind;
 pub use response_bytes::{HeldBytes, ResponseBytes};
+pub use schemas::ObjectsJson;
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
 /// The Content-Type of that answer; `X-Content-Type-Options: nosniff` goes with
 /// it.
 pub const TOO_MANY_REQUESTS_TYPE: &str = "text/plain; charset=utf-8";
-/// The `Retry-After` of that answer, in seconds.
-pub const RETRY_AFTER: &str = "1";
+/// The `Retry-After` of that answer, in seconds, where no priority level has
+/// another.
+pub const RETRY_AFTER: u64 = 1;
 
 /// The time between two publications of the high-water marks, as in
 /// kube-apiserver.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// The most watches of one user that wait to begin. Most often a herd is of one
-/// user: the agents of all nodes have one service account. A watch that waits
-/// costs no more than one that has begun, so all of them may wait, up to the
-/// bound of the pool. At that bound the last watch of one user gives way to the
-/// first of another.
-const WAITING_WATCHES: usize = usize::MAX;
+/// The answers of one user that wait for room. Each of them holds its seats
+/// while it waits.
+const WAITING_ANSWERS: usize = 300;
 
-/// The kind of a request, which selects its limit.
+/// A request is refused with 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
-    ReadOnly,
-    Mutating,
-    /// A watch, until its initial events are sent.
-    WatchStart,
-    /// A request that may hold its place for hours. It is exempt.
-    LongRunning,
-}
-
-impl RequestKind {
-    pub fn of(info: &RequestInfo) -> Self {
-        if info.verb == "watch" {
-            Self::WatchStart
-        } else if info.is_long_running() {
-            Self::LongRunning
-        } else if info.is_mutating() {
-            Self::Mutating
-        } else {
-            Self::ReadOnly
-        }
-    }
-}
-
-/// The reason why a request is refused with 429, in kube-apiserver's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many requests: {}", self.as_str())]
-pub enum Rejected {
-    /// The limit is reached, and the request may not wait.
-    ConcurrencyLimit,
-    QueueFull,
-    TimeOut,
-}
-
-impl Rejected {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ConcurrencyLimit => "concurrency-limit",
-            Self::QueueFull => "queue-full",
-            Self::TimeOut => "time-out",
-        }
-    }
-}
-
-/// The seats of a request. Dropping it gives them back. Exempt requests hold
-/// none.
-#[derive(Debug, Default)]
-#[expect(dead_code, reason = "held until dropped")]
-pub struct Admitted {
-    seats: (Option<Seat>, Vec<Seat>, Option<Seat>),
-    /// The bytes that replace the seats once the answer has begun.
-    answer: HeldBytes,
-}
-
-impl Admitted {
-    fn of(seats: (Option<Seat>, Vec<Seat>, Option<Seat>)) -> Self {
-        Self {
-            seats,
-            answer: HeldBytes::default(),
-        }
-    }
-
-    /// Gives back everything but the seat of the user, which is returned.
-    pub fn into_own_seat(self) -> Option<Seat> {
-        self.seats.0
-    }
+pub struct Refused {
+    /// The seconds after which the client should come back.
+    pub retry_after: u64,
 }
 
 /// Requests in flight in this process.
 pub struct Flow {
-    read_only: Arc<Pool>,
-    mutating: Arc<Pool>,
-    watch_starts: Arc<Pool>,
-    users: UserPools,
-    groups: GroupPools,
-    policy: RwLock<QueuePolicy>,
-    forwarded: Arc<ForwardedStreams>,
+    fairness: Arc<Fairness>,
+    schemas: Schemas,
+    /// Whether it is known which objects apply.
+    settled: AtomicBool,
+    limits: ArcSwap<Limits>,
+    read_only: Arc<Watermark>,
+    mutating: Arc<Watermark>,
+    forwarded: Forwarded,
     answers: ResponseBytes,
     aside: CpuTurns,
     metrics: FlowMetrics,
 }
 
+/// The limits of the configuration in force.
+struct Limits {
+    /// `None` where FlowSchemas decide.
+    in_flight: Option<InFlightLimits>,
+    queue_wait: Duration,
+}
+
+/// The limits of kube-apiserver without API Priority and Fairness; 0 for none.
+struct InFlightLimits {
+    read_only: usize,
+    mutating: usize,
+}
+
+impl Limits {
+    fn of(config: &config::Config) -> Self {
+        let serving = &config.serving;
+        let fair = config.flow.enable_priority_and_fairness;
+        Self {
+            in_flight: (!fair).then_some(InFlightLimits {
+                read_only: serving.max_requests_inflight,
+                mutating: serving.max_mutating_requests_inflight,
+            }),
+            queue_wait: config.flow.queue_wait,
+        }
+    }
+}
+
 impl Flow {
     pub fn new(config: &config::Config, metrics: FlowMetrics) -> Self {
-        let this = Self::unlimited(metrics);
-        this.reload(config);
+        let settings = Settings {
+            total_seats: config.serving.total_seats(),
+        };
+        let this = Self::limited(Limits::of(config), settings, metrics);
+        this.forwarded.set_limits(&config.flow);
         this
     }
 
-    fn unlimited(metrics: FlowMetrics) -> Self {
+    fn limited(limits: Limits, settings: Settings, metrics: FlowMetrics) -> Self {
         Self {
-            read_only: Pool::new(0, metrics.pool("readOnly")),
-            mutating: Pool::new(0, metrics.pool("mutating")),
-            watch_starts: Pool::new(0, metrics.pool("watchStart")),
-            users: UserPools::new(metrics.pool("user")),
-            groups: GroupPools::new(metrics.clone()),
-            policy: RwLock::new(QueuePolicy::NONE),
-            forwarded: ForwardedStreams::new(metrics.forwarded.clone()),
+            fairness: Fairness::new(settings, metrics.fairness.clone()),
+            schemas: Schemas::default(),
+            settled: AtomicBool::new(false),
+            limits: ArcSwap::from_pointee(limits),
+            read_only: Arc::default(),
+            mutating: Arc::default(),
+            forwarded: Forwarded::new(metrics.forwarded.clone()),
             answers: ResponseBytes::new(metrics.pool("answer")),
             aside: CpuTurns::new(&metrics),
             metrics,
         }
     }
 
-    /// Puts the limits of a configuration in force. Requests in flight stay,
-    /// and the new limits let in the requests that wait.
+    /// Puts the limits of a configuration in force. Requests in flight keep
+    /// their seats.
     pub fn reload(&self, config: &config::Config) {
-        let reads = config.serving.max_requests_inflight;
-        let writes = config.serving.max_mutating_requests_inflight;
-        self.set_limits(reads, writes, &config.flow);
+        self.fairness.set_total_seats(config.serving.total_seats());
+        self.limits.store(Arc::new(Limits::of(config)));
+        self.forwarded.set_limits(&config.flow);
     }
 
-    fn set_limits(&self, reads: usize, writes: usize, flow: &config::Flow) {
-        self.read_only.set_limit(reads);
-        self.mutating.set_limit(writes);
-        self.watch_starts.set_limit(reads);
-        *self.policy.write() = QueuePolicy {
-            queue_length: flow.queue_length_limit,
-            wait: flow.queue_wait,
-        };
-        self.forwarded.set_limits(flow);
-        self.users.set_limit(flow.user_concurrency_limit);
-        self.groups.set_limits(&flow.group_concurrency_limits);
+    /// Puts the cluster's objects in force, as JSON. `None` if the cluster has
+    /// none: those of a new cluster apply.
+    pub fn configure(&self, objects: Option<&ObjectsJson>) {
+        self.schemas.configure(&self.fairness, objects);
     }
 
-    /// Returns the forwarded requests that stay open.
-    pub fn forwarded(&self) -> &Arc<ForwardedStreams> {
+    /// Notes that it is known which objects apply: those of the cluster, or, if
+    /// it serves none, those of a new one.
+    pub fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Returns the engine, for its dumps.
+    pub fn fairness(&self) -> &Fairness {
+        &self.fairness
+    }
+
+    /// Returns the bounds of forwarded requests.
+    pub fn forwarded(&self) -> &Forwarded {
         &self.forwarded
     }
 
+    /// Finds the schema and the level of a request. `None` for requests that
+    /// kube-apiserver does not classify.
+    pub fn classify(
+        &self,
+        kind: RequestKind,
+        info: &RequestInfo,
+        user: &UserInfo,
+    ) -> Option<Classification> {
+        let fair = self.limits.load().in_flight.is_none();
+        (fair && kind != RequestKind::LongRunning).then(|| self.fairness.classify(info, user))
+    }
+
     /// Takes the seats of a request, after authentication and before
-    /// authorization, and waits for them if need be. Cancel-safe.
-    ///
-    /// `system:masters` does not wait, so that an administrator can always
-    /// look.
-    pub async fn admit(&self, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Rejected> {
-        let (lane, lanes_patience) = match kind {
-            RequestKind::LongRunning => return Ok(Admitted::default()),
-            RequestKind::ReadOnly => (&self.read_only, QueuePolicy::NONE),
-            RequestKind::Mutating => (&self.mutating, QueuePolicy::NONE),
-            RequestKind::WatchStart => {
-                let policy = QueuePolicy {
-                    queue_length: WAITING_WATCHES,
-                    ..*self.policy.read()
-                };
-                (&self.watch_starts, policy)
+    /// authorization, and waits for them if need be. `within` is the time limit
+    /// that the request sets for itself. Cancel-safe.
+    pub async fn admit(
+        &self,
+        kind: RequestKind,
+        user: &UserInfo,
+        class: Option<&Classification>,
+        width: Width,
+        within: Option<Duration>,
+    ) -> Result<Admitted, Refused> {
+        let Some(class) = class else {
+            return self.admit_unclassified(kind, user);
+        };
+        let wait = self.limits.load().queue_wait;
+        // As long as kube-apiserver lets such a request wait.
+        let own = within.and_then(|within| within.checked_div(4));
+        let wait = own.map_or(wait, |own| own.min(wait));
+        let admitted = self.fairness.admit(class, width, wait).await;
+        let seats = admitted.map_err(|_| Refused {
+            retry_after: self.fairness.retry_after(class),
+        })?;
+        Ok(Admitted::seated(seats, self.mark(kind).count()))
+    }
+
+    fn admit_unclassified(&self, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Refused> {
+        let limits = self.limits.load();
+        let limit = match (kind, &limits.in_flight) {
+            (RequestKind::LongRunning | RequestKind::Watch, _) | (_, None) => {
+                return Ok(Admitted::default());
             }
+            (RequestKind::ReadOnly, Some(limits)) => limits.read_only,
+            (RequestKind::Mutating, Some(limits)) => limits.mutating,
         };
-        if user.groups.iter().any(|g| g == MASTERS) {
-            return Ok(Admitted::of((None, Vec::new(), lane.try_seat())));
+        match self.mark(kind).count_within(limit) {
+            Some(counted) => Ok(Admitted::counted(counted)),
+            // An administrator can always look.
+            None if user.groups.iter().any(|g| g == MASTERS) => Ok(Admitted::default()),
+            None => Err(Refused {
+                retry_after: RETRY_AFTER,
+            }),
         }
-        let policy = match kind {
-            RequestKind::WatchStart => lanes_patience,
-            _ => *self.policy.read(),
-        };
-        let own = match self.users.pool(&user.name) {
-            Some(pool) => Some(pool.seat(&user.name, policy).await?),
-            None => None,
-        };
-        let groups = self.groups.seats(user, policy).await?;
-        let lane = lane.seat(&user.name, lanes_patience).await?;
-        Ok(Admitted::of((own, groups, Some(lane))))
+    }
+
+    fn mark(&self, kind: RequestKind) -> &Arc<Watermark> {
+        match kind {
+            RequestKind::Mutating => &self.mutating,
+            RequestKind::ReadOnly | RequestKind::Watch | RequestKind::LongRunning => {
+                &self.read_only
+            }
+        }
     }
 
     /// Takes room for an answer that is about to be made, with about so many
-    /// bytes that the store does not share. Waits for it as for a seat.
+    /// bytes that the store does not share. Waits for it as for seats.
     /// Cancel-safe.
     pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<HeldBytes, Rejected> {
-        let policy = *self.policy.read();
+        let policy = QueuePolicy {
+            queue_length: WAITING_ANSWERS,
+            wait: self.limits.load().queue_wait,
+        };
         match limited(user) {
             Some(user) => self.answers.hold(&user.name, bytes, policy).await,
             None => Ok(HeldBytes::default()),
@@ -253,16 +266,13 @@ impl Flow {
         }
     }
 
-    /// Gives the seats of a request back when its forwarded answer begins. The
-    /// request holds bytes instead. If there is no room for these, it keeps the
-    /// seats, so that no more such answers wait than there are seats and bytes
-    /// for.
+    /// Gives what a request holds back when its forwarded answer begins. The
+    /// request holds bytes instead. If there is no room for these, it keeps what
+    /// it has, so that no more such answers wait than there are places and
+    /// bytes for.
     pub fn answer_begins(&self, admitted: &mut Admitted, user: Option<&UserInfo>) {
         if let Some(held) = self.hold_waiting(user) {
-            *admitted = Admitted {
-                answer: held,
-                ..Admitted::default()
-            };
+            *admitted = Admitted::waiting(held);
         }
     }
 
@@ -279,37 +289,29 @@ impl Flow {
         self.metrics.too_slow(what);
     }
 
-    /// Publishes the number of requests that execute, and the most in flight
-    /// since the last call.
+    /// Publishes what is not counted request by request: the most requests in
+    /// flight since the last call, and the bytes that answers hold.
     pub fn publish(&self) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        for (name, pool, most) in [
-            ("readOnly", &self.read_only, Some(&self.metrics.read_only)),
-            ("mutating", &self.mutating, Some(&self.metrics.mutating)),
-            ("watchStart", &self.watch_starts, None),
-        ] {
-            let (executing, high) = pool.executing();
-            self.metrics.executing(name, number(executing));
-            if let Some(gauge) = most {
-                gauge.set(number(high));
-            }
-        }
-        self.metrics.executing("user", number(self.users.sweep()));
-        self.metrics.executing("aside", number(self.aside.sweep()));
+        self.metrics
+            .read_only
+            .set(number(self.read_only.take_high()));
+        self.metrics.mutating.set(number(self.mutating.take_high()));
+        self.metrics.turns.set(number(self.aside.sweep()));
         self.metrics.answer_bytes.set(number(self.answers.sweep()));
-        for (name, executing) in self.groups.executing() {
-            self.metrics.executing(&name, number(executing));
-        }
     }
 
-    /// Publishes every second, for ever.
+    /// Publishes every second, and adjusts the levels, for ever.
     pub async fn run(self: Arc<Self>) {
-        let mut tick = interval(PUBLISH_EVERY);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tick.tick().await;
-            self.publish();
-        }
+        let publish = async {
+            let mut tick = interval(PUBLISH_EVERY);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tick.tick().await;
+                self.publish();
+            }
+        };
+        tokio::join!(publish, self.fairness.clone().run());
     }
 }
 

@@ -3,19 +3,27 @@ use prometheus::Registry;
 
 use super::*;
 
-fn config(user: usize, groups: &[(&str, usize)]) -> config::Flow {
-    config::Flow {
-        user_concurrency_limit: user,
-        group_concurrency_limits: groups.iter().map(|(g, n)| ((*g).to_owned(), *n)).collect(),
-        ..config::Flow::default()
-    }
+fn flow(in_flight: Option<InFlightLimits>, total_seats: usize) -> Flow {
+    let metrics = FlowMetrics::register(&Registry::new()).unwrap();
+    let limits = Limits {
+        in_flight,
+        queue_wait: Duration::from_secs(15),
+    };
+    Flow::limited(limits, Settings { total_seats }, metrics)
 }
 
-fn flow(reads: usize, writes: usize, limits: &config::Flow) -> Flow {
-    let metrics = FlowMetrics::register(&Registry::new()).unwrap();
-    let flow = Flow::unlimited(metrics);
-    flow.set_limits(reads, writes, limits);
-    flow
+fn limited(read_only: usize, mutating: usize) -> Flow {
+    flow(
+        Some(InFlightLimits {
+            read_only,
+            mutating,
+        }),
+        600,
+    )
+}
+
+fn fair() -> Flow {
+    flow(None, 600)
 }
 
 fn user(name: &str, groups: &[&str]) -> UserInfo {
@@ -26,105 +34,115 @@ fn user(name: &str, groups: &[&str]) -> UserInfo {
     }
 }
 
-/// `None`: it waits, and here it leaves again.
-fn admit(flow: &Flow, kind: RequestKind, user: &UserInfo) -> Option<Result<Admitted, Rejected>> {
-    flow.admit(kind, user).now_or_never()
+fn info(method: http::Method, path: &str) -> RequestInfo {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    RequestInfo::parse(&method, path, &kubernetes_wire::api::Query::parse(query)).unwrap()
 }
 
-use RequestKind::{LongRunning, Mutating, ReadOnly, WatchStart};
+fn admit(flow: &Flow, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Refused> {
+    let admitted = flow.admit(kind, user, None, Width::of(1), None);
+    admitted.now_or_never().unwrap()
+}
 
-#[tokio::test]
-async fn requests_over_the_limit_are_refused_until_one_ends() {
-    let flow = flow(2, 1, &config(0, &[]));
+use RequestKind::{LongRunning, Mutating, ReadOnly, Watch};
+
+#[test]
+fn without_fairness_more_than_the_limit_is_refused_at_once() {
+    let flow = limited(2, 1);
     let user = user("a", &[]);
-    let first = admit(&flow, ReadOnly, &user).unwrap().unwrap();
-    let _second = admit(&flow, ReadOnly, &user).unwrap().unwrap();
-    let refused = admit(&flow, ReadOnly, &user).unwrap();
-    assert_eq!(refused.unwrap_err(), Rejected::ConcurrencyLimit);
-    // The other lane is another lane, and the start of a watch waits.
-    assert!(admit(&flow, Mutating, &user).unwrap().is_ok());
-    let _starts: Vec<_> = (0..2)
-        .map(|_| admit(&flow, WatchStart, &user).unwrap())
-        .collect();
-    assert!(admit(&flow, WatchStart, &user).is_none());
-    drop(first);
-    assert!(admit(&flow, ReadOnly, &user).unwrap().is_ok());
-}
-
-#[tokio::test]
-async fn streams_and_administrators_are_exempt() {
-    let flow = flow(1, 1, &config(1, &[("staff", 1)]));
-    let (staff, admin) = (user("a", &["staff"]), user("root", &["staff", MASTERS]));
-    let _write = admit(&flow, Mutating, &staff).unwrap().unwrap();
-    let _held: Vec<_> = [
-        (LongRunning, &staff),
-        (Mutating, &admin),
-        (WatchStart, &admin),
-    ]
-    .map(|(kind, user)| admit(&flow, kind, user).unwrap().unwrap())
-    .into();
-    assert!(admit(&flow, WatchStart, &admin).unwrap().is_ok());
-    // The user's own limit makes it wait.
-    assert!(admit(&flow, Mutating, &staff).is_none());
-}
-
-#[tokio::test]
-async fn users_and_groups_are_limited_apart() {
-    let flow = flow(0, 0, &config(2, &[("a-team", 3), ("staff", 4)]));
-    let mut held = Vec::new();
-    for (name, groups, expected) in [
-        ("a", &["a-team"][..], true),
-        ("a", &["a-team"], true),
-        // Its own limit.
-        ("a", &["a-team"], false),
-        ("b", &["a-team", "staff"], true),
-        // The limit of the a-team is reached.
-        ("c", &["staff", "a-team"], false),
-        ("c", &["staff"], true),
-        ("d", &["staff"], true),
-        ("d", &["staff"], true),
-        // The limit of the staff is reached.
-        ("e", &["staff"], false),
-        ("e", &["others"], true),
-    ] {
-        let admitted = admit(&flow, ReadOnly, &user(name, groups));
-        assert_eq!(admitted.is_some(), expected, "{name} {groups:?}");
-        held.extend(admitted);
+    let first = admit(&flow, ReadOnly, &user).unwrap();
+    let _second = admit(&flow, ReadOnly, &user).unwrap();
+    let refused = admit(&flow, ReadOnly, &user).unwrap_err();
+    assert_eq!(refused.retry_after, 1);
+    // Writes have their own limit, and watches and streams have none.
+    let _write = admit(&flow, Mutating, &user).unwrap();
+    assert!(admit(&flow, Mutating, &user).is_err());
+    for kind in [Watch, LongRunning] {
+        let all: Vec<_> = (0..9).map(|_| admit(&flow, kind, &user)).collect();
+        assert!(all.iter().all(Result::is_ok));
     }
-    // One that waited and left has left the pools it passed, too.
+    drop(first);
+    assert!(admit(&flow, ReadOnly, &user).is_ok());
+}
+
+#[test]
+fn without_fairness_administrators_are_never_refused() {
+    let flow = limited(1, 0);
+    let (user, admin) = (user("a", &[]), user("root", &[MASTERS]));
+    let _seat = admit(&flow, ReadOnly, &user).unwrap();
+    let all: Vec<_> = (0..9).map(|_| admit(&flow, ReadOnly, &admin)).collect();
+    assert!(all.iter().all(Result::is_ok));
+    assert!(admit(&flow, ReadOnly, &user).is_err());
+    // They took no seat of others.
     flow.publish();
-    assert_eq!(flow.metrics.read_only.get(), 7);
-    let gauge = |name: &str| flow.metrics.executing_of(name);
-    assert_eq!((gauge("user"), gauge("a-team"), gauge("staff")), (7, 3, 4));
+    assert_eq!(flow.metrics.read_only.get(), 1);
+    // 0 is no limit.
+    let all: Vec<_> = (0..1000).map(|_| admit(&flow, Mutating, &user)).collect();
+    assert!(all.iter().all(Result::is_ok));
+}
+
+#[test]
+fn requests_are_classified_as_kube_apiserver_classifies_them() {
+    use http::Method;
+    let (fair, limited) = (fair(), limited(1, 1));
+    let user = user("a", &["people"]);
+    for (method, path, expected) in [
+        (Method::GET, "/api/v1/pods", Some(ReadOnly)),
+        (Method::POST, "/api/v1/namespaces/n/pods", Some(Mutating)),
+        (Method::GET, "/api/v1/pods?watch=1", Some(Watch)),
+        (Method::GET, "/version", Some(ReadOnly)),
+        (Method::GET, "/api/v1/namespaces/n/pods/p/log", None),
+        (Method::POST, "/api/v1/namespaces/n/pods/p/exec", None),
+    ] {
+        let info = info(method, path);
+        let kind = RequestKind::of(&info);
+        assert_eq!(kind, expected.unwrap_or(LongRunning), "{path}");
+        let class = fair.classify(kind, &info, &user);
+        assert_eq!(class.is_some(), expected.is_some(), "{path}");
+        assert!(limited.classify(kind, &info, &user).is_none());
+    }
+}
+
+#[tokio::test]
+async fn seats_of_a_level_are_counted_by_kind() {
+    let flow = fair();
+    let user = user("a", &["people"]);
+    let mut held = Vec::new();
+    for (method, path) in [
+        (http::Method::GET, "/api/v1/pods"),
+        (http::Method::GET, "/api/v1/pods?watch=1"),
+        (http::Method::DELETE, "/api/v1/namespaces/n/pods/p"),
+    ] {
+        let info = info(method, path);
+        let kind = RequestKind::of(&info);
+        let class = flow.classify(kind, &info, &user);
+        let admitted = flow.admit(kind, &user, class.as_ref(), Width::of(1), None);
+        held.push(admitted.await.unwrap());
+    }
+    flow.publish();
+    let metrics = &flow.metrics;
+    assert_eq!((metrics.read_only.get(), metrics.mutating.get()), (2, 1));
     held.clear();
-    flow.publish();
-    assert_eq!((gauge("user"), gauge("a-team"), gauge("staff")), (0, 0, 0));
+    for expected in [2, 0] {
+        flow.publish();
+        assert_eq!(metrics.read_only.get(), expected);
+    }
 }
 
+/// Its place is another's as soon as the answer begins; who has too many
+/// answers waiting keeps the places of the others.
 #[tokio::test]
-async fn a_reload_lets_in_who_waits() {
-    let flow = flow(0, 0, &config(0, &[("staff", 1)]));
-    let staff = user("a", &["staff"]);
-    let _held = admit(&flow, ReadOnly, &staff);
-    let mut waiting = Box::pin(flow.admit(ReadOnly, &staff));
-    assert!((&mut waiting).now_or_never().is_none());
-    flow.set_limits(0, 0, &config(0, &[]));
-    assert!((&mut waiting).now_or_never().is_some());
-    flow.set_limits(0, 0, &config(0, &[("staff", 1)]));
-    assert!(admit(&flow, ReadOnly, &staff).unwrap().is_ok());
-}
-
-/// Its seat is another's as soon as the answer begins; who has too many
-/// answers waiting keeps the seats of the others.
-#[tokio::test]
-async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
-    let flow = flow(1, 1, &config(0, &[]));
+async fn an_answer_that_waits_holds_bytes_instead_of_a_place() {
+    let flow = fair();
     let (slow, other) = (user("slow", &[]), user("other", &[]));
+    let taken = || flow.metrics.forwarded.in_flight.taken.get();
     let mut waiting = Vec::new();
     let kept = loop {
-        let mut admitted = admit(&flow, ReadOnly, &slow).unwrap().unwrap();
+        let place = flow.forwarded().in_flight.take(Some(&slow)).unwrap();
+        let mut admitted = Admitted::default().with_place(place);
         flow.answer_begins(&mut admitted, Some(&slow));
-        if flow.read_only.executing().0 > 0 {
+        if taken() > 0 {
             break admitted;
         }
         waiting.push(admitted);
@@ -141,7 +159,7 @@ async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
     drop((kept, waiting));
     assert!(flow.hold_waiting(Some(&slow)).is_some());
     flow.publish();
-    assert_eq!(flow.metrics.answer_bytes.get(), 0);
+    assert_eq!((flow.metrics.answer_bytes.get(), taken()), (0, 0));
     // Administrators are not held up.
     let admin = user("root", &[MASTERS]);
     let all = (0..10_000).map(|_| flow.hold_waiting(Some(&admin)));
@@ -150,7 +168,7 @@ async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
 
 #[tokio::test]
 async fn turns_aside_go_round_among_users() {
-    let flow = flow(0, 0, &config(0, &[]));
+    let flow = fair();
     let greedy = user("greedy", &[]);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // One user leaves a core to the others.
@@ -174,25 +192,4 @@ async fn turns_aside_go_round_among_users() {
     assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
     drop((turns, others, taken));
     assert!(waiting.iter_mut().any(|turn| turn.now_or_never().is_some()));
-}
-
-#[tokio::test]
-async fn zero_is_no_limit() {
-    let flow = flow(0, 0, &config(0, &[]));
-    let user = user("a", &[]);
-    let all = (0..1000).map(|_| admit(&flow, Mutating, &user).unwrap());
-    assert!(all.collect::<Vec<_>>().iter().all(Result::is_ok));
-}
-
-#[tokio::test]
-async fn the_gauge_shows_the_most_of_the_last_second() {
-    let flow = flow(2, 1, &config(0, &[]));
-    let user = user("a", &[]);
-    let one = admit(&flow, ReadOnly, &user).unwrap().unwrap();
-    drop(admit(&flow, ReadOnly, &user).unwrap().unwrap());
-    for (expected, end) in [(2, None), (1, Some(one)), (1, None), (0, None)] {
-        flow.publish();
-        assert_eq!(flow.metrics.read_only.get(), expected);
-        drop(end);
-    }
 }

@@ -80,13 +80,13 @@ mod tests {
         let users = UserPools::new(metrics.pool("user"));
         assert!(users.pool("a").is_none());
         users.set_limit(1);
-        let seat = users.pool("a").unwrap().try_seat().unwrap();
-        assert!(users.pool("a").unwrap().try_seat().is_none());
-        assert!(users.pool("b").unwrap().try_seat().is_some());
+        let seat = users.pool("a").unwrap().try_seats(1).unwrap();
+        assert!(users.pool("a").unwrap().try_seats(1).is_none());
+        assert!(users.pool("b").unwrap().try_seats(1).is_some());
         assert_eq!(users.sweep(), 1);
         assert_eq!(users.state.lock().pools.len(), 1);
         users.set_limit(2);
-        assert!(users.pool("a").unwrap().try_seat().is_some());
+        assert!(users.pool("a").unwrap().try_seats(1).is_some());
         drop(seat);
         assert_eq!(users.sweep(), 0);
         assert!(users.state.lock().pools.is_empty());

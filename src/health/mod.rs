@@ -28,6 +28,8 @@ pub const UPSTREAM: &str = "upstream";
 pub const INFORMER_SYNC: &str = "informer-sync";
 /// The check that the saved stores of the process before are in use or refused.
 pub const SAVED_STORES: &str = "saved-stores";
+/// The check that it is known which FlowSchemas apply.
+pub const FLOW_SCHEMAS: &str = "flow-schemas";
 /// The check that the configuration on disk is the one in force.
 pub const CONFIG: &str = "config";
 /// The check that no reads are answered in degraded mode.

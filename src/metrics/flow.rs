@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apifront_fairness::FairnessMetrics;
 use prometheus::{
     HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
@@ -10,33 +11,34 @@ use prometheus::{
 
 use super::ForwardedMetrics;
 
-/// kube-apiserver's buckets.
+/// kube-apiserver's buckets of the time that requests wait.
 const WAIT_BUCKETS: [f64; 13] = [
     0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
 ];
 
 #[derive(Clone)]
 pub struct FlowMetrics {
+    /// The metrics of priority levels and flow schemas.
+    pub fairness: FairnessMetrics,
     /// The highest number of reads at one moment of the last second.
     pub read_only: IntGauge,
     pub mutating: IntGauge,
     waiting: IntGaugeVec,
-    executing: IntGaugeVec,
-    /// The same number as `executing`, under its older name.
-    in_use: IntGaugeVec,
     rejected: IntCounterVec,
     waited: HistogramVec,
     pub forwarded: ForwardedMetrics,
+    /// The turns of work on threads of their own.
+    pub turns: IntGauge,
     /// The bytes of answers that are being made, or wait for their readers.
     pub answer_bytes: IntGauge,
     slow: IntCounterVec,
 }
 
-/// The series of one pool of seats.
+/// The series of one resource that requests take turns with.
 #[derive(Clone, Debug)]
 pub struct PoolMetrics {
-    name: String,
-    /// The number of requests in the pool's queues.
+    name: &'static str,
+    /// The number of requests that wait for it.
     pub waiting: IntGauge,
     rejected: IntCounterVec,
     waited: HistogramVec,
@@ -45,15 +47,15 @@ pub struct PoolMetrics {
 impl PoolMetrics {
     /// Counts a refused request. `reason` is one of few fixed words.
     pub fn rejected(&self, reason: &'static str) {
-        self.rejected.with_label_values(&[&self.name, reason]).inc();
+        self.rejected.with_label_values(&[self.name, reason]).inc();
     }
 
-    /// Measures the time that a request waited. `let_in` tells whether it got a
-    /// seat.
+    /// Measures the time that a request waited. `let_in` tells whether it got
+    /// what it waited for.
     pub fn waited(&self, time: Duration, let_in: bool) {
         let execute = if let_in { "true" } else { "false" };
         self.waited
-            .with_label_values(&[&self.name, execute])
+            .with_label_values(&[self.name, execute])
             .observe(time.as_secs_f64());
     }
 }
@@ -66,50 +68,47 @@ impl FlowMetrics {
             &["request_kind"],
             registry
         )?;
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            prometheus::Result::Ok(gauge)
+        };
         Ok(Self {
+            fairness: FairnessMetrics::register(registry)?,
             read_only: inflight.with_label_values(&["readOnly"]),
             mutating: inflight.with_label_values(&["mutating"]),
             waiting: register_int_gauge_vec_with_registry!(
-                "apiserver_flowcontrol_current_inqueue_requests",
-                "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
-                &["priority_level"],
-                registry
-            )?,
-            executing: register_int_gauge_vec_with_registry!(
-                "apiserver_flowcontrol_current_executing_requests",
-                "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem",
-                &["priority_level"],
-                registry
-            )?,
-            in_use: register_int_gauge_vec_with_registry!(
-                "apiserver_flowcontrol_request_concurrency_in_use",
-                "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem",
-                &["priority_level"],
+                "apifront_turns_waiting_requests",
+                "Requests that have their seats and wait: for room for their answer, or for a \
+                 processor.",
+                &["resource"],
                 registry
             )?,
             rejected: register_int_counter_vec_with_registry!(
-                "apiserver_flowcontrol_rejected_requests_total",
-                "Number of requests rejected by API Priority and Fairness subsystem",
-                &["priority_level", "reason"],
+                "apifront_turns_rejected_requests_total",
+                "Requests that had their seats and were refused, because they waited too long or \
+                 too many of their user waited.",
+                &["resource", "reason"],
                 registry
             )?,
             waited: register_histogram_vec_with_registry!(
-                "apiserver_flowcontrol_request_wait_duration_seconds",
-                "Length of time a request spent waiting in its queue",
-                &["priority_level", "execute"],
+                "apifront_turns_wait_duration_seconds",
+                "The time that such requests waited, until they had what they waited for or gave \
+                 up.",
+                &["resource", "execute"],
                 WAIT_BUCKETS.to_vec(),
                 registry
             )?,
             forwarded: ForwardedMetrics::register(registry)?,
-            answer_bytes: {
-                let gauge = IntGauge::new(
-                    "apifront_answer_bytes",
-                    "Bytes of answers that are being made or wait for their readers, as far as \
-                     the cache does not share them.",
-                )?;
-                registry.register(Box::new(gauge.clone()))?;
-                gauge
-            },
+            turns: gauge(
+                "apifront_turns_executing",
+                "Pieces of work that keep a processor busy now, on threads of their own.",
+            )?,
+            answer_bytes: gauge(
+                "apifront_answer_bytes",
+                "Bytes of answers that are being made or wait for their readers, as far as the \
+                 cache does not share them.",
+            )?,
             slow: register_int_counter_vec_with_registry!(
                 "apifront_slow_clients_total",
                 "Requests that ended because their client sent its body, or read its answer, too \
@@ -126,34 +125,13 @@ impl FlowMetrics {
         self.slow.with_label_values(&[what]).inc();
     }
 
-    /// Returns the series of a pool. `name` is a fixed word or a configured
-    /// group.
-    pub fn pool(&self, name: &str) -> PoolMetrics {
+    /// Returns the series of what requests take turns with.
+    pub fn pool(&self, name: &'static str) -> PoolMetrics {
         PoolMetrics {
-            name: name.to_owned(),
+            name,
             waiting: self.waiting.with_label_values(&[name]),
             rejected: self.rejected.clone(),
             waited: self.waited.clone(),
         }
-    }
-
-    pub fn executing(&self, name: &str, requests: i64) {
-        for gauge in [&self.executing, &self.in_use] {
-            gauge.with_label_values(&[name]).set(requests);
-        }
-    }
-
-    #[cfg(test)]
-    pub fn executing_of(&self, name: &str) -> i64 {
-        self.executing.with_label_values(&[name]).get()
-    }
-
-    /// Removes the gauges of a pool that does not exist any more. Its counters
-    /// stay.
-    pub fn forget(&self, name: &str) {
-        // An error means that the series is gone already.
-        let _ = self.waiting.remove_label_values(&[name]);
-        let _ = self.executing.remove_label_values(&[name]);
-        let _ = self.in_use.remove_label_values(&[name]);
     }
 }

@@ -1,22 +1,54 @@
-//! The metrics of forwarded requests that stay open.
+//! The metrics of forwarded requests.
 
 use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
 
 #[derive(Clone)]
 pub struct ForwardedMetrics {
-    pub open: IntGauge,
+    /// Requests that upstream has not answered yet.
+    pub in_flight: PlaceMetrics,
+    /// Requests that stay open.
+    pub long_running: PlaceMetrics,
+}
+
+/// The series of one bound of forwarded requests.
+#[derive(Clone, Debug)]
+pub struct PlaceMetrics {
+    pub taken: IntGauge,
     rejected: IntCounterVec,
 }
 
 impl ForwardedMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let open = IntGauge::new(
+        let in_flight = PlaceMetrics::register(
+            registry,
+            "apifront_forwarded_requests",
+            "Forwarded requests that no API server has answered yet, watches and streams apart.",
+            "apifront_forwarded_rejected_total",
+        )?;
+        let long_running = PlaceMetrics::register(
+            registry,
             "apifront_forwarded_long_running_requests",
             "Forwarded watches, logs, exec, attach, port-forward and proxy requests open now.",
-        )?;
-        registry.register(Box::new(open.clone()))?;
-        let rejected = register_int_counter_vec_with_registry!(
             "apifront_forwarded_long_running_rejected_total",
+        )?;
+        Ok(Self {
+            in_flight,
+            long_running,
+        })
+    }
+}
+
+impl PlaceMetrics {
+    fn register(
+        registry: &Registry,
+        taken: &str,
+        help: &str,
+        rejected: &str,
+    ) -> prometheus::Result<Self> {
+        let taken = IntGauge::new(taken, help)?;
+        registry.register(Box::new(taken.clone()))?;
+        let rejected = register_int_counter_vec_with_registry!(
+            rejected,
             "Such requests that were refused, by the limit they would have exceeded.",
             &["limit"],
             registry
@@ -25,7 +57,7 @@ impl ForwardedMetrics {
         for limit in ["user", "total"] {
             let _ = rejected.with_label_values(&[limit]);
         }
-        Ok(Self { open, rejected })
+        Ok(Self { taken, rejected })
     }
 
     /// Counts a rejected request. `limit` is `user` or `total`.

@@ -18,7 +18,7 @@ mod stability;
 pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
-pub use forwarded::ForwardedMetrics;
+pub use forwarded::{ForwardedMetrics, PlaceMetrics};
 pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use apifront_upstream::UpstreamMetrics;
 use apifront_watch_cache::metrics::{CacheMetrics, MemoryMetrics};
 use bytes::Bytes;
+use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
 
 /// The Content-Type of kube-apiserver's `/metrics` for a client without a
@@ -117,10 +118,26 @@ impl Metrics {
             self.tasks.set(i64::try_from(alive).unwrap_or(i64::MAX));
         }
         let shows_hidden = self.shows_hidden.load(Ordering::Relaxed);
-        let families = stability::present(self.registry.gather(), shows_hidden);
+        let families = with_older_names(self.registry.gather());
+        let families = stability::present(families, shows_hidden);
         TextEncoder::new().encode(&families, &mut out)?;
         Ok(out.into())
     }
+}
+
+/// Adds a metric that kube-apiserver had under an older name, which stays hidden
+/// unless it is asked for.
+fn with_older_names(mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+    const NAME: &str = "apiserver_flowcontrol_current_executing_seats";
+    const OLDER: &str = "apiserver_flowcontrol_request_concurrency_in_use";
+    if let Some(at) = families.iter().position(|family| family.name() == NAME)
+        && let Some(mut family) = families.get(at).cloned()
+    {
+        family.set_name(OLDER.to_owned());
+        families.push(family);
+        families.sort_by(|a, b| a.name().cmp(b.name()));
+    }
+    families
 }
 
 #[cfg(test)]

@@ -109,7 +109,10 @@ const PROMISES: &[(&str, MetricStability)] = &[
     ("apiserver_requested_deprecated_apis", STABLE),
     ("apiserver_response_sizes", STABLE),
     ("apiserver_flowcontrol_current_executing_requests", BETA),
+    ("apiserver_flowcontrol_current_executing_seats", BETA),
     ("apiserver_flowcontrol_current_inqueue_requests", BETA),
+    ("apiserver_flowcontrol_dispatched_requests_total", BETA),
+    ("apiserver_flowcontrol_nominal_limit_seats", BETA),
     ("apiserver_flowcontrol_rejected_requests_total", BETA),
     ("apiserver_flowcontrol_request_wait_duration_seconds", BETA),
     ("apiserver_watch_events_sizes", BETA),
@@ -122,6 +125,14 @@ const PROMISES: &[(&str, MetricStability)] = &[
             deprecated: Some((1, 31)),
         },
     ),
+];
+
+/// The metrics of a kind that is an experiment in kube-apiserver: histograms of
+/// every moment.
+const EXPERIMENTAL: [&str; 3] = [
+    "apiserver_flowcontrol_demand_seats",
+    "apiserver_flowcontrol_priority_level_request_utilization",
+    "apiserver_flowcontrol_priority_level_seat_utilization",
 ];
 
 const STABLE: MetricStability = MetricStability::of(Stability::Stable);
@@ -141,6 +152,10 @@ pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<Met
                 return None;
             }
             let help = promise.help(family.help(), KUBERNETES);
+            let help = match EXPERIMENTAL.contains(&family.name()) {
+                true => format!("EXPERIMENTAL: {help}"),
+                false => help,
+            };
             family.set_help(help);
             Some(family)
         })

@@ -27,9 +27,7 @@ use crate::server::listener::http1::HeaderRead;
 use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
-use crate::server::stage::{
-    Identified, PendingGrant, access_log, audit, handshake, long_running, seats,
-};
+use crate::server::stage::{Identified, PendingGrant, access_log, audit, handshake, places, seats};
 use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
@@ -88,8 +86,8 @@ impl ProxyHttp for Proxy {
         };
         ctx.reply.cache = cache;
         let sampled = shadow::begin(session.req_header(), &identified, cache);
-        if long_running::take(session, ctx, &identified).is_err() {
-            let answer = Answer::too_many_requests();
+        if let Err(refused) = places::take(session, ctx, &authority) {
+            let answer = Answer::too_many_requests(refused.retry_after);
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
@@ -169,7 +167,7 @@ impl ProxyHttp for Proxy {
         if let Some(forward) = &mut ctx.forward {
             forward.answered = Some(Instant::now());
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
-            aggregate::answered(response, forward)?;
+            aggregate::answered(response, forward, ctx.classification.as_ref())?;
         }
         if ctx.generation().gate.is_owner() {
             loopback_guard::sandbox(response)?;
@@ -316,8 +314,9 @@ async fn admit(
             return Ok(ControlFlow::Break(answer));
         }
     };
-    if seats::take(session, ctx, &identified).await?.is_err() {
-        return Ok(ControlFlow::Break(Answer::too_many_requests()));
+    if let Err(refused) = seats::take(session, ctx, &identified).await? {
+        let answer = Answer::too_many_requests(refused.retry_after);
+        return Ok(ControlFlow::Break(answer));
     }
     Ok(ControlFlow::Continue(identified))
 }

@@ -15,7 +15,7 @@ use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
-use super::{objects, process, sample};
+use super::{flow_names, objects, process, sample};
 
 /// kube-apiserver takes 5 s to start alone, and several times that on a busy
 /// machine.
@@ -79,6 +79,7 @@ impl Cluster {
         cluster.wait_ready().await;
         let version = cluster.admin_client().get("/version").await.expect(200);
         Release::tell(version["gitVersion"].as_str().expect("a version"));
+        flow_names::learn(&cluster.admin_client()).await;
         cluster.grant_front().await;
         cluster
     }

@@ -14,11 +14,11 @@ use super::apifront::oracle;
 use super::client::{Answer, Client};
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
-use super::forwarded;
+use super::{flow_names, forwarded};
 
 /// The headers that mean something to a client. The rest name the request or
 /// the moment.
-const COMPARED_HEADERS: [&str; 8] = [
+const COMPARED_HEADERS: [&str; 10] = [
     "content-type",
     "warning",
     "cache-control",
@@ -27,6 +27,8 @@ const COMPARED_HEADERS: [&str; 8] = [
     "vary",
     "content-encoding",
     "location",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
 ];
 
 /// The number of bytes shown around the first difference.
@@ -280,9 +282,11 @@ fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> Stri
     for name in COMPARED_HEADERS {
         let values = |answer: &Answer| -> Vec<String> {
             let values = answer.headers.get_all(name).iter();
-            values
-                .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
-                .collect()
+            let values = values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+            match flow_names::HEADERS.contains(&name) {
+                true => values.map(|uid| flow_names::name(&uid)).collect(),
+                false => values.collect(),
+            }
         };
         let (d, f) = (values(direct), values(front));
         if d != f {

@@ -21,6 +21,7 @@ pub mod elsewhere;
 pub mod encodings;
 pub mod etcd;
 pub mod expect;
+pub mod flow_names;
 pub mod forwarded;
 pub mod gates;
 pub mod hostile;

@@ -188,6 +188,7 @@ async fn too_many_requests_at_a_time() {
         config["upstream"] = json!({ "servers": [scripted.url()], "caFile": cluster.ca() });
         config["serving"]["maxRequestsInflight"] = json!(LIMIT);
         config["serving"]["maxMutatingRequestsInflight"] = json!(LIMIT / 2);
+        config["flow"] = json!({ "enablePriorityAndFairness": false });
     })
     .await;
     let user = cluster.certificates.client("ulrich", &["people"]);

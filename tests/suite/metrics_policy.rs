@@ -63,6 +63,7 @@ async fn help_texts_are_those_of_kube_apiserver() {
     for (name, lines) in &served {
         let class = ["[ALPHA] ", "[BETA] ", "[STABLE] "];
         let help = lines[0].split_once(&format!("{name} ")).expect("a text").1;
+        let help = help.strip_prefix("EXPERIMENTAL: ").unwrap_or(help);
         let promised = class.iter().any(|class| help.starts_with(class));
         assert!(promised != name.starts_with("process_"), "{help}");
         if let Some(theirs) = direct.get(name) {
@@ -130,7 +131,7 @@ fn texts() -> [String; 2] {
              apiserver_requested_deprecated_apis{{group=\"resource.k8s.io\",version=\"v1beta1\",resource=\"resourceclaims\",subresource=\"\",removed_release=\"1.38\"}} 1\n\
              apifront_cache_self_check_total{{group=\"\",version=\"v1\",resource=\"pods\",result=\"mismatch\"}} {wrong}\n\
              apifront_shadow_comparisons_total{{group=\"\",version=\"v1\",resource=\"pods\",verb=\"list\",representation=\"json\",result=\"difference\"}} {wrong}\n\
-             apiserver_flowcontrol_rejected_requests_total{{priority_level=\"user\",reason=\"queue-full\"}} {failed}\n\
+             apiserver_flowcontrol_rejected_requests_total{{priority_level=\"workload-low\",reason=\"queue-full\"}} {failed}\n\
              apifront_config_last_reload_successful {applied}\n\
              up {healthy}\n",
             lag * 10

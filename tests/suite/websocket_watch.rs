@@ -72,9 +72,8 @@ fn meaning(answer: &[u8]) -> (String, Vec<String>, Vec<u8>) {
     let status = lines.next().unwrap_or_default();
     let switched = status.contains(" 101 ");
     let hop = ["connection: ", "transfer-encoding: ", "content-length: "];
-    let moment = ["date: ", "x-kubernetes-pf-"];
     let mut headers: Vec<_> = lines
-        .filter(|l| !l.is_empty() && !moment.iter().any(|m| l.starts_with(m)))
+        .filter(|l| !l.is_empty() && !l.starts_with("date: "))
         .filter(|l| switched || !hop.iter().any(|h| l.starts_with(h)))
         .collect();
     headers.sort();

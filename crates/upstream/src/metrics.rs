@@ -31,6 +31,7 @@ pub enum UpstreamKind {
     SharedRead,
     TokenReview,
     SubjectAccessReview,
+    SelfSubjectReview,
     Discovery,
     Health,
 }
@@ -46,6 +47,7 @@ impl UpstreamKind {
             Self::SharedRead => "shared_read",
             Self::TokenReview => "token_review",
             Self::SubjectAccessReview => "subject_access_review",
+            Self::SelfSubjectReview => "self_subject_review",
             Self::Discovery => "discovery",
             Self::Health => "health",
         }

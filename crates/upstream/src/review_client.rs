@@ -1,4 +1,4 @@
-//! Sends TokenReviews and SubjectAccessReviews to the pool.
+//! Sends reviews to the pool.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,10 +18,10 @@ impl ReviewClient for Upstream {
         path: &str,
         body: Bytes,
     ) -> Result<(http::StatusCode, Bytes), ReviewError> {
-        let kind = if path.ends_with("/tokenreviews") {
-            UpstreamKind::TokenReview
-        } else {
-            UpstreamKind::SubjectAccessReview
+        let kind = match path.rsplit('/').next() {
+            Some("tokenreviews") => UpstreamKind::TokenReview,
+            Some("selfsubjectreviews") => UpstreamKind::SelfSubjectReview,
+            _ => UpstreamKind::SubjectAccessReview,
         };
         let ask = async {
             let response = self

@@ -43,14 +43,6 @@ pub struct QueuePolicy {
     pub wait: Duration,
 }
 
-impl QueuePolicy {
-    /// The policy that refuses at once.
-    pub const NONE: Self = Self {
-        queue_length: 0,
-        wait: Duration::ZERO,
-    };
-}
-
 #[derive(Debug)]
 pub struct Pool {
     state: Mutex<State>,
@@ -120,11 +112,6 @@ impl Pool {
         let mut state = self.state.lock();
         state.limit = limit;
         state.dispatch();
-    }
-
-    /// Takes a seat if one is free and nobody waits.
-    pub fn try_seat(self: &Arc<Self>) -> Option<Seat> {
-        self.try_seats(1)
     }
 
     /// Takes so many seats if they are free and nobody waits.

@@ -94,7 +94,11 @@ async fn queues_are_bounded_by_flow() {
     let full = pool.seat("a", two).now_or_never().unwrap();
     assert_eq!(full.unwrap_err(), Rejected::QueueFull);
     let _other_flow = ask(&pool, "b", two).unwrap_err();
-    let at_once = pool.seat("c", QueuePolicy::NONE).now_or_never().unwrap();
+    let none = QueuePolicy {
+        queue_length: 0,
+        ..PATIENT
+    };
+    let at_once = pool.seat("c", none).now_or_never().unwrap();
     assert_eq!(at_once.unwrap_err(), Rejected::ConcurrencyLimit);
 }
 

@@ -16,6 +16,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use super::respond::Answer;
 use super::{aggregator_headers, refusal};
 use crate::aggregation::{InFlight, api_service_objects};
+use crate::flow::{Classification, RETRY_AFTER};
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 
@@ -84,7 +85,7 @@ pub(in crate::server) async fn authority(
         return Ok((Authority::Backend(granted), None));
     }
     let in_flight = remote.backend.admit();
-    let in_flight = in_flight.ok_or_else(Answer::too_many_requests)?;
+    let in_flight = in_flight.ok_or_else(|| Answer::too_many_requests(RETRY_AFTER))?;
     Ok((Authority::Backend(granted), Some(in_flight)))
 }
 
@@ -115,7 +116,11 @@ pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
 
 /// Handles the head of a backend's answer: records its status, refuses a
 /// redirect, and rewrites the headers.
-pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forward) -> Result<()> {
+pub(in crate::server) fn answered(
+    response: &mut ResponseHeader,
+    forward: &Forward,
+    classification: Option<&Classification>,
+) -> Result<()> {
     let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
         return Ok(());
     };
@@ -125,7 +130,7 @@ pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forwa
         return Error::e_explain(REDIRECT, REDIRECTED);
     }
     let received = response.headers.clone();
-    aggregator_headers::answer(response, &received, forward.audit_id())
+    aggregator_headers::answer(response, &received, forward.audit_id(), classification)
 }
 
 /// Checks an answer that came on a connection of its own.

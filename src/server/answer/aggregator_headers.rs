@@ -13,9 +13,10 @@ use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::respond::NOT_CACHED;
+use crate::flow::Classification;
 use crate::server::stage::AUDIT_ID;
 use crate::server::stage::forwarded::Forward;
-use crate::server::stage::handshake;
+use crate::server::stage::{flow_control, handshake};
 
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -107,6 +108,7 @@ pub(in crate::server) fn answer(
     header: &mut ResponseHeader,
     received: &HeaderMap,
     audit_id: &HeaderValue,
+    classification: Option<&Classification>,
 ) -> Result<()> {
     let named = received.get_all(CONNECTION).iter();
     let named = named
@@ -123,7 +125,7 @@ pub(in crate::server) fn answer(
     }
     header.append_header(AUDIT_ID, audit_id)?;
     header.append_header(CACHE_CONTROL, NOT_CACHED)?;
-    Ok(())
+    flow_control::add_before(header, received, classification)
 }
 
 /// Tells whether a header belongs to HTTP's framing, even if a Connection

@@ -9,6 +9,7 @@ pub(super) mod compression;
 pub(super) mod convert;
 pub(super) mod cpu_offload;
 pub(super) mod debug_cache;
+mod debug_flow;
 mod debug_shadow;
 pub(super) mod deprecation;
 pub(super) mod detached;

@@ -8,6 +8,7 @@ use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::debug_cache::{self, CACHE_PATH};
+use super::debug_flow;
 use super::debug_shadow::{self, SHADOW_PATH};
 use super::refusal;
 use super::respond::Answer;
@@ -18,12 +19,15 @@ use crate::server::state::generation::Generation;
 
 const METRICS_PATH: &str = "/metrics";
 
-/// The paths that need a grant. An API server has only `/metrics` of them, which
-/// is hidden.
-const OWN_PATHS: [&str; 5] = [
+/// The paths that need a grant. Of them an API server has `/metrics` and the dumps
+/// of its own flow control, which are hidden.
+const OWN_PATHS: [&str; 8] = [
     METRICS_PATH,
     CACHE_PATH,
     SHADOW_PATH,
+    debug_flow::LEVELS_PATH,
+    debug_flow::QUEUES_PATH,
+    debug_flow::REQUESTS_PATH,
     status::PAGE_PATH,
     status::DATA_PATH,
 ];
@@ -73,6 +77,9 @@ pub(in crate::server) fn answer_unasked(
         METRICS_PATH => Some(answer_metrics(generation)),
         CACHE_PATH => Some(debug_cache::answer(generation, query, Instant::now())),
         SHADOW_PATH => Some(debug_shadow::answer(generation, Instant::now())),
+        debug_flow::LEVELS_PATH | debug_flow::QUEUES_PATH | debug_flow::REQUESTS_PATH => {
+            Some(debug_flow::answer(generation, path, query))
+        }
         status::PAGE_PATH => Some(status::page()),
         status::DATA_PATH => Some(status::data(generation, query, Instant::now())),
         _ => None,

@@ -28,7 +28,7 @@ use crate::flow::{self, HeldBytes};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::{AUDIT_ID, seats};
+use crate::server::stage::{AUDIT_ID, flow_control, seats};
 
 /// The bounds, in bytes and time, of reading a request body that nobody needs,
 /// so that its connection can be reused. Go's server reads as much. A client
@@ -54,6 +54,9 @@ pub(in crate::server) struct Answer {
     pub(in crate::server) cache: CacheResult,
     /// The bytes that only this answer has, until it is written.
     held: HeldBytes,
+    /// Whether the answer names the schema and the level of a request that was
+    /// classified.
+    classified: bool,
 }
 
 impl Answer {
@@ -78,6 +81,7 @@ impl Answer {
             body,
             cache: CacheResult::NotAsked,
             held: HeldBytes::default(),
+            classified: true,
         }
     }
 
@@ -89,6 +93,14 @@ impl Answer {
     /// Sets the part that the cache had in the answer.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
+    }
+
+    /// Makes the answer as if the request had not been classified.
+    pub(in crate::server) fn unclassified(self) -> Self {
+        Self {
+            classified: false,
+            ..self
+        }
     }
 
     pub(in crate::server) fn holding(mut self, held: HeldBytes) -> Self {
@@ -116,15 +128,16 @@ impl Answer {
         answer
     }
 
-    /// Returns the 429 of kube-apiserver's in-flight filter.
-    pub(in crate::server) fn too_many_requests() -> Self {
+    /// Returns the 429 of kube-apiserver's flow control. The client should come
+    /// back after so many seconds.
+    pub(in crate::server) fn too_many_requests(retry_after: u64) -> Self {
         let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
         let mut answer = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             flow::TOO_MANY_REQUESTS_TYPE,
             body,
         );
-        let retry_after = HeaderValue::from_static(flow::RETRY_AFTER);
+        let retry_after = HeaderValue::from(retry_after);
         answer.headers.insert(RETRY_AFTER, retry_after);
         answer.without_sniffing()
     }
@@ -187,6 +200,7 @@ pub(in crate::server) fn common_headers(
 ) -> Result<()> {
     let audit_id = ctx.audit_id();
     header.insert_header(AUDIT_ID, &audit_id)?;
+    flow_control::add(header, ctx.classification.as_ref())?;
     if !header.headers.contains_key(CACHE_CONTROL) {
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
@@ -195,6 +209,9 @@ pub(in crate::server) fn common_headers(
         // aggregator_headers.rs.
         header.append_header(AUDIT_ID, &audit_id)?;
         header.append_header(CACHE_CONTROL, NOT_CACHED)?;
+        if ctx.is_of_classifying_backend() {
+            flow_control::add(header, ctx.classification.as_ref())?;
+        }
     }
     debug_header(header, request, ctx.reply.cache)
 }
@@ -237,6 +254,9 @@ pub(in crate::server) async fn send(
     ctx: &mut RequestContext,
 ) -> Result<usize> {
     seats::give_back(&mut ctx.guards.in_flight);
+    if !answer.classified {
+        ctx.classification = None;
+    }
     let length = answer.length();
     let headers = answer.headers.len().saturating_add(3);
     let mut header = ResponseHeader::build(answer.status, Some(headers))?;

@@ -195,7 +195,8 @@ pub(in crate::server) async fn send_head(
         }
     }
     if ctx.is_routed() {
-        aggregator_headers::answer(&mut header, &head.headers, &ctx.audit_id())?;
+        let class = ctx.classification.as_ref();
+        aggregator_headers::answer(&mut header, &head.headers, &ctx.audit_id(), class)?;
     }
     let request = session.req_header();
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {

@@ -1,7 +1,7 @@
 //! Tasks that run for as long as the process.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
@@ -10,10 +10,14 @@ use tokio::time::MissedTickBehavior;
 
 use super::learn_deprecations;
 use super::reload::Reloader;
-use crate::config::LiveConfig;
+use crate::config::{LiveConfig, Mode};
 use crate::server::answer::make_ahead;
+use crate::server::state::flow_objects;
 use crate::server::state::generation::Generation;
 use crate::status::SAMPLE_EVERY;
+
+/// The time between two looks whether a personal apifront has to learn its user.
+const LEARN_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts all of them. Dropping the result ends them.
 pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
@@ -29,6 +33,8 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(async move { authorizer.keep_recent().await });
     tasks.spawn(process.discovery.clone().run());
     tasks.spawn(process.flow.clone().run());
+    tasks.spawn(flow_objects::follow(current.clone()));
+    tasks.spawn(learn_own_user(current.clone()));
     tasks.spawn(self_check(current.clone()));
     tasks.spawn(learn_deprecations::run(current.clone()));
     tasks.spawn(save(current.clone()));
@@ -51,6 +57,28 @@ async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcS
     let outage = current.load().outage.clone();
     let now = || (current.load().config.clone(), upstream.load_full());
     outage.run(now).await;
+}
+
+/// Learns the user of a personal apifront, again when upstream is replaced.
+async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
+    let own_user = current.load().own_user.clone();
+    let mut learned_of: Option<Arc<Upstream>> = None;
+    loop {
+        let (mode, upstream) = {
+            let generation = current.load();
+            (generation.config.mode(), generation.cache.upstream())
+        };
+        let is_known = learned_of
+            .as_ref()
+            .is_some_and(|of| Arc::ptr_eq(of, &upstream));
+        if mode == Mode::Personal && !is_known {
+            own_user.forget();
+            if own_user.learn(&*upstream).await {
+                learned_of = Some(upstream);
+            }
+        }
+        tokio::time::sleep(LEARN_EVERY).await;
+    }
 }
 
 /// Saves what is cached as often as the current configuration says.

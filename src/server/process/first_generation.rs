@@ -134,12 +134,12 @@ impl ProcessParts<'_> {
         let outage = OutageMetrics::register(registry, metrics.known.clone())?;
         let outage = Arc::new(Outage::new(outage));
         let discovery = Discovery::new(upstream.clone(), DiscoveryMetrics::register(registry)?);
-        let health = health(live, &cache, upstream, &outage);
+        let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
+        let health = health(live, &cache, upstream, &outage, &flow);
         let audit = Audit::new(AuditMetrics::register(registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let tracing = Tracing::new(TracingMetrics::register(registry)?);
         tracing.apply(tracing.prepare(config.observability.tracing_config_file.as_deref())?);
-        let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
         let shadow = Arc::new(Shadow::new(metrics.shadow.clone()));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         Ok(ProcessState {
@@ -156,6 +156,7 @@ impl ProcessParts<'_> {
             audit,
             tracing,
             deprecations: self.deprecations,
+            own_user: Arc::default(),
             drain: Arc::new(Drain::default()),
             outage,
             self_checks: SelfChecks::default(),

@@ -1,7 +1,7 @@
 //! The health checks of the process.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use apifront_watch_cache::ResourcePattern;
@@ -9,8 +9,15 @@ use apifront_watch_cache::reflector::Cache;
 use arc_swap::ArcSwap;
 
 use crate::config::LiveConfig;
-use crate::health::{CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM};
+use crate::flow::Flow;
+use crate::health::{
+    CONFIG, Check, DEGRADED, FLOW_SCHEMAS, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM,
+};
 use crate::outage::Outage;
+
+/// The time after which requests are taken although the cluster's FlowSchemas
+/// are not known.
+const FLOW_SCHEMAS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Returns the health of a process that starts now, with all its checks.
 pub(super) fn health(
@@ -18,6 +25,7 @@ pub(super) fn health(
     cache: &Arc<Cache>,
     upstream: &Arc<ArcSwap<Upstream>>,
     outage: &Arc<Outage>,
+    flow: &Arc<Flow>,
 ) -> Arc<Health> {
     let health = Health::new(Instant::now(), live.load().serving.livez_grace_period);
     let reachable = upstream_is_reachable(upstream.clone(), live.clone(), outage.clone());
@@ -26,6 +34,7 @@ pub(super) fn health(
     if live.load().cache.persistence.is_some() {
         health.register(saved_are_read(cache.clone()).readyz_only());
     }
+    health.register(flow_schemas_are_known(flow.clone(), Instant::now()).readyz_only());
     health.register(config_is_applied(live.clone()).informational());
     health.register(is_not_degraded(outage.clone()).informational());
     Arc::new(health)
@@ -87,6 +96,16 @@ fn saved_are_read(cache: Arc<Cache>) -> Check {
     Check::new(SAVED_STORES, move || match cache.resuming() {
         0 => Ok(()),
         left => Err(format!("{left} saved stores are still being read")),
+    })
+}
+
+/// A server that does not tell its objects keeps no requests away for long.
+fn flow_schemas_are_known(flow: Arc<Flow>, started: Instant) -> Check {
+    Check::new(FLOW_SCHEMAS, move || {
+        let known = flow.is_settled() || started.elapsed() > FLOW_SCHEMAS_WITHIN;
+        known
+            .then_some(())
+            .ok_or_else(|| "not known yet".to_owned())
     })
 }
 

@@ -22,7 +22,7 @@ use super::span;
 use crate::aggregation;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
-use crate::flow::{Admitted, OpenForwarded};
+use crate::flow::{Admitted, Classification, Place};
 use crate::metrics::LongRunning;
 use crate::server::listener::http1::NextRequest;
 use crate::server::listener::http2;
@@ -53,6 +53,8 @@ pub struct RequestContext {
     /// recorded.
     pub(in crate::server) span: Option<Box<RequestSpan>>,
     pub(in crate::server) reply: Reply,
+    /// The schema and the priority level of a request that is classified.
+    pub(in crate::server) classification: Option<Classification>,
     /// The way upstream, if the request is forwarded.
     pub(in crate::server) forward: Option<Forward>,
     pub(in crate::server) guards: Guards,
@@ -81,7 +83,7 @@ pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
     pub(in crate::server) long_running: Option<LongRunning>,
     pub(in crate::server) backend: Option<aggregation::InFlight>,
-    pub(in crate::server) forwarded: Option<OpenForwarded>,
+    pub(in crate::server) forwarded: Option<Place>,
     #[expect(dead_code, reason = "counts the request as open until dropped")]
     pub(in crate::server) open: Option<OpenRequest>,
 }
@@ -104,6 +106,7 @@ impl RequestContext {
                 deprecated: None,
                 detached: false,
             },
+            classification: None,
             forward: None,
             observer: None,
             next_request: None,
@@ -189,6 +192,12 @@ impl RequestContext {
     /// Returns the query, or `None` before the request was read.
     pub(in crate::server) fn query(&self) -> Option<&Query> {
         self.stage.head().map(|head| head.query())
+    }
+
+    /// Tells whether the path is that of a backend that classifies requests, too.
+    pub(in crate::server) fn is_of_classifying_backend(&self) -> bool {
+        let remote = self.stage.received().and_then(|received| received.remote());
+        remote.is_some_and(|remote| remote.availability.classifies())
     }
 
     /// Tells whether the path is that of an APIService of the configuration.

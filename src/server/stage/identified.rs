@@ -118,6 +118,15 @@ impl Identified {
         }
     }
 
+    /// Returns the user that upstream takes apifront for, if the request is made
+    /// as that user, and the user is known.
+    pub(in crate::server) fn owner(&self) -> Option<Arc<UserInfo>> {
+        match &self.caller {
+            Caller::Owner => self.generation().own_user.get(),
+            Caller::OwnerAsSomebody | Caller::User(_) => None,
+        }
+    }
+
     /// Returns the caller if the request acts as another user.
     pub(in crate::server) fn impersonator(&self) -> Option<&Impersonator> {
         self.impersonator.as_deref()

@@ -12,18 +12,21 @@
 pub(super) mod access_log;
 pub(super) mod audit;
 pub(super) mod context;
+pub(super) mod flow_control;
 pub(super) mod forwarded;
 mod granted;
 pub(super) mod handshake;
 mod identified;
-pub(super) mod long_running;
 pub(super) mod observed;
+pub(super) mod places;
 mod reached;
 mod received;
 pub(super) mod seats;
 pub(super) mod span;
 pub(super) mod talker;
 mod too_many_requests;
+mod width;
+mod work;
 
 pub(super) use granted::{Granted, NotGranted, PendingGrant};
 pub(super) use identified::{Identified, Refused};

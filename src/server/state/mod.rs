@@ -2,6 +2,7 @@
 //! process, and those that a reload of the configuration replaces.
 
 pub(super) mod drain;
+pub(super) mod flow_objects;
 pub(super) mod gate;
 pub(super) mod gauges;
 pub(super) mod generation;

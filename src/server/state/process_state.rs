@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use super::drain::Drain;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
+use crate::authn::OwnUser;
 use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
 use crate::flow::Flow;
@@ -42,6 +43,8 @@ pub struct ProcessState {
     pub audit: Arc<Audit>,
     pub tracing: Tracing,
     pub deprecations: Arc<Deprecations>,
+    /// The user of a personal apifront.
+    pub own_user: Arc<OwnUser>,
     pub drain: Arc<Drain>,
     pub outage: Arc<Outage>,
     pub self_checks: SelfChecks,

@@ -144,7 +144,7 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
             json!({ "subjectAccessReview": { "allowTTL": "0s", "denyTTL": "0s" } });
         // Seats are not what is looked at here.
         config["serving"]["maxRequestsInflight"] = json!(0);
-        config["flow"] = json!({ "userConcurrencyLimit": 0 });
+        config["flow"] = json!({ "enablePriorityAndFairness": false });
     })
     .await;
     let admin = cluster.admin_client();

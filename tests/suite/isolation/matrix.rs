@@ -83,9 +83,11 @@ async fn every_path_shows_every_user_what_kube_apiserver_shows() {
     tenants.stop().await;
 }
 
-/// Tells whether a path of the vocabulary is apifront's own: its status page.
+/// Tells whether a path of the vocabulary is apifront's own: its status page, and
+/// the state of its own flow control.
 fn is_own(question: &Question) -> bool {
-    percent_encoding::percent_decode_str(&question.path).eq(b"/status".iter().copied())
+    let path = percent_encoding::percent_decode_str(&question.path).decode_utf8_lossy();
+    path == "/status" || path.starts_with("/debug/api_priority_and_fairness/")
 }
 
 /// Returns different questions, in an order that does not depend on their

@@ -124,7 +124,7 @@ async fn unread_initial_events_leave_their_seats_to_others() {
     let ns = namespace("unread-watches", 20, 20_000).await;
     let front = Apifront::start(cluster, |config| {
         config["serving"]["maxRequestsInflight"] = json!(40);
-        config["flow"] = json!({ "userConcurrencyLimit": 0 });
+        config["serving"]["maxMutatingRequestsInflight"] = json!(0);
     })
     .await;
     let slow = front.client(Some(&cluster.certificates.client("slow", &[&ns])));

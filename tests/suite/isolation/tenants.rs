@@ -128,6 +128,8 @@ impl Tenants {
             // itself.
             config["authorization"]["subjectAccessReview"] =
                 json!({"allowTTL": "10m", "denyTTL": "10m"});
+            config["flow"]["enablePriorityAndFairness"] = json!(false);
+            config["serving"]["maxRequestsInflight"] = json!(5000);
         })
         .await;
         let mut clients = BTreeMap::new();

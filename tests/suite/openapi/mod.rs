@@ -10,20 +10,19 @@ use http::Method;
 
 use crate::harness::client::{Answer, Client};
 use crate::harness::differential::{compare_bytes, unpacked};
+use crate::harness::flow_names;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
 /// Headers that depend on the moment, the request or the connection, and are
 /// not compared.
-const INCOMPARABLE: [&str; 8] = [
+const INCOMPARABLE: [&str; 6] = [
     "date",
     "audit-id",
     "content-length",
     "transfer-encoding",
     "connection",
-    "x-kubernetes-pf-flowschema-uid",
-    "x-kubernetes-pf-prioritylevel-uid",
     "expires",
 ];
 
@@ -41,6 +40,10 @@ fn difference(direct: &Answer, front: &Answer) -> String {
                 // kube-apiserver makes the root for each request. While it
                 // starts, it makes other documents again, with the same bytes.
                 "last-modified" => format!("{name}: {} bytes", value.len()),
+                pf if flow_names::HEADERS.contains(&pf) => {
+                    let uid = String::from_utf8_lossy(value.as_bytes());
+                    format!("{name}: {}", flow_names::name(&uid))
+                }
                 name => format!("{name}: {value:?}"),
             })
             .collect();

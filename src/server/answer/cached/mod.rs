@@ -35,7 +35,7 @@ use served::Served;
 use super::cpu_offload::OffloadUser;
 use super::deprecation;
 use super::respond::Answer;
-use crate::flow::HeldBytes;
+use crate::flow::{HeldBytes, RETRY_AFTER};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 
@@ -157,7 +157,11 @@ async fn read(
         Err(reason) => Outcome::Bypass(reason),
         Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, warnings),
         Ok(Served::Answer(answer)) => Outcome::Answer(answer),
-        Ok(Served::Overloaded) => Outcome::Answer(Answer::too_many_requests()),
+        Ok(Served::TimedOut(status)) => {
+            let answer = say(&status, &[], request, &granted);
+            Outcome::Answer(answer.unclassified())
+        }
+        Ok(Served::Overloaded) => Outcome::Answer(Answer::too_many_requests(RETRY_AFTER)),
         Ok(Served::Status(status, warnings, version)) => {
             let answer = say(&status, &warnings, request, &granted);
             Outcome::Answer(match version {
@@ -201,7 +205,7 @@ async fn serve_within(
         Err(_) => {
             let message = "Timeout: request did not complete within the allotted timeout";
             let status = Status::failure(504, Reason::Timeout, message);
-            Ok(Served::Status(status, Vec::new(), None))
+            Ok(Served::TimedOut(status))
         }
     };
     (served, None)

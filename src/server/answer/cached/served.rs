@@ -14,6 +14,9 @@ pub(super) enum Served {
     /// A failure, with its warnings. If a state of the cache shows the failure,
     /// the version is that of the state.
     Status(Status, Vec<HeaderValue>, Option<u64>),
+    /// The time limit of the request has passed. kube-apiserver answers outside of
+    /// its flow control then.
+    TimedOut(Status),
     /// The 429 of the in-flight filter, which is not a Status.
     Overloaded,
     Watch(Box<Watch>, Vec<HeaderValue>),

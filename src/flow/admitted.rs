@@ -1,0 +1,67 @@
+//! What an admitted request holds: its seats, a place among the forwarded
+//! requests, or the bytes of its answer.
+
+use apifront_fairness::Seats;
+
+use super::Place;
+use super::response_bytes::HeldBytes;
+use super::watermark::Counted;
+
+/// What an admitted request holds. Dropping it gives everything back. Requests
+/// that nothing limits hold nothing.
+#[derive(Debug, Default)]
+pub struct Admitted {
+    seats: Option<Seats>,
+    #[expect(dead_code, reason = "held until dropped")]
+    counted: Option<Counted>,
+    place: Option<Place>,
+    /// The bytes that replace the seats once the answer has begun.
+    #[expect(dead_code, reason = "held until dropped")]
+    answer: HeldBytes,
+}
+
+impl Admitted {
+    pub(super) fn seated(seats: Seats, counted: Counted) -> Self {
+        Self {
+            seats: Some(seats),
+            ..Self::counted(counted)
+        }
+    }
+
+    pub(super) fn counted(counted: Counted) -> Self {
+        Self {
+            counted: Some(counted),
+            ..Self::default()
+        }
+    }
+
+    /// Makes what a request holds whose answer waits for its reader.
+    pub(super) fn waiting(answer: HeldBytes) -> Self {
+        Self {
+            answer,
+            ..Self::default()
+        }
+    }
+
+    /// Gives the request a place among the forwarded ones, beside its seats.
+    pub fn with_place(self, place: Place) -> Self {
+        Self {
+            place: Some(place),
+            ..self
+        }
+    }
+
+    /// Gives back the seats of a request that another server queues and counts.
+    /// Without priority and fairness the request counts until its answer begins.
+    pub fn handed_over(self) -> Self {
+        match self.seats {
+            Some(_) => Self::default(),
+            None => self,
+        }
+    }
+
+    /// Gives back everything but the place, which is returned.
+    pub fn into_place(self) -> Option<Place> {
+        self.place
+    }
+}

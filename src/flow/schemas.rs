@@ -1,0 +1,52 @@
+//! The cluster's FlowSchemas and PriorityLevelConfigurations, on their way to
+//! the engine.
+
+use apifront_fairness::{Fairness, Objects};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+/// The objects of a cluster, each as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectsJson {
+    pub flow_schemas: Vec<Bytes>,
+    pub priority_levels: Vec<Bytes>,
+}
+
+/// Tells of each mistake in the objects once, as long as it stays.
+#[derive(Default)]
+pub struct Schemas {
+    told: Mutex<Vec<String>>,
+}
+
+impl Schemas {
+    /// Configures the engine. `None` stands for the objects of a new cluster.
+    pub fn configure(&self, fairness: &Fairness, objects: Option<&ObjectsJson>) {
+        let mut mistakes = Vec::new();
+        let objects = match objects {
+            Some(json) => Objects {
+                flow_schemas: read(&json.flow_schemas, &mut mistakes),
+                priority_levels: read(&json.priority_levels, &mut mistakes),
+            },
+            None => Objects::defaults(),
+        };
+        let ignored = fairness.configure(objects);
+        mistakes.extend(ignored.iter().map(ToString::to_string));
+        let mut told = self.told.lock();
+        for mistake in mistakes.iter().filter(|mistake| !told.contains(mistake)) {
+            tracing::warn!(mistake, "flow control");
+        }
+        *told = mistakes;
+    }
+}
+
+/// Reads objects. One that cannot be read is left out, so that the others apply.
+fn read<T: DeserializeOwned>(objects: &[Bytes], mistakes: &mut Vec<String>) -> Vec<T> {
+    let objects = objects.iter().map(|json| serde_json::from_slice(json));
+    let objects = objects.filter_map(|object: serde_json::Result<T>| {
+        object
+            .map_err(|error| mistakes.push(format!("an object cannot be read: {error}")))
+            .ok()
+    });
+    objects.collect()
+}

@@ -1,0 +1,82 @@
+//! The number of requests of one kind that execute, and the most of them at one
+//! moment of the last second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Debug, Default)]
+pub struct Watermark {
+    now: AtomicUsize,
+    high: AtomicUsize,
+}
+
+/// A request that is counted until this is dropped.
+#[derive(Debug)]
+pub struct Counted(Arc<Watermark>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Watermark {
+    pub fn count(self: &Arc<Self>) -> Counted {
+        let before = self.now.fetch_add(1, Ordering::Relaxed);
+        self.note(before.saturating_add(1));
+        Counted(self.clone())
+    }
+
+    /// Counts a request unless there are `limit` already; 0 is no limit.
+    pub fn count_within(self: &Arc<Self>, limit: usize) -> Option<Counted> {
+        if limit == 0 {
+            return Some(self.count());
+        }
+        let more = |now: usize| (now < limit).then_some(now.saturating_add(1));
+        let before = self
+            .now
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
+        self.note(before.saturating_add(1));
+        Some(Counted(self.clone()))
+    }
+
+    /// Returns the most requests since the last call.
+    pub fn take_high(&self) -> usize {
+        let now = self.now.load(Ordering::Relaxed);
+        self.high.swap(now, Ordering::Relaxed).max(now)
+    }
+
+    fn note(&self, now: usize) {
+        // Most often the mark is higher already, and a load does not write.
+        if self.high.load(Ordering::Relaxed) < now {
+            self.high.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_the_most_since_the_last_look() {
+        let mark = Arc::new(Watermark::default());
+        let one = mark.count();
+        drop(mark.count());
+        assert_eq!((mark.take_high(), mark.take_high()), (2, 1));
+        drop(one);
+        assert_eq!((mark.take_high(), mark.take_high()), (1, 0));
+    }
+
+    #[test]
+    fn a_limit_holds_until_one_ends() {
+        let mark = Arc::new(Watermark::default());
+        let held = [mark.count_within(2), mark.count_within(2)];
+        assert!(held.iter().all(Option::is_some));
+        assert!(mark.count_within(2).is_none());
+        assert!(mark.count_within(0).is_some());
+        drop(held);
+        assert!(mark.count_within(1).is_some());
+    }
+}

@@ -1,0 +1,41 @@
+//! The places of forwarded requests. Their number is bounded. A request without
+//! a place is refused as kube-apiserver refuses too many requests.
+
+use pingora_proxy::Session;
+
+use super::context::RequestContext;
+use super::forwarded::Authority;
+use super::too_many_requests::TooManyRequests;
+use crate::flow::RETRY_AFTER;
+
+/// Takes a place for a request that is about to be forwarded. An API server
+/// queues and counts the request itself, so the seats are given back. Backends
+/// are like handlers of this process: the seats are kept until the answer
+/// begins, as in kube-apiserver's aggregator, which gives those of a watch back
+/// at once.
+pub(in crate::server) fn take(
+    session: &Session,
+    ctx: &mut RequestContext,
+    authority: &Authority,
+) -> Result<(), TooManyRequests> {
+    let forwarded = ctx.generation().flow.forwarded();
+    let stays_open = authority.info().is_long_running();
+    let places = match stays_open {
+        true => &forwarded.long_running,
+        false => &forwarded.in_flight,
+    };
+    let Ok(place) = places.take(authority.user()) else {
+        return Err(TooManyRequests::note(session, ctx, RETRY_AFTER));
+    };
+    let seats = std::mem::take(&mut ctx.guards.in_flight);
+    if stays_open {
+        ctx.guards.forwarded = Some(place);
+    } else {
+        let kept = match authority {
+            Authority::Backend(_) => seats,
+            Authority::Upstream(_) => seats.handed_over(),
+        };
+        ctx.guards.in_flight = kept.with_place(place);
+    }
+    Ok(())
+}

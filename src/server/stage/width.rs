@@ -1,0 +1,107 @@
+//! The seats that a request takes: an estimate of the work that it will be here,
+//! made before the answer, of what the store knows without looking at objects.
+//!
+//! The estimate needs no right to read, and tells the caller nothing: the width
+//! of a request changes only how long the requests of its own flow wait.
+
+use http::header::ACCEPT;
+use kubernetes_wire::negotiation;
+use kubernetes_wire::request::RequestInfo;
+use pingora_http::RequestHeader;
+
+use super::identified::Identified;
+use super::work::{Form, Work};
+use crate::flow::{Classification, Width};
+use apifront_watch_cache::store::{Scope, Snapshot};
+use kubernetes_wire::api::Query;
+
+/// The most seats that kube-apiserver's estimator gives to any list.
+const MOST: u64 = 100;
+
+/// The verbs of reads of many objects.
+const LISTS: [&str; 2] = ["list", "watch"];
+
+/// Returns the width of a request. Everything but lists, and watches that begin
+/// with a list, takes one seat: a single object is little work, and what is
+/// forwarded is work of the server that answers.
+pub(super) fn of(
+    identified: &Identified,
+    request: &RequestHeader,
+    class: Option<&Classification>,
+) -> Width {
+    let (info, query) = (identified.info(), identified.query());
+    let one = Width::of(1);
+    let Some(class) = class.filter(|class| !class.is_exempt()) else {
+        return one;
+    };
+    if !lists_many(info, query) {
+        return one;
+    }
+    let Some(store) = identified.generation().cache.store(&info.gvr) else {
+        return one;
+    };
+    let most = class.max_seats().map_or(MOST, |most| most.min(MOST));
+    let work = work(&store.snapshot(), info, query, request);
+    Width::of(work.seats().clamp(1, most.max(1)))
+}
+
+/// Tells whether the request is answered with all objects of a scope, or selects
+/// among them.
+fn lists_many(info: &RequestInfo, query: &Query) -> bool {
+    if !LISTS.contains(&info.verb.as_str()) || !info.is_resource_request {
+        return false;
+    }
+    // A list of one name is a GET, and so is a watch that begins with it.
+    if !info.name.is_empty() || !info.subresource.is_empty() {
+        return false;
+    }
+    info.verb == "list" || begins_with_list(query)
+}
+
+/// Tells whether a watch begins with the present objects.
+fn begins_with_list(query: &Query) -> bool {
+    let version = query.get("resourceVersion").unwrap_or_default();
+    query.truthy("sendInitialEvents") || matches!(version, "" | "0")
+}
+
+fn work(snapshot: &Snapshot, info: &RequestInfo, query: &Query, request: &RequestHeader) -> Work {
+    let all = snapshot.len();
+    let objects = match info.namespace.is_empty() {
+        true => all,
+        false => snapshot.count_from(&Scope::Namespace(info.namespace.clone()), ""),
+    };
+    let limit = query.get("limit").and_then(|limit| limit.parse().ok());
+    let limit = limit.filter(|limit| *limit > 0 && info.verb == "list");
+    let selects = !info.label_selector.is_empty() || !info.field_selector.is_empty();
+    // As kube-apiserver does, of those that a selector might match one half is
+    // reckoned with.
+    let found = match selects {
+        true => objects.div_ceil(2),
+        false => objects,
+    };
+    Work {
+        objects,
+        listed: limit.unwrap_or(found).min(found),
+        object_bytes: snapshot.bytes().checked_div(all).unwrap_or_default(),
+        selects,
+        form: form(request, query),
+        compressed: info.verb == "list" && negotiation::accepts_gzip(&request.headers),
+    }
+}
+
+/// Returns the form of the answer. The Accept header is not negotiated here: it
+/// will be, with the answer.
+fn form(request: &RequestHeader, query: &Query) -> Form {
+    let accept = request.headers.get(ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    let accept = accept.unwrap_or_default();
+    // Of several clauses the first counts most often.
+    let accept = accept.split(',').next().unwrap_or_default();
+    if accept.contains("as=Table") || accept.contains("as=PartialObjectMetadata") {
+        Form::Written
+    } else if accept.contains("yaml") || query.truthy("pretty") {
+        Form::Converted
+    } else {
+        Form::Shared
+    }
+}

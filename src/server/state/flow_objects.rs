@@ -1,0 +1,168 @@
+//! The FlowSchemas and PriorityLevelConfigurations in the cache, on their way to
+//! flow control. No request waits for them: until they are known, and where
+//! upstream serves none, the objects of a new cluster apply.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_watch_cache::reflector::{Selection, Unavailable};
+use apifront_watch_cache::store::{Progress, Scope, Store};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use kubernetes_wire::api::GroupVersionResource;
+use tokio::sync::watch::Receiver;
+use tokio::time::sleep;
+
+use super::generation::Generation;
+use crate::config::{Config, flow_schemas, priority_levels};
+use crate::flow::ObjectsJson;
+
+/// The time that first lists may take before another look.
+const FILLS_WITHIN: Duration = Duration::from_secs(1);
+
+/// The time between two looks whether the objects are still where they were.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The time between two looks where upstream refuses them.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// The pause after a change. Many objects are often applied at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Lets the cache hold what this process itself needs, whatever the
+/// configuration says of the reads of others. What is hidden is not served, and
+/// decides nothing either, as in kube-apiserver.
+struct Needed<'a>(&'a Config);
+
+impl Selection for Needed<'_> {
+    fn allows(&self, gvr: &GroupVersionResource) -> bool {
+        self.0.cache.pins(gvr) && self.0.apis.runtime_config.is_resource_enabled(gvr)
+    }
+}
+
+/// The stores of both resources.
+#[derive(Clone)]
+struct Stores {
+    flow_schemas: Arc<Store>,
+    priority_levels: Arc<Store>,
+}
+
+/// Configures flow control with each change of the objects, for ever.
+pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
+    // What is in force: the objects of a store, or for this reason those of a
+    // new cluster.
+    let mut in_force = Err(Unavailable::Filling);
+    loop {
+        let generation = current.load_full();
+        let why = match Stores::find(&generation).await {
+            Ok(stores) => {
+                if in_force != Ok(()) {
+                    tracing::info!("flow schemas of the cluster in force");
+                }
+                in_force = Ok(());
+                drop(generation);
+                stores.configure_until_closed(&current).await;
+                continue;
+            }
+            Err(why) => why,
+        };
+        // While objects are listed anew, those in force stay.
+        if why != Unavailable::Filling && in_force != Err(why) {
+            if generation.config.flow.enable_priority_and_fairness {
+                let why = reason(why);
+                tracing::warn!(why, "flow schemas of a new cluster in force");
+            }
+            if in_force == Ok(()) {
+                generation.flow.configure(None);
+            }
+            in_force = Err(why);
+            generation.flow.settle();
+        }
+        drop(generation);
+        sleep(match why {
+            Unavailable::Refused => REFUSED,
+            _ => LOOK,
+        })
+        .await;
+    }
+}
+
+fn reason(why: Unavailable) -> &'static str {
+    match why {
+        Unavailable::Refused => "the API server does not let apifront list and watch its own",
+        Unavailable::Excluded => "flowcontrol.apiserver.k8s.io is hidden",
+        Unavailable::Filling => "the cluster's are not known yet",
+        Unavailable::Full | Unavailable::MemoryLimit => "there is no memory for the cluster's",
+    }
+}
+
+impl Stores {
+    async fn find(generation: &Generation) -> Result<Self, Unavailable> {
+        let needed = Needed(&generation.config);
+        let (schemas, levels) = (flow_schemas(), priority_levels());
+        let lookup = |gvr| generation.cache.lookup_within(gvr, &needed, FILLS_WITHIN);
+        let (schemas, levels) = tokio::join!(lookup(&schemas), lookup(&levels));
+        Ok(Self {
+            flow_schemas: schemas?.store().ok_or(Unavailable::Filling)?,
+            priority_levels: levels?.store().ok_or(Unavailable::Filling)?,
+        })
+    }
+
+    /// Configures flow control with each change, until a store is closed or the
+    /// objects are not needed any more.
+    async fn configure_until_closed(&self, current: &ArcSwap<Generation>) {
+        let mut schemas = self.flow_schemas.subscribe();
+        let mut levels = self.priority_levels.subscribe();
+        let mut configured = None;
+        loop {
+            let closed = is_closed(&mut schemas) | is_closed(&mut levels);
+            if closed || !Needed(&current.load().config).allows(&flow_schemas()) {
+                return;
+            }
+            let stores = self.clone();
+            let read = tokio::task::spawn_blocking(move || stores.objects());
+            match read.await {
+                // Bookmarks change the version, and no object.
+                Ok(Some(objects)) if configured.as_ref() == Some(&objects) => {}
+                Ok(Some(objects)) => {
+                    let generation = current.load();
+                    generation.flow.configure(Some(&objects));
+                    generation.flow.settle();
+                    configured = Some(objects);
+                }
+                Ok(None) | Err(_) => tracing::warn!("flow schemas cannot be read from the cache"),
+            }
+            loop {
+                tokio::select! {
+                    changed = schemas.changed() => if changed.is_ok() { break },
+                    changed = levels.changed() => if changed.is_ok() { break },
+                    () = sleep(LOOK) => {}
+                }
+                if !Needed(&current.load().config).allows(&flow_schemas()) {
+                    return;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Returns all objects as JSON. `None` if one cannot be written so.
+    fn objects(&self) -> Option<ObjectsJson> {
+        Some(ObjectsJson {
+            flow_schemas: json(&self.flow_schemas)?,
+            priority_levels: json(&self.priority_levels)?,
+        })
+    }
+}
+
+fn is_closed(progress: &mut Receiver<Progress>) -> bool {
+    progress.borrow_and_update().closed
+}
+
+fn json(store: &Store) -> Option<Vec<Bytes>> {
+    let snapshot = store.snapshot();
+    let objects = snapshot.iter(&Scope::All);
+    objects
+        .map(|object| object.json(&store.resource.envelope))
+        .collect()
+}
