@@ -8,6 +8,7 @@ use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
     Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, degraded, raw,
+    views,
 };
 
 /// The default ports of a front. 6443 and 9443 are documented, and must not
@@ -80,6 +81,7 @@ impl Config {
         };
         let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
+        let views = views::check(&raw.views, front, &mut cache, &mut check);
         let flow = Flow::check(&raw.flow, &mut check);
         flow.check_seats(&serving, &mut check);
         cache.pinned = flow.pinned();
@@ -99,6 +101,7 @@ impl Config {
                 flow,
                 cache,
                 degraded,
+                views,
                 aggregation,
                 apis,
             }),

@@ -76,13 +76,14 @@ impl DegradedReads {
         let mut named = self.resources.iter().filter(|p| p.matches(gvr));
         named.any(|pattern| !secret || pattern.names_one_resource())
     }
+}
 
-    fn names_user(&self, user: &UserInfo) -> bool {
-        let chosen = |name: &str, by: &[String]| by.iter().any(|n| n == ANY || n == name);
-        chosen(&user.name, &self.users)
-            || self.groups.iter().any(|group| group == ANY)
-            || user.groups.iter().any(|group| chosen(group, &self.groups))
-    }
+/// Tells whether the user, or a group of the user, is among those named.
+pub(super) fn names_user(user: &UserInfo, users: &[String], groups: &[String]) -> bool {
+    let chosen = |name: &str, by: &[String]| by.iter().any(|n| n == ANY || n == name);
+    chosen(&user.name, users)
+        || groups.iter().any(|group| group == ANY)
+        || user.groups.iter().any(|group| chosen(group, groups))
 }
 
 impl Degraded {
@@ -95,7 +96,7 @@ impl Degraded {
     /// authorized.
     pub fn names(&self, gvr: &GroupVersionResource, user: &UserInfo) -> bool {
         let mut named = self.reads.iter().filter(|r| r.names_resource(gvr));
-        named.any(|reads| reads.names_user(user))
+        named.any(|reads| names_user(user, &reads.users, &reads.groups))
     }
 }
 
@@ -144,15 +145,7 @@ pub(super) fn check(
     let named = reads.iter().flat_map(|reads| &reads.resources);
     preload(cache, named.filter(|p| p.names_one_resource()).cloned());
     if authorization == DegradedAuthorization::Rbac {
-        let rbac: Vec<_> = RBAC
-            .iter()
-            .filter_map(|p| ResourcePattern::parse(p))
-            .collect();
-        for pattern in rbac.iter().filter(|pattern| is_excluded(pattern, cache)) {
-            let why = "RBAC needs resources that are excluded from the cache";
-            check.error("cache.degraded.authorization", &pattern.to_string(), why);
-        }
-        preload(cache, rbac);
+        preload_rbac("cache.degraded.authorization", cache, check);
     }
     Some(Degraded {
         reads,
@@ -162,6 +155,20 @@ pub(super) fn check(
             authorization,
         },
     })
+}
+
+/// Adds RBAC's resources to those that the cache preloads, for the feature that
+/// `field` turns on.
+pub(super) fn preload_rbac(field: &str, cache: &mut Settings, check: &mut Check) {
+    let rbac: Vec<_> = RBAC
+        .iter()
+        .filter_map(|p| ResourcePattern::parse(p))
+        .collect();
+    for pattern in rbac.iter().filter(|pattern| is_excluded(pattern, cache)) {
+        let why = "RBAC needs resources that are excluded from the cache";
+        check.error(field, &pattern.to_string(), why);
+    }
+    preload(cache, rbac);
 }
 
 fn checked_reads(

@@ -36,6 +36,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 pub mod upstream;
+mod views;
 mod watcher;
 
 use std::path::PathBuf;
@@ -59,6 +60,7 @@ pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
 pub use source::Source;
 pub use upstream::Upstream;
+pub use views::Views;
 pub use watcher::Watcher;
 
 /// The whole configuration, checked.
@@ -75,6 +77,8 @@ pub struct Config {
     pub cache: apifront_watch_cache::Settings,
     /// `cache.degraded`, if it names any reads.
     pub degraded: Option<Degraded>,
+    /// `views`, if anybody may have one.
+    pub views: Option<Views>,
     pub aggregation: aggregation::Aggregation,
     pub apis: aggregation::Apis,
 }

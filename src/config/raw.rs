@@ -436,6 +436,29 @@ pub struct Flow {
     pub queue_length_limit: Option<IgnoredAny>,
 }
 
+/// Lists and watches over all namespaces for callers who may only read some of
+/// them: each sees the objects that they may read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Views {
+    /// Users who get a view instead of a 403; `*` is everybody. Default none.
+    pub users: Option<Vec<String>>,
+    /// Groups whose members get one; `*` is everybody. Default none.
+    pub groups: Option<Vec<String>>,
+    /// Whether everybody gets one who asks with `X-Apifront-View: true`.
+    /// Default false.
+    pub request_header: Option<bool>,
+    /// Age of a SubjectAccessReview after which it is asked again while a watch
+    /// uses it. Duration of at least `1s`, default `5m`.
+    #[serde(rename = "reviewTTL")]
+    pub review_ttl: Option<String>,
+    /// Views that are kept at a time: one for each user, resource and verb.
+    /// Default 2000.
+    pub max_views: Option<i64>,
+    /// Namespaces and single names of one view. Default 1000.
+    pub max_grants_per_view: Option<i64>,
+}
+
 /// Extension API groups.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -531,6 +554,7 @@ pub struct FrontConfiguration {
     pub identity: Identity,
     pub flow: Flow,
     pub cache: Cache,
+    pub views: Views,
     pub aggregation: Aggregation,
     pub apis: Apis,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apifront_watch_cache::MemoryLimit;
 use clap::Parser;
+use kubernetes_wire::api::UserInfo;
 use prometheus::Registry;
 use tempfile::TempDir;
 
@@ -390,6 +391,64 @@ fn degraded_mode_says_what_it_lacks() {
 }
 
 #[test]
+fn views_are_for_those_who_are_named() {
+    let views = |lines: &str| {
+        let text = minimal_with("views", lines);
+        load_text(&text, &[]).map(|config| (config.views, config.cache.preload))
+    };
+    let (none, preload) = views("  reviewTTL: 1m").unwrap();
+    assert_eq!((none, preload.len()), (None, 0));
+    let (some, preload) = views("  users: [ann]\n  groups: [tenants]").unwrap();
+    let some = some.unwrap();
+    let preloaded: Vec<String> = preload.iter().map(|p| p.to_string()).collect();
+    assert_eq!(preloaded, RBAC);
+    assert_eq!(some.review_ttl, Duration::from_secs(300));
+    assert_eq!((some.max_views, some.max_grants), (2_000, 1_000));
+    for (name, groups, expected) in [
+        ("ann", &[][..], true),
+        ("bob", &["others", "tenants"], true),
+        ("bob", &["others"], false),
+        ("tenants", &["ann"], false),
+    ] {
+        let user = UserInfo {
+            name: name.to_owned(),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            ..UserInfo::default()
+        };
+        assert_eq!(some.names(&user), expected, "{name} {groups:?}");
+    }
+    let (by_header, _) = views("  requestHeader: true").unwrap();
+    assert!(by_header.is_some_and(|views| views.request_header));
+    for (lines, expected) in [
+        (
+            "  users: [a]\n  reviewTTL: 999ms",
+            "views.reviewTTL: \"999ms\": must be at least 1s",
+        ),
+        (
+            "  users: ['']",
+            "views: a group or a user must not be empty",
+        ),
+        (
+            "  users: [a]\n  maxViews: 0",
+            "views.maxViews: \"0\": must be between 1 and 100000",
+        ),
+        (
+            "  users: [a]\n  maxGrantsPerView: 10001",
+            "views.maxGrantsPerView: \"10001\": must be between 1 and 10000",
+        ),
+    ] {
+        assert_eq!(views(lines).unwrap_err(), [expected], "{lines}");
+    }
+    let excluded = "  exclude: ['roles.rbac.authorization.k8s.io']\nviews:\n  users: [a]";
+    assert_eq!(
+        load_text(&minimal_with("cache", excluded), &[]).unwrap_err(),
+        [
+            "views: \"roles.v1.rbac.authorization.k8s.io\": RBAC needs resources that are excluded from the cache"
+        ]
+    );
+}
+
+#[test]
 fn contradictions_are_refused() {
     let base = "apiVersion: apifront.dev/v1alpha1\nkind: FrontConfiguration\n";
     let rest = "serving: {securePort: 0, insecurePort: 8001}\nidentity: {mode: Impersonate}\n";
@@ -570,7 +629,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \
-             `identity`, `flow`, `cache`, `aggregation`, `apis`",
+             `identity`, `flow`, `cache`, `views`, `aggregation`, `apis`",
         ]
     );
     let one = minimal_with("authentication", "  tokenReview:\n    enabled: yes");

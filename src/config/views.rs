@@ -1,0 +1,95 @@
+//! `views`: lists and watches over all namespaces for callers who may only read
+//! some of them.
+
+use std::time::Duration;
+
+use apifront_watch_cache::Settings;
+use kubernetes_wire::api::UserInfo;
+
+use super::check::Check;
+use super::degraded::{names_user, preload_rbac};
+use super::raw;
+
+/// The default age of a review. A right that RBAC withdraws is noticed at once;
+/// this is for other authorizers. kube-apiserver's webhook authorizer believes
+/// an allowance for as long.
+const REVIEW_TTL: Duration = Duration::from_secs(5 * 60);
+
+/// A shorter time would keep upstream busy with reviews alone.
+const LEAST_REVIEW_TTL: Duration = Duration::from_secs(1);
+
+/// The default number of views: 500 users who list and watch two resources.
+const MAX_VIEWS: usize = 2_000;
+const MOST_VIEWS: usize = 100_000;
+
+/// The default number of grants of a view. A caller with more of them is better
+/// served with a ClusterRoleBinding.
+const MAX_GRANTS: usize = 1_000;
+const MOST_GRANTS: usize = 10_000;
+
+/// Checked `views`. It names at least one caller, or the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Views {
+    users: Vec<String>,
+    groups: Vec<String>,
+    /// Whether a request may ask for a view by a header.
+    pub request_header: bool,
+    /// The age after which a review is asked again.
+    pub review_ttl: Duration,
+    /// The most views at a time.
+    pub max_views: usize,
+    /// The most namespaces and names of one view.
+    pub max_grants: usize,
+}
+
+impl Views {
+    /// Tells whether the user gets views without asking for them.
+    pub fn names(&self, user: &UserInfo) -> bool {
+        names_user(user, &self.users, &self.groups)
+    }
+}
+
+/// Checks the section, and adds RBAC's resources to those that the cache
+/// preloads if there may be views.
+pub(super) fn check(
+    raw: &raw::Views,
+    has_callers: bool,
+    cache: &mut Settings,
+    check: &mut Check,
+) -> Option<Views> {
+    let review_ttl = check.duration("views.reviewTTL", &raw.review_ttl, REVIEW_TTL);
+    if review_ttl < LEAST_REVIEW_TTL {
+        let text = raw.review_ttl.as_deref().unwrap_or_default();
+        check.error("views.reviewTTL", text, "must be at least 1s");
+    }
+    let views = Views {
+        users: raw.users.clone().unwrap_or_default(),
+        groups: raw.groups.clone().unwrap_or_default(),
+        request_header: raw.request_header.unwrap_or_default(),
+        review_ttl,
+        max_views: check.count("views.maxViews", raw.max_views, MAX_VIEWS, 1..=MOST_VIEWS),
+        max_grants: check.count(
+            "views.maxGrantsPerView",
+            raw.max_grants_per_view,
+            MAX_GRANTS,
+            1..=MOST_GRANTS,
+        ),
+    };
+    if views
+        .users
+        .iter()
+        .chain(&views.groups)
+        .any(String::is_empty)
+    {
+        check.error("views", "", "a group or a user must not be empty");
+    }
+    if views.users.is_empty() && views.groups.is_empty() && !views.request_header {
+        return None;
+    }
+    if !has_callers {
+        let why = "needs a configuration file: callers are not told apart otherwise";
+        check.error("views", "", why);
+    }
+    preload_rbac("views", cache, check);
+    Some(views)
+}
