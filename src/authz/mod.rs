@@ -11,6 +11,7 @@ pub mod impersonation_mode;
 pub mod metrics;
 pub mod rbac;
 mod review;
+mod review_since;
 pub mod well_known_usernames;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use apifront_upstream::review::{
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+pub use cache::key;
 use forbidden::forbidden;
 pub use impersonation::{Impersonated, ImpersonationAuthorizer};
 use kubernetes_wire::api::user::MASTERS;
@@ -29,6 +31,7 @@ use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
 use parking_lot::Mutex;
 use rbac::SavedRbac;
+pub use review_since::PlaceReview;
 use tokio::time::Instant;
 
 use crate::config::DegradedBounds;

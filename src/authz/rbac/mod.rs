@@ -1,11 +1,12 @@
 //! Evaluates RBAC objects as kube-apiserver's RBAC authorizer does
 //! (k8s.io/kubernetes `pkg/registry/rbac/validation/rule.go`). Used in an
-//! outage, if the configuration says so.
+//! outage, if the configuration says so, and to find what a view may hold.
 //!
 //! Rules only ever allow. A role that a binding names and that does not exist
 //! allows nothing. The rules of an aggregated ClusterRole are in the object
 //! itself, where a controller keeps them.
 
+mod places;
 mod rule;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, UserInfo};
 use serde::Deserialize;
 
+pub use places::Places;
 use rule::Rule;
 
 /// The RBAC objects in memory.
@@ -40,18 +42,20 @@ pub struct RbacObjects {
     pub role_bindings: Vec<bytes::Bytes>,
 }
 
-/// The rights of all subjects, by subject.
+/// The rights of all subjects. A user's own rights and those of a group are
+/// found without looking at others'.
 #[derive(Debug, Default)]
 pub struct Rights {
-    everywhere: BySubject,
-    namespaces: HashMap<String, BySubject>,
+    /// Users and, by their user names, service accounts.
+    users: HashMap<String, Bound>,
+    groups: HashMap<String, Bound>,
 }
 
+/// The rules that are bound to one subject.
 #[derive(Debug, Default)]
-struct BySubject {
-    /// Users and, by their user names, service accounts.
-    users: HashMap<String, Vec<Arc<[Rule]>>>,
-    groups: HashMap<String, Vec<Arc<[Rule]>>>,
+struct Bound {
+    everywhere: Vec<Arc<[Rule]>>,
+    namespaces: HashMap<String, Vec<Arc<[Rule]>>>,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +115,7 @@ impl Rights {
         for binding in &objects.cluster_role_bindings {
             let binding: Binding = serde_json::from_slice(binding)?;
             if let Some(rules) = find(&binding, "") {
-                rights.everywhere.bind(binding, &rules, "");
+                rights.bind(binding, &rules, "");
             }
         }
         for binding in &objects.role_bindings {
@@ -120,8 +124,7 @@ impl Rights {
             if let Some(rules) = find(&binding, &namespace)
                 && !namespace.is_empty()
             {
-                let there = rights.namespaces.entry(namespace.clone()).or_default();
-                there.bind(binding, &rules, &namespace);
+                rights.bind(binding, &rules, &namespace);
             }
         }
         Ok(rights)
@@ -130,18 +133,15 @@ impl Rights {
     /// Tells whether RBAC allows the request. Only namespaced requests are
     /// allowed by RoleBindings.
     pub fn allow(&self, user: &UserInfo, attributes: &Attributes) -> bool {
-        if self.everywhere.allow(user, attributes) {
-            return true;
-        }
-        let Attributes::Resource { namespace, .. } = attributes else {
-            return false;
-        };
-        let there = self.namespaces.get(namespace);
-        there.is_some_and(|there| there.allow(user, attributes))
+        self.of(user).any(|bound| bound.allows(attributes))
     }
-}
 
-impl BySubject {
+    /// Returns what is bound to the user and to each of the user's groups.
+    fn of<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Bound> {
+        let by_group = user.groups.iter().filter_map(|g| self.groups.get(g));
+        self.users.get(&user.name).into_iter().chain(by_group)
+    }
+
     /// Adds a binding. `namespace` is the binding's own, which is empty for a
     /// ClusterRoleBinding.
     fn bind(&mut self, binding: Binding, rules: &Arc<[Rule]>, namespace: &str) {
@@ -162,17 +162,31 @@ impl BySubject {
                 }
                 _ => continue,
             };
-            by.entry(name).or_default().push(rules.clone());
+            let bound = by.entry(name).or_default();
+            let there = match namespace {
+                "" => &mut bound.everywhere,
+                namespace => bound.namespaces.entry(namespace.to_owned()).or_default(),
+            };
+            there.push(rules.clone());
         }
     }
+}
 
-    fn allow(&self, user: &UserInfo, attributes: &Attributes) -> bool {
-        let by_group = user.groups.iter().filter_map(|g| self.groups.get(g));
-        let mut bound = self.users.get(&user.name).into_iter().chain(by_group);
-        bound.any(|all| {
-            all.iter()
-                .any(|rules| rules.iter().any(|rule| rule.allows(attributes)))
-        })
+impl Bound {
+    fn allows(&self, attributes: &Attributes) -> bool {
+        let allow = |bound: &[Arc<[Rule]>]| {
+            let mut rules = bound.iter().flat_map(|rules| rules.iter());
+            rules.any(|rule| rule.allows(attributes))
+        };
+        if allow(&self.everywhere) {
+            return true;
+        }
+        let Attributes::Resource { namespace, .. } = attributes else {
+            return false;
+        };
+        self.namespaces
+            .get(namespace)
+            .is_some_and(|there| allow(there))
     }
 }
 

@@ -2,7 +2,7 @@
 //! (k8s.io/kubernetes `plugin/pkg/auth/authorizer/rbac` and
 //! `pkg/apis/rbac/v1/evaluation_helpers.go`).
 
-use kubernetes_wire::api::Attributes;
+use kubernetes_wire::api::{Attributes, GroupVersionResource};
 use serde::{Deserialize, Deserializer};
 
 const ALL: &str = "*";
@@ -23,7 +23,31 @@ pub struct Rule {
     non_resource_urls: Vec<String>,
 }
 
+/// The objects of a resource that a rule allows to list or watch.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reach<'a> {
+    Nothing,
+    All,
+    Names(&'a [String]),
+}
+
 impl Rule {
+    /// Returns the objects of a resource that the rule allows with a verb of
+    /// collections. A name that is empty is that of every collection.
+    pub(super) fn reach(&self, verb: &str, gvr: &GroupVersionResource) -> Reach<'_> {
+        let applies = has(&self.verbs, verb)
+            && has(&self.api_groups, &gvr.group)
+            && self.has_resource(&gvr.resource, "");
+        if !applies {
+            return Reach::Nothing;
+        }
+        let names = &self.resource_names;
+        match names.is_empty() || names.iter().any(String::is_empty) {
+            true => Reach::All,
+            false => Reach::Names(names),
+        }
+    }
+
     pub(super) fn allows(&self, attributes: &Attributes) -> bool {
         match attributes {
             Attributes::Resource {

@@ -1,0 +1,71 @@
+//! Decisions for views, which must not be older than what they follow.
+
+use std::sync::Arc;
+
+use apifront_upstream::review::{self as upstream};
+use kubernetes_wire::api::{Attributes, Status, UserInfo};
+use tokio::time::Instant;
+
+use super::{Authorizer, Decision, Question, cache, review};
+
+/// A decision about one place of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceReview {
+    pub allowed: bool,
+    pub asked: Instant,
+    /// Whether the decision was made before.
+    pub remembered: bool,
+}
+
+impl Authorizer {
+    /// Tells whether `user` may do what `attributes` say, by a decision that was
+    /// asked for after `since`. An older one could be of a time before the
+    /// change that the caller follows.
+    pub async fn review_since(
+        &self,
+        user: &UserInfo,
+        attributes: &Attributes,
+        since: Instant,
+    ) -> Result<PlaceReview, Status> {
+        let key = cache::key(user, attributes);
+        if let Some((remembered, asked)) = self.reviewer.decisions.get(&key, Instant::now())
+            && asked >= since
+        {
+            self.metrics.review_cache(true);
+            return Ok(PlaceReview {
+                allowed: remembered.verdict.decision == Decision::Allow,
+                asked,
+                remembered: true,
+            });
+        }
+        self.metrics.review_cache(false);
+        let asked = Instant::now();
+        let verdict = async {
+            let question = Question {
+                user: Arc::from(user.name.as_str()),
+                body: upstream::body(&review::review(user, attributes))?,
+            };
+            let longest = self.settings.load().longest();
+            let reviewer = &self.reviewer;
+            reviewer
+                .ask_and_remember(key, question, longest, false)
+                .await
+        };
+        let verdict = verdict.await;
+        let label = verdict
+            .as_ref()
+            .map_or("error", |verdict| verdict.decision.as_str());
+        self.metrics.attempt(label, asked.elapsed());
+        match verdict {
+            Ok(verdict) => Ok(PlaceReview {
+                allowed: verdict.decision == Decision::Allow,
+                asked,
+                remembered: false,
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "unable to ask about a place of a view");
+                Err(error.to_status())
+            }
+        }
+    }
+}
