@@ -251,6 +251,12 @@ impl Watch {
         if now >= self.bookmarks.deadline() {
             return Err(WatchEnd::Timeout);
         }
+        if self.is_ahead() {
+            self.catch_up()?;
+            if self.is_ahead() {
+                return Ok(Step::Idle);
+            }
+        }
         // Progress is read before publications, and these before the log: once
         // the log is read to its end, the client knows everything up to this
         // version.
@@ -299,6 +305,9 @@ impl Watch {
 
     /// Waits until there may be something to hand out.
     pub async fn changed(&mut self) {
+        if self.is_ahead() {
+            return self.reached().await;
+        }
         // Each publication from here on ends the wait.
         let published = self.subscription.published();
         if self.read_under != Some(self.subscription.publications()) {
@@ -338,6 +347,10 @@ impl Watch {
             // An error is the end of the store, which this watch keeps alive.
             let _ = newer.await;
         }
+    }
+
+    pub(super) fn ends_at(&self) -> Instant {
+        self.bookmarks.deadline()
     }
 
     /// Returns the time of the next bookmark, or the end of the watch.

@@ -39,6 +39,8 @@ pub(super) struct View {
     change: Option<SetChange>,
     /// The highest version up to which the client was told everything.
     told: u64,
+    /// The store had not reached the version that the watch begins after.
+    is_ahead: bool,
 }
 
 /// The way of a client from what it has been shown to another set.
@@ -93,11 +95,18 @@ impl Watch {
     /// with what was visible at it; one with initial events has those of what is
     /// visible now. Fails if the store has not reached the version yet: what
     /// becomes visible is shown as the store knows it.
-    pub fn of_view(mut self, visibility: Visibility) -> Result<Self, NotReached> {
-        let version = self.version();
-        if version > self.store.highest_version() {
+    pub fn of_view(self, visibility: Visibility) -> Result<Self, NotReached> {
+        if self.version() > self.store.highest_version() {
             return Err(NotReached);
         }
+        Ok(self.of_view_when_reached(visibility))
+    }
+
+    /// Does the same, but hands out nothing until the store has reached the
+    /// version.
+    #[must_use]
+    pub fn of_view_when_reached(mut self, visibility: Visibility) -> Self {
+        let version = self.version();
         let Visibility {
             begins_with,
             newest,
@@ -110,14 +119,63 @@ impl Watch {
             begins: true,
             is_told: false,
         });
+        let is_ahead = version > self.store.highest_version();
         self.view = Some(Box::new(View {
+            is_ahead,
             newest,
             shown: begins_with.clone(),
             change,
             told: version,
         }));
         self.show(begins_with);
-        Ok(self)
+        self
+    }
+
+    /// Tells whether the watch of a view begins after a version that the store
+    /// has not reached yet: that of a list that was read from upstream.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.is_ahead)
+    }
+
+    /// Goes to the watch's place in the log, if the store has reached it.
+    pub(super) fn catch_up(&mut self) -> Result<(), WatchEnd> {
+        let version = self.version();
+        let Some(view) = &mut self.view else {
+            return Ok(());
+        };
+        view.newest()?;
+        if self.store.progress().closed {
+            return Err(WatchEnd::Closed);
+        }
+        if version <= self.store.highest_version() {
+            let place = self.store.position(version);
+            self.cursor = place.map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
+            view.is_ahead = false;
+        }
+        Ok(())
+    }
+
+    /// Waits until the store has reached the version that the watch begins
+    /// after.
+    pub(super) async fn reached(&mut self) {
+        let version = self.version();
+        let mut progress = self.store.subscribe();
+        let reached = progress.wait_for(|p| p.closed || p.resource_version >= version);
+        let newest = self.view.as_ref().map(|view| view.newest.clone());
+        let ended = async {
+            match newest {
+                // It resolves when the sender is gone.
+                Some(mut newest) => drop(newest.wait_for(|_| false).await),
+                None => std::future::pending().await,
+            }
+        };
+        // No bookmark is told before.
+        let deadline = self.ends_at();
+        tokio::select! {
+            _ = reached => {}
+            () = ended => {}
+            () = tokio::time::sleep_until(deadline) => {}
+        }
     }
 
     /// Hands out events of this set from now on.

@@ -155,6 +155,43 @@ async fn a_watch_of_a_view_begins_at_what_the_store_has() {
     assert_eq!((begin(11), store.highest_version()), (Ok(()), 11));
 }
 
+/// A list may be of a version that the store has not reached.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
+    let store = store();
+    let (set, newest) = channel(visible(["a/"]));
+    let watch = watch_from(&store, 12, options(filter("", "", ""), HOUR)).unwrap();
+    let visibility = Visibility::new(set.borrow().clone(), newest);
+    let mut watch = watch.of_view_when_reached(visibility);
+    // Neither another set nor an event that the client knows is told.
+    set.send_replace(visible(["b/"]));
+    apply(&store, "a/x", 11);
+    assert!(matches!(watch.step(), Ok(Step::Idle)));
+    let waiting = tokio::spawn(async move {
+        watch.changed().await;
+        watch
+    });
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert!(!waiting.is_finished());
+    apply(&store, "b/y", 12);
+    let mut watch = waiting.await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let (batch, _) = watch.next().await.unwrap();
+        told.extend(Form::Whole.frames(&batch));
+    }
+    let told: Vec<_> = told.iter().map(Frame::brief).collect();
+    assert_eq!(told, [("DELETED", "a/x", 12, 11), ("ADDED", "b/y", 12, 12)]);
+    // The end of the view ends it before, too.
+    let (set, newest) = channel(visible(["a/"]));
+    let watch = watch_from(&store, 20, options(filter("", "", ""), HOUR)).unwrap();
+    let visibility = Visibility::new(set.borrow().clone(), newest);
+    let mut watch = watch.of_view_when_reached(visibility);
+    drop(set);
+    watch.changed().await;
+    assert_eq!(watch.next().await.unwrap_err(), WatchEnd::Closed);
+}
+
 /// Counts its wakes.
 #[derive(Default)]
 struct Woken(AtomicUsize);
