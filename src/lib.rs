@@ -32,3 +32,4 @@ pub mod server;
 pub mod shadow;
 pub mod spans;
 pub mod status;
+pub mod views;

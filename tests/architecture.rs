@@ -97,6 +97,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("outage", &["config", "upstream"]),
     ("shadow", &["negotiation", "representation", "schema"]),
     ("status", &[]),
+    ("views", &["authz", "store", "watch"]),
     (
         "embedded",
         &["schema", "representation", "negotiation", "request"],

@@ -135,6 +135,18 @@ impl Record {
         }
     }
 
+    /// Replaces an annotation, or adds it.
+    pub(super) fn annotate_anew(&mut self, key: Text, value: Text) {
+        match self.annotations.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Ok(at) => {
+                if let Some((_, before)) = self.annotations.get_mut(at) {
+                    *before = value;
+                }
+            }
+            Err(at) => self.annotations.insert(at, (key, value)),
+        }
+    }
+
     /// Appends the event of a stage as a line. `outcome` holds what the bodies
     /// tell; its objects are left out if `stripped`.
     pub(super) fn write(

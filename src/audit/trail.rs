@@ -121,6 +121,11 @@ impl Trail {
         self.record.annotate(key.into(), value.into());
     }
 
+    /// Replaces an annotation that no event has had yet.
+    pub fn annotate_anew(&mut self, key: &'static str, value: String) {
+        self.record.annotate_anew(key.into(), value.into());
+    }
+
     /// Adds an annotation to the last event alone. kube-apiserver finds such
     /// annotations out when it counts the request.
     pub fn annotate_at_end(&mut self, key: &'static str, value: String) {

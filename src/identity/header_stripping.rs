@@ -19,11 +19,16 @@ use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
 /// could become two. RFC 9110 forbids naming them there.
 const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
+/// The header by which a caller asks for a view. It is meant for the first
+/// apifront alone.
+pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
+
 /// Returns the changes that a request needs before it is forwarded. It loses
 /// - every header that claims an identity: `Authorization`, `Impersonate-*`,
 ///   the standard and the configured front-proxy headers, and bearer tokens
 ///   among WebSocket protocols;
-/// - every header that `Connection` names, and the other hop-by-hop ones.
+/// - every header that `Connection` names, and the other hop-by-hop ones;
+/// - the header that asks this process for a view.
 ///
 /// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Each item is a
 /// header to remove, and the value that replaces it. The changes must be made
@@ -40,6 +45,7 @@ pub fn changes(
         }
         is_hop_by_hop(name)
             || named.iter().any(|n| n == name.as_str())
+            || *name == VIEW
             || claims_identity(name.as_str())
             || configured.is_some_and(|names| names.contains(name.as_str()))
     };

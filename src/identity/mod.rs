@@ -14,7 +14,7 @@ use crate::authn::impersonation_headers::{
 use crate::authn::{Impersonation, extra_key};
 use crate::authz::well_known_usernames;
 
-pub use header_stripping::changes;
+pub use header_stripping::{VIEW, changes};
 
 /// `identity.mode` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -45,6 +45,7 @@ fn nothing_that_claims_an_identity_travels_on() {
         ("Impersonate-Extra-K", "v"),
         ("Impersonate-Uid", "0"),
         ("X-Acme-User", "root"),
+        ("X-Apifront-View", "true"),
         ("X-Acme-Extra-k", "v"),
         ("X-Remote-Addr", "kept"),
     ]);

@@ -10,7 +10,7 @@ use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -19,6 +19,7 @@ use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
 use crate::server::answer::cached::{self, Outcome};
 use crate::server::answer::respond::{self, Answer};
+use crate::server::answer::watch_stream::WatchHead;
 use crate::server::answer::{
     aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
     shadow, stream, upgrade, watch_stream, websocket_watch,
@@ -73,8 +74,8 @@ impl ProxyHttp for Proxy {
         }
         let cache = match cached::answer(request, &mut grant).await {
             Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
-            Outcome::Watch(watch, warnings) => {
-                start_watch(session, ctx, &identified, watch, &warnings).await?;
+            Outcome::Watch(watch, head) => {
+                start_watch(session, ctx, &identified, watch, &head).await?;
                 return Ok(true);
             }
             Outcome::Bypass(reason) => CacheResult::Bypass(reason),
@@ -349,12 +350,12 @@ async fn start_watch(
     ctx: &mut RequestContext,
     identified: &Identified,
     watch: Box<Watch>,
-    warnings: &[HeaderValue],
+    head: &WatchHead,
 ) -> Result<()> {
     ctx.reply.cache = CacheResult::Hit(watch.version());
-    deprecation::note(ctx, StatusCode::OK, warnings);
+    deprecation::note(ctx, StatusCode::OK, &head.warnings);
     match identified.handshake() {
         Some(handshake) => websocket_watch::start(session, ctx, *watch, handshake).await,
-        None => watch_stream::start(session, ctx, watch, warnings).await,
+        None => watch_stream::start(session, ctx, watch, head).await,
     }
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch::Receiver;
 use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
 use super::watch_client::Client;
+use crate::identity::VIEW;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
@@ -177,12 +178,27 @@ impl WatchClient for Side {
     }
 }
 
+/// What the header of a watch tells besides its form.
+#[derive(Default)]
+pub(in crate::server) struct WatchHead {
+    pub(in crate::server) warnings: Vec<HeaderValue>,
+    /// The size of the view, if the watch is of one.
+    pub(in crate::server) view: Option<HeaderValue>,
+}
+
+impl WatchHead {
+    pub(in crate::server) fn new(warnings: Vec<HeaderValue>) -> Self {
+        let view = None;
+        Self { warnings, view }
+    }
+}
+
 /// Sends the header, and moves the stream to a task of its own.
 pub(in crate::server) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
     watch: Box<Watch>,
-    warnings: &[HeaderValue],
+    head: &WatchHead,
 ) -> Result<()> {
     ctx.reply.code = 200;
     let http11 = session.req_header().version == Version::HTTP_11;
@@ -195,8 +211,11 @@ pub(in crate::server) async fn start(
     if http11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
-    for warning in warnings {
+    for warning in &head.warnings {
         header.append_header(WARNING, warning)?;
+    }
+    if let Some(view) = &head.view {
+        header.insert_header(VIEW, view)?;
     }
     common_headers(&mut header, session.req_header(), ctx)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));

@@ -40,6 +40,9 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(save(current.clone()));
     tasks.spawn(make_ahead::run(process.cache.clone()));
     tasks.spawn(sample(current.clone()));
+    tasks.spawn(follow_rights(current.clone()));
+    let views = process.clone();
+    tasks.spawn(async move { views.views.run().await });
     tasks.spawn(evict(current));
     tasks.spawn(process.openapi.clone().run());
     tasks.spawn(reloader.reload_forever(live));
@@ -79,6 +82,16 @@ async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
         }
         tokio::time::sleep(LEARN_EVERY).await;
     }
+}
+
+/// Reads RBAC as it changes, if views need it.
+async fn follow_rights(current: Arc<ArcSwap<Generation>>) {
+    let process = current.load().process.clone();
+    let max_staleness = || {
+        let config = &current.load().config;
+        config.views.as_ref().map(|_| config.cache.max_staleness)
+    };
+    process.rights.run(max_staleness).await;
 }
 
 /// Saves what is cached as often as the current configuration says.

@@ -26,6 +26,7 @@ use crate::identity;
 use crate::metrics::Metrics;
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
 use crate::server::state::gate::{Delegated, Gate};
+use crate::views::ViewsSettings;
 
 /// The reason why the parts cannot be made from a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,17 @@ pub(in crate::server) async fn upstream(
         servers,
         timing: config.upstream.timing(),
         ..Settings::default()
+    })
+}
+
+/// Returns the settings of views, if there may be any.
+pub(in crate::server) fn views(config: &Config) -> Option<ViewsSettings> {
+    let views = config.views.as_ref()?;
+    Some(ViewsSettings {
+        review_ttl: views.review_ttl,
+        outage: config.cache.max_staleness,
+        max_views: views.max_views,
+        max_grants: views.max_grants,
     })
 }
 

@@ -31,12 +31,14 @@ use crate::outage::{Outage, OutageMetrics};
 use crate::server::listener::tls::AnyClientCertificate;
 use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
+use crate::server::state::known_rights::RightsFeed;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
 use crate::shadow::Shadow;
 use crate::spans::{Tracing, TracingMetrics};
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
+use crate::views::{Views, ViewsMetrics};
 
 /// Makes every part of the server from a configuration. The result holds the
 /// first generation, and replaces it when the configuration changes. `embedded`
@@ -54,7 +56,8 @@ pub(super) async fn build(
     let saved = build::saved_stores(&config, &metrics.registry)?;
     let cache = Cache::new(upstream.clone(), metrics.of_cache()).saved_in(saved);
     let cache = Arc::new(cache);
-    let access = access_control(&upstream, &deprecations, &metrics, &cache)?;
+    let rbac = Arc::new(CachedRbac::new(cache.clone()));
+    let access = access_control(&upstream, &deprecations, &metrics, rbac.clone())?;
     let availability = AvailabilityMetrics::register(&metrics.registry)?;
     let aggregation = build::aggregation(&config, &metrics)?;
     let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
@@ -66,6 +69,7 @@ pub(super) async fn build(
         cache,
         aggregation: &aggregation,
         deprecations,
+        rbac,
     };
     let process = Arc::new(process.assemble().await?);
     let certificates = server_certificates(&config)?;
@@ -96,7 +100,7 @@ fn access_control(
     upstream: &Arc<ArcSwap<Upstream>>,
     deprecations: &Arc<Deprecations>,
     metrics: &Metrics,
-    cache: &Arc<Cache>,
+    rbac: Arc<CachedRbac>,
 ) -> Result<AccessControl, StartError> {
     let deprecations = deprecations.clone();
     let release = move || deprecations.release().map(|r| (r.major, r.minor));
@@ -104,7 +108,7 @@ fn access_control(
         Arc::new(CurrentUpstream(upstream.clone())),
         AuthnMetrics::register(&metrics.registry)?,
         AuthzMetrics::register(&metrics.registry)?,
-        Arc::new(CachedRbac::new(cache.clone())),
+        rbac,
         release,
     ))
 }
@@ -118,6 +122,7 @@ struct ProcessParts<'a> {
     cache: Arc<Cache>,
     aggregation: &'a Arc<Aggregation>,
     deprecations: Arc<Deprecations>,
+    rbac: Arc<CachedRbac>,
 }
 
 impl ProcessParts<'_> {
@@ -141,6 +146,9 @@ impl ProcessParts<'_> {
         let tracing = Tracing::new(TracingMetrics::register(registry)?);
         tracing.apply(tracing.prepare(config.observability.tracing_config_file.as_deref())?);
         let shadow = Arc::new(Shadow::new(metrics.shadow.clone()));
+        let rights = RightsFeed::new(self.rbac);
+        let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
+        views.reload(build::views(config));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         Ok(ProcessState {
             cache,
@@ -161,6 +169,8 @@ impl ProcessParts<'_> {
             outage,
             self_checks: SelfChecks::default(),
             shadow,
+            rights,
+            views,
             watch_groups: Arc::default(),
             talkers: Arc::new(Talkers::new(Instant::now())),
             history: History::default(),

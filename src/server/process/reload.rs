@@ -114,6 +114,10 @@ impl Reloader {
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }
+        if old.config.views != fresh.config.views || old.config.upstream != fresh.config.upstream {
+            fresh.views.forget();
+        }
+        fresh.views.reload(build::views(&fresh.config));
         self.current.store(fresh.clone());
         fresh.current_aggregation.store(fresh.aggregation.clone());
         // Requests go to the new servers by now; the cache follows them.

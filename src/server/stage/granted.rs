@@ -95,6 +95,15 @@ impl<'t> PendingGrant<'t> {
         }
     }
 
+    /// Notes in the audit log that the request is allowed as a view, after it
+    /// was refused as it is.
+    pub(super) fn allow_view(&mut self, reason: String) {
+        if let Some(trail) = &mut self.trail {
+            trail.annotate_anew(DECISION, "allow".to_owned());
+            trail.annotate_anew(REASON, reason);
+        }
+    }
+
     pub(in crate::server) async fn ask(&mut self) -> Result<Arc<Granted>, NotGranted> {
         if let Some(granted) = &self.granted {
             return Ok(granted.clone());

@@ -15,6 +15,7 @@ pub(super) mod context;
 pub(super) mod flow_control;
 pub(super) mod forwarded;
 mod granted;
+mod granted_view;
 pub(super) mod handshake;
 mod identified;
 pub(super) mod observed;
@@ -29,5 +30,6 @@ mod width;
 mod work;
 
 pub(super) use granted::{Granted, NotGranted, PendingGrant};
+pub(super) use granted_view::{GrantedView, NoView, is_wanted as wants_view};
 pub(super) use identified::{Identified, Refused};
 pub(super) use received::{AUDIT_ID, Received};

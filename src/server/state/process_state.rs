@@ -10,6 +10,7 @@ use apifront_watch_cache::watch::WatchGroups;
 use arc_swap::ArcSwap;
 
 use super::drain::Drain;
+use super::known_rights::RightsFeed;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
 use crate::authn::OwnUser;
@@ -24,6 +25,7 @@ use crate::shadow::Shadow;
 use crate::spans::Tracing;
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
+use crate::views::Views;
 
 /// The parts that a reload leaves in place. Some of them are told of the new
 /// configuration.
@@ -49,6 +51,8 @@ pub struct ProcessState {
     pub outage: Arc<Outage>,
     pub self_checks: SelfChecks,
     pub shadow: Arc<Shadow>,
+    pub(in crate::server) rights: RightsFeed,
+    pub views: Views,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
     pub talkers: Arc<Talkers>,

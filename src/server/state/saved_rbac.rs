@@ -2,14 +2,16 @@
 //! asked for, and again only after they changed: in an outage they do not.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::ResourcePattern;
 use apifront_watch_cache::reflector::Cache;
-use apifront_watch_cache::store::{Scope, Store};
+use apifront_watch_cache::store::{Progress, Scope, Store};
 use async_trait::async_trait;
 use bytes::Bytes;
+use kubernetes_wire::api::GroupVersionResource;
 use tokio::sync::Mutex;
+use tokio::sync::watch::Receiver;
 
 use crate::authz::rbac::{RbacObjects, Rights, SavedRbac};
 use crate::config::RBAC;
@@ -40,6 +42,22 @@ impl CachedRbac {
         }
     }
 
+    /// Returns receivers that are told when an object may have changed.
+    pub(super) fn subscribe(&self) -> Vec<Receiver<Progress>> {
+        let entries = self.cache.entries();
+        let of_rbac = entries.iter().filter(|entry| is_of_rbac(&entry.gvr));
+        let stores = of_rbac.filter_map(|entry| entry.store());
+        stores.map(|store| store.subscribe()).collect()
+    }
+
+    /// Tells whether upstream was lost for longer than this, or never found.
+    pub(super) fn is_lost(&self, longer_than: Duration) -> bool {
+        let now = Instant::now();
+        let entries = self.cache.entries();
+        let mut of_rbac = entries.iter().filter(|entry| is_of_rbac(&entry.gvr));
+        of_rbac.any(|entry| entry.disconnected_for(now) > longer_than)
+    }
+
     fn stores(&self) -> Option<Stores> {
         let mut stores = Vec::new();
         let mut proven = None;
@@ -56,6 +74,11 @@ impl CachedRbac {
             proven: proven?,
         })
     }
+}
+
+fn is_of_rbac(gvr: &GroupVersionResource) -> bool {
+    let mut patterns = RBAC.iter().filter_map(|p| ResourcePattern::parse(p));
+    patterns.any(|pattern| pattern.matches(gvr))
 }
 
 #[async_trait]

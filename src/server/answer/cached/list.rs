@@ -6,7 +6,7 @@ use std::time::Instant;
 use apifront_watch_cache::read::{
     self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape,
 };
-use apifront_watch_cache::store::{Part, Scope, Store};
+use apifront_watch_cache::store::{Part, Scope, Store, Visible};
 use bytes::Bytes;
 use kubernetes_wire::api::ListOptions;
 use kubernetes_wire::representation::ListMeta;
@@ -40,9 +40,16 @@ pub(super) enum Body {
     Gzip(Box<GzipList>),
 }
 
+/// The objects that a grant lets a list hold.
+pub(super) enum Extent {
+    /// All objects of a namespace, or of the resource if it is empty.
+    Namespace(String),
+    View(Visible),
+}
+
 /// The parameters of a list.
 pub(super) struct Wanted {
-    pub(super) namespace: String,
+    pub(super) extent: Extent,
     pub(super) options: ListOptions,
     pub(super) plan: ListPlan,
     pub(super) shape: Shape,
@@ -55,6 +62,13 @@ impl Wanted {
     fn uses_leaves(&self) -> bool {
         let compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
         !compressed && !self.options.selects()
+    }
+
+    fn scope(&self) -> Scope {
+        match &self.extent {
+            Extent::Namespace(namespace) => Scope::from_namespace(namespace),
+            Extent::View(visible) => Scope::Visible(visible.clone()),
+        }
     }
 
     /// Returns the most objects that are listed.
@@ -116,7 +130,7 @@ pub(super) async fn make(
 ) -> Result<(Body, u64), OffloadRefusal> {
     let (objects, made) = match &newest {
         Newest::State { snapshot, .. } => {
-            let scope = Scope::from_namespace(&wanted.namespace);
+            let scope = wanted.scope();
             let made = match wanted.uses_leaves() {
                 true => {
                     let parts = snapshot.parts(&scope, "");
@@ -152,14 +166,17 @@ fn list(
     held: HeldBytes,
 ) -> Result<(Body, u64), BypassReason> {
     let Wanted {
-        namespace,
+        extent,
         options,
         plan,
         shape,
         gzip,
     } = wanted;
     let (plan, shape) = (&plan, &shape);
-    let selection = Selection::new(&namespace, options, plan, store)?;
+    let selection = match &extent {
+        Extent::Namespace(namespace) => Selection::new(namespace, options, plan, store)?,
+        Extent::View(visible) => Selection::new("", options, plan, store)?.of_view(visible),
+    };
     let (snapshot, complete) = match (plan.version, newest) {
         (ListVersion::Exact(version), _) => {
             let snapshot = store.snapshot_at(version);
@@ -232,7 +249,7 @@ mod tests {
     fn wanted(query: &str, shape: Shape) -> Wanted {
         let options = ListOptions::from_query(&Query::parse(query)).unwrap();
         Wanted {
-            namespace: String::new(),
+            extent: Extent::Namespace(String::new()),
             plan: read::list(&options).unwrap(),
             options,
             shape,

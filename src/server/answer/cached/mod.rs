@@ -11,6 +11,7 @@ mod plan;
 mod served;
 mod shape;
 mod sharded;
+mod view;
 mod watch;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use served::Served;
 use super::cpu_offload::OffloadUser;
 use super::deprecation;
 use super::respond::Answer;
+use super::watch_stream::WatchHead;
 use crate::flow::{HeldBytes, RETRY_AFTER};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
@@ -51,8 +53,8 @@ const BOOKMARK_WAITS: Duration = Duration::from_secs(8);
 
 pub(in crate::server) enum Outcome {
     Answer(Answer),
-    /// A watch, with the warnings for its header.
-    Watch(Box<Watch>, Vec<HeaderValue>),
+    /// A watch, with what its header tells.
+    Watch(Box<Watch>, WatchHead),
     /// The request is forwarded to upstream, for this reason.
     Bypass(BypassReason),
     /// The cache has no part in such requests.
@@ -145,6 +147,11 @@ async fn read(
         Ok(granted) => granted,
         Err(NotGranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
         Err(NotGranted::Refused(status)) => {
+            if pinned.is_none()
+                && let Some(outcome) = view::answer(request, grant, plan, &status).await
+            {
+                return outcome;
+            }
             let warnings = degraded::refusal_warning(&status, grant.identified());
             return Outcome::Answer(say(&status, &warnings, request, grant.identified()));
         }
@@ -155,7 +162,7 @@ async fn read(
     }
     match served {
         Err(reason) => Outcome::Bypass(reason),
-        Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, warnings),
+        Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, WatchHead::new(warnings)),
         Ok(Served::Answer(answer)) => Outcome::Answer(answer),
         Ok(Served::TimedOut(status)) => {
             let answer = say(&status, &[], request, &granted);
@@ -202,13 +209,14 @@ async fn serve_within(
     let serving = serve(granted, headers, plan, None, &mut degraded);
     let served = match tokio::time::timeout(left, serving).await {
         Ok(served) => return (served, degraded),
-        Err(_) => {
-            let message = "Timeout: request did not complete within the allotted timeout";
-            let status = Status::failure(504, Reason::Timeout, message);
-            Ok(Served::TimedOut(status))
-        }
+        Err(_) => Ok(Served::TimedOut(timed_out())),
     };
     (served, None)
+}
+
+fn timed_out() -> Status {
+    let message = "Timeout: request did not complete within the allotted timeout";
+    Status::failure(504, Reason::Timeout, message)
 }
 
 /// Serves the read. `degraded` is set when it is answered in degraded mode.
@@ -226,7 +234,7 @@ async fn serve(
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
-    let found = find(granted, gvr, &plan).await;
+    let found = find(granted, gvr, may_wait(granted, gvr, &plan)).await;
     let all = namespaced.as_ref().is_none_or(|s| s.namespace.is_empty());
     if all && found.as_ref().err() == Some(&BypassReason::Filling) {
         demand::note_early(&generation.cache, gvr, (headers, granted.query()), &plan);
@@ -298,22 +306,26 @@ async fn serve(
     }
 }
 
-/// Finds the resource in the cache. A read that should not be forwarded waits
-/// until the resource is there.
-async fn find(
-    granted: &Granted,
-    gvr: &GroupVersionResource,
-    plan: &Plan,
-) -> Result<Arc<Entry>, BypassReason> {
-    let generation = granted.generation();
-    let selection = generation.config.as_ref();
-    let waits = match plan {
+/// Tells whether the read should not be forwarded while the resource is read
+/// into the cache.
+fn may_wait(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> bool {
+    match plan {
         // A forwarded watch would stay at upstream as long as it lasts.
         Plan::Watch(..) => true,
-        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(granted) => true,
+        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => true,
         // Upstream does not know the configured APIServices.
-        Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
-    };
+        Plan::Get(_) | Plan::List(..) => overlay::is_for(identified.generation(), gvr),
+    }
+}
+
+/// Finds the resource in the cache, and waits for it if the read should.
+async fn find(
+    identified: &Identified,
+    gvr: &GroupVersionResource,
+    waits: bool,
+) -> Result<Arc<Entry>, BypassReason> {
+    let generation = identified.generation();
+    let selection = generation.config.as_ref();
     if !waits {
         return Ok(generation.cache.lookup(gvr, selection)?);
     }
@@ -353,7 +365,7 @@ impl Prepared<'_> {
     async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
         let by = OffloadUser::new(self.granted);
         let wanted = list::Wanted {
-            namespace: self.scope.namespace.to_owned(),
+            extent: list::Extent::Namespace(self.scope.namespace.to_owned()),
             options,
             plan,
             shape: self.shape,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::{
     AnswerSource, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage,
-    SharedState, Unanswered, WatchPlan,
+    SharedState, Unanswered, WatchPlan, reached,
 };
 use apifront_watch_cache::reflector::Entry;
-use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
+use apifront_watch_cache::store::{self, Snapshot, Store, StoredObject, Visible};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::Scope;
 
@@ -18,6 +18,14 @@ use super::served::Served;
 use super::{degraded, overlay};
 use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
+
+/// The time that a list of a view waits for a version that a client can watch
+/// from, as long as kube-apiserver's cache waits for a version.
+const LATER_WITHIN: Duration = Duration::from_secs(3);
+
+/// While something of the resource changes, such a version comes within this
+/// time by itself.
+const COMES_WITHIN: Duration = Duration::from_millis(100);
 
 /// The resource that a read is about.
 #[derive(Clone, Copy)]
@@ -28,6 +36,20 @@ pub(super) struct Resource<'a> {
     pub(super) user: Option<&'a UserInfo>,
     /// The part of the resource that was granted.
     pub(super) scope: &'a Scope<'a>,
+}
+
+impl<'a> Resource<'a> {
+    fn consistent(&self) -> Consistent<'a> {
+        let config = &self.generation.config.cache;
+        let own_writes = &self.generation.own_writes;
+        Consistent {
+            entry: self.entry,
+            store: self.store,
+            mode: config.consistency,
+            max_staleness: config.max_staleness,
+            wrote: own_writes.wrote(self.user, self.scope.gvr, Instant::now()),
+        }
+    }
 }
 
 /// A state, page or object that is as recent as the read demands.
@@ -98,8 +120,8 @@ pub(super) async fn newest(
         generation,
         entry,
         store,
-        user,
         scope,
+        ..
     } = resource;
     if let Plan::List(_, plan) = plan
         && let ListVersion::Exact(version) = plan.version
@@ -109,17 +131,10 @@ pub(super) async fn newest(
         let complete = true;
         return Ok(Newest::State { snapshot, complete });
     }
-    let config = &generation.config.cache;
-    let consistent = Consistent {
-        entry,
-        store,
-        mode: config.consistency,
-        max_staleness: match is_degraded {
-            true => Duration::MAX,
-            false => config.max_staleness,
-        },
-        wrote: generation.own_writes.wrote(user, scope.gvr, Instant::now()),
-    };
+    let mut consistent = resource.consistent();
+    if is_degraded {
+        consistent.max_staleness = Duration::MAX;
+    }
     let freshness = match is_degraded {
         true => degraded::relaxed(plan.freshness()),
         false => plan.freshness(),
@@ -146,6 +161,101 @@ pub(super) async fn newest(
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),
     })
+}
+
+/// Returns the state for a view, once it is as recent as the plan demands. That
+/// of a list is later than `since` if there is such a state in time: a client
+/// can then watch from it.
+pub(super) async fn of_view(
+    resource: Resource<'_>,
+    plan: &Plan,
+    since: impl Fn() -> Option<u64>,
+) -> Result<Arc<Snapshot>, Unanswered> {
+    let store = resource.store;
+    if let Plan::List(_, plan) = plan
+        && let ListVersion::Exact(version) = plan.version
+    {
+        let exact = match store.snapshot_at(version) {
+            Some(exact) => Some(exact),
+            None => {
+                resource.consistent().ensure(plan.freshness()).await?;
+                store.snapshot_at(version)
+            }
+        };
+        return exact.ok_or(BypassReason::SnapshotGone.into());
+    }
+    let until = tokio::time::Instant::now().checked_add(LATER_WITHIN);
+    let mut snapshot = match resource.consistent().ensure(plan.freshness()).await? {
+        AnswerSource::Store => store.snapshot(),
+        AnswerSource::SharedRead => whole(resource).await?,
+    };
+    if matches!(plan, Plan::Watch(..)) {
+        return Ok(snapshot);
+    }
+    loop {
+        let since = since();
+        let is_later = since.is_some_and(|since| snapshot.resource_version > since);
+        if is_later || until.is_none_or(|until| tokio::time::Instant::now() >= until) {
+            return Ok(snapshot);
+        }
+        let next = since.unwrap_or_default().saturating_add(1);
+        snapshot = match reached(store, next, COMES_WITHIN).await {
+            true => store.snapshot(),
+            // Nothing of the resource changes now.
+            false => whole(resource).await?,
+        };
+    }
+}
+
+/// Returns a state of the store itself that shows the same visible objects, or
+/// later ones. `None` if the store does not have them in time.
+pub(super) async fn as_stored(
+    store: &Store,
+    snapshot: Arc<Snapshot>,
+    visible: Visible,
+) -> Option<Arc<Snapshot>> {
+    let version = snapshot.resource_version;
+    let scope = store::Scope::Visible(visible);
+    let shown = |snapshot: &Snapshot| {
+        let objects = snapshot.iter(&scope);
+        objects
+            .map(|object| (object.key.clone(), object.resource_version))
+            .collect::<Vec<_>>()
+    };
+    let wanted = shown(&snapshot);
+    let until = tokio::time::Instant::now().checked_add(LATER_WITHIN)?;
+    loop {
+        if version <= store.progress().resource_version {
+            return Some(store.snapshot());
+        }
+        let own = store.snapshot();
+        if shown(&own) == wanted {
+            return Some(own);
+        }
+        if tokio::time::Instant::now() >= until {
+            return None;
+        }
+        reached(store, version, COMES_WITHIN).await;
+    }
+}
+
+/// Returns all of the resource at its most recent version.
+async fn whole(resource: Resource<'_>) -> Result<Arc<Snapshot>, Unanswered> {
+    let Resource {
+        generation,
+        entry,
+        store,
+        ..
+    } = resource;
+    let patience = generation.config.upstream.timing().request_timeout;
+    let everything = Question::List(ListQuery::everything(""));
+    let read = generation
+        .shared_reads
+        .state(entry, store, everything, patience);
+    match read.await? {
+        SharedState::Whole { snapshot, .. } => Ok(snapshot),
+        SharedState::Page(_) => Err(BypassReason::NotProvenFresh.into()),
+    }
 }
 
 /// Returns what upstream is asked for a read.

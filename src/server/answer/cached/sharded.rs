@@ -78,6 +78,12 @@ fn unanswered(reason: BypassReason) -> Status {
          the selector: {}",
         reason.as_str()
     );
+    status(reason, message)
+}
+
+/// Returns the refusal of a read that may not be forwarded and that the cache
+/// cannot answer.
+pub(super) fn status(reason: BypassReason, message: String) -> Status {
     match reason {
         BypassReason::MostRecent
         | BypassReason::NotProvenFresh

@@ -1,0 +1,339 @@
+//! Answers lists and watches over all namespaces with a view, for callers who
+//! may not read all of the resource.
+//!
+//! A caller who gets no view has the 403 that was the answer without views. So
+//! has every request that a view cannot answer exactly.
+
+use std::sync::Arc;
+
+use apifront_watch_cache::read::{BypassReason, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::reflector::{Cache, Entry};
+use apifront_watch_cache::store::{Snapshot, Store};
+use async_trait::async_trait;
+use http::HeaderValue;
+use kubernetes_wire::api::{Attributes, GroupVersionResource, ListOptions, Reason, Status};
+use kubernetes_wire::negotiation::Representation;
+use kubernetes_wire::request::{Deadline, Scope};
+use pingora_http::RequestHeader;
+
+use super::newest::{Newest, Resource};
+use super::plan::Plan;
+use super::served::Served;
+use super::{BOOKMARK_WAITS, Outcome, list, newest, overlay, shape, sharded, watch};
+use crate::identity::VIEW;
+use crate::server::answer::cpu_offload::OffloadUser;
+use crate::server::answer::deprecation;
+use crate::server::answer::watch_stream::WatchHead;
+use crate::server::stage::context::CacheResult;
+use crate::server::stage::{GrantedView, Identified, NoView, PendingGrant, wants_view};
+use crate::views::{Refusal, Versions};
+
+/// The reason why a request is not answered with a view.
+enum Unviewed {
+    /// The caller keeps the 403.
+    Refused,
+    /// The cache cannot answer.
+    Bypass(BypassReason),
+    /// This is the answer.
+    Status(Status),
+}
+
+impl From<BypassReason> for Unviewed {
+    fn from(reason: BypassReason) -> Self {
+        Self::Bypass(reason)
+    }
+}
+
+/// Answers with a view. `None` if there is none: then the caller is refused as
+/// without views.
+pub(super) async fn answer(
+    request: &RequestHeader,
+    grant: &mut PendingGrant<'_>,
+    plan: Plan,
+    refusal: &Status,
+) -> Option<Outcome> {
+    let identified = grant.identified().clone();
+    let metrics = identified.generation().views.metrics();
+    if refusal.code != 403 || !wants_view(&identified, &request.headers) {
+        return None;
+    }
+    // No resource is read into memory for somebody who may not see any of it.
+    if !grant.may_have_view().await {
+        metrics.refused(Refusal::Nothing);
+        return None;
+    }
+    let left = match (identified.deadline(), &plan) {
+        (Deadline::Within(within), Plan::List(..)) => {
+            Some(within.saturating_sub(identified.started().elapsed()))
+        }
+        _ => None,
+    };
+    let served = serve(request, grant, plan);
+    let served = match left {
+        None => served.await,
+        Some(left) => match tokio::time::timeout(left, served).await {
+            Ok(served) => served,
+            Err(_) => Err(Unviewed::Status(super::timed_out())),
+        },
+    };
+    let status = match served {
+        Ok(outcome) => {
+            metrics.answered(&identified.info().verb);
+            return Some(outcome);
+        }
+        Err(Unviewed::Refused) => return None,
+        Err(Unviewed::Status(status)) => status,
+        Err(Unviewed::Bypass(reason)) => {
+            metrics.refused(Refusal::NotAnswerable);
+            unanswered(reason, &identified.info().gvr)?
+        }
+    };
+    let answer = super::say(&status, &[], request, &identified);
+    Some(Outcome::Answer(answer))
+}
+
+/// Returns the answer to a request that a view cannot answer now, or not from
+/// this state. `None` if it can never answer it.
+fn unanswered(reason: BypassReason, gvr: &GroupVersionResource) -> Option<Status> {
+    let resource = gvr.group_resource();
+    let why = reason.as_str();
+    let message = format!("the view of {resource} cannot be answered from the cache: {why}");
+    let status = sharded::status(reason, message);
+    matches!(status.code, 410 | 503).then_some(status)
+}
+
+async fn serve(
+    request: &RequestHeader,
+    grant: &mut PendingGrant<'_>,
+    plan: Plan,
+) -> Result<Outcome, Unviewed> {
+    let identified = grant.identified().clone();
+    let (generation, info) = (identified.generation(), identified.info());
+    let (headers, gvr) = (&request.headers, &info.gvr);
+    if plan.is_of_shard() || overlay::is_for(generation, gvr) {
+        return Err(Unviewed::Refused);
+    }
+    let attributes = info.attributes();
+    let scope_of = |namespaced| scope(&identified, &attributes, namespaced);
+    if scope_of(true).is_none() && scope_of(false).is_none() {
+        return Err(Unviewed::Refused);
+    }
+    // Upstream would refuse it.
+    let entry = super::find(&identified, gvr, true).await?;
+    let store = entry.store().ok_or(BypassReason::Filling)?;
+    let namespaced = store.resource.namespaced;
+    let scope = scope_of(namespaced).ok_or(Unviewed::Refused)?;
+    let plan = plan.narrow(&scope, false)?;
+    let (representation, shape) =
+        shape::representation(headers, identified.query(), &store, &plan)?;
+    if let Plan::Watch(options, _) = &plan
+        && options.allow_watch_bookmarks
+        && watch::is_given(options, &store)
+    {
+        entry.bookmark_within(&store, BOOKMARK_WAITS).await;
+    }
+    plan.check(&store)?;
+    let versions = Arc::new(OfCache {
+        gvr: gvr.clone(),
+        cache: generation.cache.clone(),
+    });
+    let granted = grant.ask_view(namespaced, versions).await;
+    let granted = granted.map_err(|none| match none {
+        NoView::Refused => Unviewed::Refused,
+        NoView::Failed(status) => Unviewed::Status(status),
+    })?;
+    let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
+    warnings.extend(granted.warnings());
+    let prepared = Prepared {
+        granted: &granted,
+        request,
+        entry: &entry,
+        store: &store,
+        scope,
+        representation,
+        shape,
+        warnings,
+    };
+    match plan {
+        Plan::Get(_) => Err(Unviewed::Refused),
+        Plan::List(options, plan) => prepared.list(options, plan).await,
+        Plan::Watch(options, plan) => prepared.watch(options, plan).await,
+    }
+}
+
+/// Returns the scope of a path over all namespaces.
+fn scope<'a>(
+    identified: &Identified,
+    attributes: &'a Attributes,
+    namespaced: bool,
+) -> Option<Scope<'a>> {
+    let info = identified.info();
+    let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
+    Scope::of(attributes, namespaced, path)
+}
+
+/// Everything that an answer is made of, besides the state.
+struct Prepared<'a> {
+    granted: &'a GrantedView,
+    request: &'a RequestHeader,
+    entry: &'a Arc<Entry>,
+    store: &'a Arc<Store>,
+    scope: Scope<'a>,
+    representation: Representation,
+    shape: Shape,
+    warnings: Vec<HeaderValue>,
+}
+
+impl Prepared<'_> {
+    /// Returns the state that the plan demands, later than the view's present
+    /// set if possible.
+    async fn newest(&self, plan: &Plan) -> Result<Arc<Snapshot>, Unviewed> {
+        let resource = Resource {
+            generation: self.granted.generation(),
+            entry: self.entry,
+            store: self.store,
+            user: self.granted.user(),
+            scope: &self.scope,
+        };
+        let newest = newest::of_view(resource, plan, || self.granted.since()).await;
+        newest.map_err(|unanswered| match newest::refuse(unanswered) {
+            Err(reason) => Unviewed::Bypass(reason),
+            Ok(Served::Status(status, ..)) => Unviewed::Status(status),
+            // The limit of requests in flight.
+            Ok(_) => Unviewed::Status(overloaded()),
+        })
+    }
+
+    async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Outcome, Unviewed> {
+        let headers = &self.request.headers;
+        let plan = Plan::List(options, plan);
+        let snapshot = self.newest(&plan).await?;
+        let Plan::List(options, plan) = plan else {
+            return Err(Unviewed::Refused);
+        };
+        // The set is read after the state, and counts for what is later.
+        let visible = self.granted.list_at(snapshot.resource_version);
+        let visible = visible.ok_or(BypassReason::NotProvenFresh)?;
+        if visible.is_empty() {
+            return Err(Unviewed::Refused);
+        }
+        let wanted = list::Wanted {
+            extent: list::Extent::View(visible),
+            options,
+            plan,
+            shape: self.shape,
+            gzip: shape::stitches(self.representation, headers),
+        };
+        let by = OffloadUser::new(self.granted);
+        let newest = Newest::State {
+            snapshot,
+            complete: true,
+        };
+        let made = list::make(wanted, self.store, newest, by).await;
+        let (body, version) = match made {
+            Ok(made) => made,
+            Err(unmade) => return unmade_outcome(unmade.served()),
+        };
+        let answer = shape::list(body, self.representation, headers, &self.warnings, by).await;
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            Err(unmade) => return unmade_outcome(unmade.served()),
+        };
+        if let Some(view) = self.granted.header() {
+            answer.headers.insert(VIEW, view);
+        }
+        Ok(Outcome::Answer(answer.out_of(CacheResult::Hit(version))))
+    }
+
+    async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Outcome, Unviewed> {
+        let headers = &self.request.headers;
+        let whole = Plan::Watch(options, plan);
+        let (start, visibility) = match plan {
+            WatchPlan::From(version) => {
+                let visibility = self.granted.watch_from(version);
+                let visibility = visibility.ok_or_else(|| self.expired(version))?;
+                (watch::Start::Version(version), visibility)
+            }
+            WatchPlan::FromNow(_) | WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
+                let snapshot = self.newest(&whole).await?;
+                // The store's own state is one that changes of the view can be
+                // told from.
+                let visible = self.granted.visible();
+                let known = newest::as_stored(self.store, snapshot, visible).await;
+                let snapshot = known.ok_or(BypassReason::NotProvenFresh)?;
+                let version = snapshot.resource_version;
+                let visibility = self.granted.watch_state(version);
+                let visibility = visibility.ok_or(BypassReason::NotProvenFresh)?;
+                let start = match plan {
+                    WatchPlan::FromNow(_) => watch::Start::Version(version),
+                    _ => watch::Start::State(snapshot),
+                };
+                (start, visibility)
+            }
+        };
+        let Plan::Watch(options, _) = whole else {
+            return Err(Unviewed::Refused);
+        };
+        if let watch::Start::Version(version) = start {
+            watch::refuse_half_known(version, self.store).map_err(Unviewed::Status)?;
+        }
+        let generation = self.granted.generation();
+        let compressed = self.store.presentation().compresses_watches
+            && self.granted.handshake().is_none()
+            && watch::is_compressed(&options, headers);
+        let lasts = generation.config.serving.min_request_timeout;
+        let watch = watch::watch("", options, start, self.store.clone(), self.shape, lasts)?;
+        let watch = match plan {
+            WatchPlan::Unmarked => watch.unmarked(),
+            _ => watch,
+        };
+        // A list may have been read at a later version than the store's.
+        let watch = watch.of_view_when_reached(visibility);
+        let watch = watch::fitted(watch, compressed, headers);
+        let head = WatchHead {
+            warnings: self.warnings,
+            view: self.granted.header(),
+        };
+        Ok(Outcome::Watch(Box::new(watch), head))
+    }
+
+    /// Returns the 410 for a version at which the client may have had another
+    /// set.
+    fn expired(&self, version: u64) -> Unviewed {
+        let oldest = self.granted.since().unwrap_or(version).saturating_add(1);
+        let message = format!("too old resource version: {version} ({oldest})");
+        Unviewed::Status(Status::expired(message))
+    }
+}
+
+fn unmade_outcome(served: Result<Served, BypassReason>) -> Result<Outcome, Unviewed> {
+    match served? {
+        Served::Answer(answer) => Ok(Outcome::Answer(answer)),
+        _ => Err(Unviewed::Status(overloaded())),
+    }
+}
+
+fn overloaded() -> Status {
+    let message = "too many requests, please try again later";
+    Status::failure(429, Reason::TooManyRequests, message).with_retry_after(1)
+}
+
+/// The versions of a resource in the cache.
+struct OfCache {
+    gvr: GroupVersionResource,
+    cache: Arc<Cache>,
+}
+
+#[async_trait]
+impl Versions for OfCache {
+    fn stored(&self) -> Option<u64> {
+        let store = self.cache.store(&self.gvr)?;
+        Some(store.highest_version())
+    }
+
+    async fn upstream(&self) -> Option<u64> {
+        let entries = self.cache.entries();
+        let entry = entries.into_iter().find(|entry| entry.gvr == self.gvr)?;
+        entry.upstream_version().await
+    }
+}

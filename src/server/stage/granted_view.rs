@@ -1,0 +1,203 @@
+//! The grant of a view: the right to read some objects of a resource that the
+//! caller may not read as a whole.
+//!
+//! It is no [`Granted`](super::Granted), and has no scope: what is served under
+//! it can only be the set that it gives.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_watch_cache::store::Visible;
+use apifront_watch_cache::watch::Visibility;
+use http::{HeaderMap, HeaderValue};
+use kubernetes_wire::api::{Status, UserInfo, warning};
+
+use super::granted::PendingGrant;
+use super::identified::Identified;
+use crate::config;
+use crate::identity::VIEW;
+use crate::server::state::gate::Gate;
+use crate::views::{Asked, Coverage, Refusal, Versions, View};
+
+/// The time that a request waits for the rights of its caller. A review takes
+/// milliseconds, and a thousand of them seconds.
+const RIGHTS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The time that a request waits for RBAC in memory after the start.
+const RBAC_WITHIN: Duration = Duration::from_secs(2);
+
+/// A list or watch whose caller may see a part of the resource.
+pub(in crate::server) struct GrantedView {
+    identified: Arc<Identified>,
+    view: Arc<View>,
+    /// What the same caller may watch, for a list.
+    watched: Option<Arc<View>>,
+    coverage: Coverage,
+}
+
+/// The reason why there is no view.
+pub(in crate::server) enum NoView {
+    /// The caller has the refusal that there was before.
+    Refused,
+    /// The caller may have a view, but not now, or not such a large one.
+    Failed(Status),
+}
+
+/// Tells whether the request is one that may have a view: a list or watch over
+/// all namespaces, of somebody whom the configuration names, or who asks for a
+/// view if everybody may.
+pub(in crate::server) fn is_wanted(identified: &Identified, headers: &HeaderMap) -> bool {
+    let wants = |views: &config::Views, user: &UserInfo| {
+        views.names(user) || views.request_header && asks(headers)
+    };
+    let info = identified.info();
+    let views = identified.generation().config.views.as_ref();
+    matches!(info.verb.as_str(), "list" | "watch")
+        && info.namespace.is_empty()
+        && !info.is_verb_via_path()
+        && identified.degraded().is_none()
+        && views
+            .zip(identified.user())
+            .is_some_and(|(v, user)| wants(v, user))
+}
+
+fn asks(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(VIEW).iter();
+    values.next().is_some_and(|value| value == "true") && values.next().is_none()
+}
+
+impl PendingGrant<'_> {
+    /// Tells whether RBAC in memory lets the caller read a part of the
+    /// resource. No part is granted by that.
+    pub(in crate::server) async fn may_have_view(&self) -> bool {
+        let identified = self.identified();
+        let Some(user) = identified.user() else {
+            return false;
+        };
+        let (views, info) = (&identified.generation().views, identified.info());
+        views.known_within(RBAC_WITHIN).await && views.may_hold(user, &info.verb, &info.gvr)
+    }
+
+    /// Asks for the view of a caller who may not read all of the resource.
+    pub(in crate::server) async fn ask_view(
+        &mut self,
+        namespaced: bool,
+        versions: Arc<dyn Versions>,
+    ) -> Result<GrantedView, NoView> {
+        let identified = self.identified().clone();
+        let generation = identified.generation();
+        let (Gate::Delegated(gate), Some(user)) = (&generation.gate, identified.user()) else {
+            return Err(NoView::Refused);
+        };
+        let views = &generation.views;
+        let refuse = |(status, why): (Status, Refusal)| {
+            views.metrics().refused(why);
+            NoView::Failed(status)
+        };
+        let view = |verb| {
+            views.view(&Asked {
+                user,
+                gvr: &identified.info().gvr,
+                verb,
+                namespaced,
+                reviewer: gate.authorizer.clone(),
+                versions: versions.clone(),
+            })
+        };
+        let is_list = identified.info().verb == "list";
+        let own = view(if is_list { "list" } else { "watch" }).map_err(refuse)?;
+        // A client that lists will watch from the list's version.
+        let watched = is_list.then(|| view("watch").ok()).flatten();
+        let watchable = async {
+            match &watched {
+                Some(watched) => watched.ready(RIGHTS_WITHIN).await.is_ok(),
+                None => false,
+            }
+        };
+        let (ready, watchable) = tokio::join!(own.ready(RIGHTS_WITHIN), watchable);
+        ready.map_err(refuse)?;
+        let coverage = own.coverage();
+        if own.visible().is_empty() {
+            views.metrics().refused(Refusal::Nothing);
+            return Err(NoView::Refused);
+        }
+        let Coverage { namespaces, names } = coverage;
+        self.allow_view(format!(
+            "apifront: a view of {namespaces} namespaces and {names} names, each allowed by a review"
+        ));
+        Ok(GrantedView {
+            identified,
+            view: own,
+            watched: watched.filter(|_| watchable),
+            coverage,
+        })
+    }
+}
+
+impl GrantedView {
+    /// Returns the version after which a list can be watched from. `None` while
+    /// that is not known.
+    pub(in crate::server) fn since(&self) -> Option<u64> {
+        let own = self.view.since()?;
+        match &self.watched {
+            Some(watched) => Some(own.max(watched.since()?)),
+            None => Some(own),
+        }
+    }
+
+    /// Returns the present set.
+    pub(in crate::server) fn visible(&self) -> Visible {
+        self.view.visible()
+    }
+
+    /// Returns what a list at this version shows.
+    pub(in crate::server) fn list_at(&self, version: u64) -> Option<Visible> {
+        if let Some(watched) = &self.watched {
+            // The version is also the start of a watch.
+            let _ = watched.list_at(version);
+        }
+        self.view.list_at(version)
+    }
+
+    /// Returns what a watch from this version shows. `None` if the client may
+    /// have listed something else.
+    pub(in crate::server) fn watch_from(&self, version: u64) -> Option<Visibility> {
+        self.view.watch_from(version)
+    }
+
+    /// Returns what a watch shows that begins with the state at this version.
+    pub(in crate::server) fn watch_state(&self, version: u64) -> Option<Visibility> {
+        self.view.watch_state(version)
+    }
+
+    /// Returns the header that tells of the view.
+    pub(in crate::server) fn header(&self) -> Option<HeaderValue> {
+        let Coverage { namespaces, names } = self.coverage;
+        HeaderValue::from_str(&format!("namespaces={namespaces}, names={names}")).ok()
+    }
+
+    /// Returns the warnings about what the view lacks.
+    pub(in crate::server) fn warnings(&self) -> Vec<HeaderValue> {
+        let mut warnings = Vec::new();
+        if self.view.is_partial() {
+            let why = "this view lacks objects that you may read by name in every namespace";
+            warnings.extend(warning::header(why));
+        }
+        let watched = self.watched.as_ref();
+        if watched.is_some_and(|watched| watched.visible() != self.view.visible()) {
+            let why = "you may not list and watch the same namespaces: a watch from this list \
+                       tells of those only that you may watch";
+            warnings.extend(warning::header(why));
+        }
+        warnings
+    }
+}
+
+impl Deref for GrantedView {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        &self.identified
+    }
+}

@@ -1,0 +1,179 @@
+//! The cost of many views: reviews in an hour of virtual time, and the time of
+//! the processor without what upstream and the network take. It takes a minute:
+//! `cargo test --release --lib views::cost -- --ignored --nocapture`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
+use prometheus::Registry;
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use super::follow::{Shared, follow};
+use super::{Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
+use crate::authz::PlaceReview;
+use crate::authz::rbac::{RbacObjects, Rights};
+
+const NAMESPACES: usize = 1_000;
+const USERS: usize = 500;
+const OF_EACH: usize = 20;
+const HOUR: Duration = Duration::from_secs(3_600);
+const CHANGE_EACH: Duration = Duration::from_secs(60);
+
+/// Allows everything after a millisecond, and counts.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+#[async_trait]
+impl Reviewer for Counting {
+    async fn review(
+        &self,
+        _: &UserInfo,
+        _: &Attributes,
+        _: Instant,
+    ) -> Result<PlaceReview, Status> {
+        let asked = Instant::now();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(PlaceReview {
+            allowed: true,
+            asked,
+            remembered: false,
+        })
+    }
+}
+
+#[async_trait]
+impl Versions for Counting {
+    fn stored(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    async fn upstream(&self) -> Option<u64> {
+        Some(1)
+    }
+}
+
+/// Returns all RBAC objects: each user is bound in so many namespaces. `more`
+/// moves the last binding of the first user.
+fn objects(more: usize) -> RbacObjects {
+    let role = json!({
+        "metadata": {"name": "reads", "managedFields": []},
+        "rules": [{"verbs": ["get", "list", "watch"], "apiGroups": ["", "apps"], "resources": ["*"]}],
+    });
+    let binding = |user: usize, n: usize| {
+        let shift = if user == 0 && n == 0 { more } else { 0 };
+        let namespace = (user * 2 + n * 50 + shift) % NAMESPACES;
+        let object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {
+                "namespace": format!("ns-{namespace}"), "name": format!("b-{user}"),
+                "uid": "00000000-0000-0000-0000-000000000000", "resourceVersion": "1",
+            },
+            "subjects": [{"kind": "User", "name": format!("user-{user}")}],
+            "roleRef": {"kind": "ClusterRole", "name": "reads"},
+        });
+        Bytes::from(object.to_string())
+    };
+    RbacObjects {
+        cluster_roles: vec![role.to_string().into()],
+        role_bindings: (0..USERS)
+            .flat_map(|user| (0..OF_EACH).map(move |n| binding(user, n)))
+            .collect(),
+        ..RbacObjects::default()
+    }
+}
+
+/// Returns the processor time of this process so far.
+fn used() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("stat");
+    let (_, rest) = stat.rsplit_once(')').expect("a name");
+    let ticks = rest.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.map(|text| text.parse::<u64>().expect("ticks")).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "measures"]
+async fn an_hour_of_many_views() {
+    let all = objects(0);
+    let before = used();
+    let read = Rights::read(&all).expect("RBAC");
+    println!(
+        "RBAC of {} bindings is read in {:?}",
+        USERS * OF_EACH,
+        used() - before
+    );
+    let rights = watch::Sender::new(Some(Arc::new(read)));
+    let counting = Arc::new(Counting::default());
+    let shared = Arc::new(Shared {
+        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
+            review_ttl: Duration::from_secs(300),
+            outage: Duration::from_secs(30),
+            max_views: USERS,
+            max_grants: NAMESPACES,
+        }),
+        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
+        questions: Semaphore::new(32),
+    });
+    let before = used();
+    let mut watched = Vec::new();
+    for user in 0..USERS {
+        let user = UserInfo {
+            name: format!("user-{user}"),
+            groups: vec!["tenants".into(), "system:authenticated".into()],
+            ..UserInfo::default()
+        };
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let what = (pods, "watch", true);
+        let view = View::new(
+            user,
+            what,
+            counting.clone(),
+            counting.clone(),
+            Instant::now(),
+        );
+        let view = Arc::new(view);
+        tokio::spawn(follow(view.clone(), rights.subscribe(), shared.clone()));
+        view.ready(Duration::from_secs(60)).await.expect("a view");
+        assert_eq!(view.coverage().namespaces, OF_EACH);
+        watched.push((view.watch_state(1).expect("a set"), view));
+    }
+    let asked = counting.0.swap(0, Ordering::Relaxed);
+    println!(
+        "{USERS} views begin with {asked} reviews and {:?}",
+        used() - before
+    );
+    assert_eq!(asked, (USERS * OF_EACH) as u64);
+
+    let before = used();
+    tokio::time::sleep(HOUR).await;
+    let asked = counting.0.swap(0, Ordering::Relaxed);
+    println!(
+        "an hour without changes: {asked} reviews, {:?}",
+        used() - before
+    );
+
+    let changes = HOUR.as_secs() / CHANGE_EACH.as_secs();
+    let (before, mut reading) = (used(), Duration::ZERO);
+    for change in 0..changes {
+        let all = objects(usize::try_from(change).expect("small") + 1);
+        let began = used();
+        let read = Rights::read(&all).expect("RBAC");
+        reading += used() - began;
+        rights.send_replace(Some(Arc::new(read)));
+        tokio::time::sleep(CHANGE_EACH).await;
+    }
+    let with_changes = counting.0.load(Ordering::Relaxed);
+    println!(
+        "an hour with {changes} changes of bindings: {with_changes} reviews, {:?}, of which {reading:?} \
+         for reading RBAC (and some for making the test's objects)",
+        used() - before
+    );
+    assert!(with_changes >= asked && with_changes <= asked + 10 * changes);
+}

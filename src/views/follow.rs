@@ -1,0 +1,281 @@
+//! The task of a view: it follows RBAC, asks about places, and publishes what
+//! is granted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures::StreamExt;
+use kubernetes_wire::api::{Reason, Status};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::grants::{Grants, Place};
+use super::metrics::{Refusal, ViewsMetrics};
+use super::{KnownRights, View, ViewsSettings};
+use crate::authz::PlaceReview;
+use crate::authz::rbac::Rights;
+
+/// The questions of one view at a time. A caller's own requests have turns
+/// beside them.
+const QUESTIONS: usize = 4;
+
+/// The time that upstream may take to tell its version, and the time after
+/// which it is asked again.
+const VERSION_WITHIN: Duration = Duration::from_secs(5);
+const VERSION_AGAIN: Duration = Duration::from_millis(500);
+
+/// The time between two looks of a view that nothing else wakes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What all tasks share.
+pub(super) struct Shared {
+    pub(super) settings: ArcSwap<ViewsSettings>,
+    pub(super) metrics: ViewsMetrics,
+    /// The questions of all views at a time. It is half of the turns that
+    /// reviews have, so that requests always find one.
+    pub(super) questions: Semaphore,
+}
+
+/// Follows the rights of a view's user until the view ends.
+pub(super) async fn follow(view: Arc<View>, rights: KnownRights, shared: Arc<Shared>) {
+    let ended = view.ended.clone();
+    let mut task = Task {
+        view: &view,
+        rights,
+        shared: &shared,
+        grants: Grants::default(),
+        known: None,
+        is_refused: false,
+        is_partial: false,
+    };
+    tokio::select! {
+        () = ended.cancelled() => {}
+        () = task.run() => {}
+    }
+}
+
+struct Task<'a> {
+    view: &'a View,
+    rights: KnownRights,
+    shared: &'a Shared,
+    grants: Grants,
+    /// The rights that the grants follow.
+    known: Option<Arc<Rights>>,
+    /// They are more than a view can have.
+    is_refused: bool,
+    is_partial: bool,
+}
+
+impl Task<'_> {
+    async fn run(&mut self) {
+        loop {
+            let settings = **self.shared.settings.load();
+            if !self.take_up_rights(&settings) {
+                self.wait(None).await;
+                continue;
+            }
+            // What RBAC lacks is lost at once, whatever is still to be asked.
+            if self.view.is_ready() {
+                self.publish();
+            }
+            let now = Instant::now();
+            if self.grants.are_over(now, &settings) {
+                self.fail(unavailable(), Refusal::Unavailable);
+                continue;
+            }
+            if !self.view.is_in_use() {
+                self.wait(None).await;
+                continue;
+            }
+            let due = self.grants.due(now);
+            if !due.is_empty() && !self.ask(due, now, &settings).await {
+                continue;
+            }
+            if self.grants.are_known() {
+                self.publish();
+                if !self.learn_since().await {
+                    continue;
+                }
+                let until = self.grants.hold_until(&settings);
+                // An empty view holds until something changes.
+                let until = until.or(Instant::now().checked_add(settings.review_ttl));
+                self.view.settled(until, self.is_partial);
+            }
+            self.wait(self.grants.next()).await;
+        }
+    }
+
+    /// Reads the newest rights. Returns false if there can be no view by them.
+    fn take_up_rights(&mut self, settings: &ViewsSettings) -> bool {
+        let Some(rights) = self.rights.borrow_and_update().clone() else {
+            self.fail(unavailable(), Refusal::Unavailable);
+            return false;
+        };
+        if self
+            .known
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &rights))
+        {
+            return !self.is_refused;
+        }
+        let view = self.view;
+        let places = rights.places(&view.user, view.verb, &view.gvr, view.namespaced);
+        let was_refused = self.is_refused;
+        self.is_refused = places.len() > settings.max_grants;
+        if self.is_refused {
+            self.fail(too_many(places.len(), settings), Refusal::TooManyGrants);
+            self.known = Some(rights);
+            return false;
+        }
+        self.known = Some(rights);
+        self.is_partial = places.names_anywhere;
+        self.grants.follow(&places, Instant::now());
+        if was_refused {
+            self.view.ask_anew();
+        }
+        if !self.grants.are_known() {
+            self.view.unsettled();
+        }
+        true
+    }
+
+    /// Asks about places, while losses are noticed. Returns false if there can
+    /// be no view any more.
+    async fn ask(&mut self, due: Vec<Place>, since: Instant, settings: &ViewsSettings) -> bool {
+        let (view, shared) = (self.view, self.shared);
+        let questions = due.into_iter().map(|place| async move {
+            let question = view.question(&place.namespace, &place.name);
+            // The semaphore is never closed.
+            let _turn = shared.questions.acquire().await;
+            let answer = view.reviewer.review(&view.user, &question, since).await;
+            (place, answer)
+        });
+        let mut answers = futures::stream::iter(questions).buffer_unordered(QUESTIONS);
+        let mut failure = None;
+        loop {
+            let answered = tokio::select! {
+                biased;
+                changed = self.rights.changed() => {
+                    self.end_if(changed.is_err());
+                    // The questions under way go on: they could never end while
+                    // rights change again and again.
+                    if !self.take_up_rights(settings) {
+                        return false;
+                    }
+                    if view.is_ready() {
+                        self.publish();
+                    }
+                    continue;
+                }
+                answered = answers.next() => answered,
+            };
+            let Some((place, answer)) = answered else {
+                break;
+            };
+            let now = Instant::now();
+            match answer {
+                Ok(PlaceReview {
+                    allowed,
+                    asked,
+                    remembered,
+                }) => {
+                    shared.metrics.reviewed(match (remembered, allowed) {
+                        (true, _) => "remembered",
+                        (false, true) => "allowed",
+                        (false, false) => "denied",
+                    });
+                    self.grants.answered(&place, allowed, asked, now, settings);
+                }
+                Err(status) => {
+                    shared.metrics.reviewed("error");
+                    self.grants.failed(&place, now);
+                    failure = Some(status);
+                }
+            }
+        }
+        drop(answers);
+        if let Some(status) = failure
+            && !self.grants.are_known()
+            && !view.is_ready()
+        {
+            view.fail(status, Refusal::Unavailable);
+        }
+        true
+    }
+
+    fn publish(&self) {
+        if let Some((gained, lost)) = self.view.publish(self.grants.visible()) {
+            self.shared.metrics.changed(gained, lost);
+        }
+    }
+
+    /// Asks for upstream's version, if it was not asked for since the set was
+    /// published. Returns false if the rights changed meanwhile.
+    async fn learn_since(&self) -> bool {
+        let mut rights = self.rights.clone();
+        while let Some(published) = self.view.lacks_since() {
+            let ask = async {
+                let asked = timeout(VERSION_WITHIN, self.view.versions.upstream()).await;
+                match asked {
+                    Ok(Some(version)) => self.view.published_before(published, version),
+                    Ok(None) | Err(_) => tokio::time::sleep(VERSION_AGAIN).await,
+                }
+            };
+            tokio::select! {
+                changed = rights.changed() => {
+                    self.end_if(changed.is_err());
+                    return false;
+                }
+                () = ask => {}
+            }
+        }
+        true
+    }
+
+    /// Ends the view if nobody publishes rights any more: the process ends.
+    fn end_if(&self, is_over: bool) {
+        if is_over {
+            self.view.end();
+        }
+    }
+
+    fn fail(&mut self, status: Status, why: Refusal) {
+        self.grants = Grants::default();
+        self.known = None;
+        self.view.fail(status, why);
+    }
+
+    /// Waits until the rights change, until somebody uses the view, or until
+    /// that moment.
+    async fn wait(&mut self, until: Option<Instant>) {
+        let longest = Instant::now().checked_add(LONGEST);
+        let until = until.into_iter().chain(longest).min();
+        let timer = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = self.rights.changed() => self.end_if(changed.is_err()),
+            () = self.view.woken.notified() => {}
+            () = timer => {}
+        }
+    }
+}
+
+/// The answer while the rights in memory are not known to be as upstream.
+fn unavailable() -> Status {
+    let why = "the namespaces that you may read cannot be found out now";
+    Status::service_unavailable(why.to_owned()).with_retry_after(1)
+}
+
+fn too_many(places: usize, settings: &ViewsSettings) -> Status {
+    let message = format!(
+        "a view of {places} namespaces and names is larger than the {} that are allowed \
+         (views.maxGrantsPerView); list and watch the namespaces one by one",
+        settings.max_grants
+    );
+    Status::failure(403, Reason::Forbidden, message)
+}

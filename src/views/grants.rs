@@ -1,0 +1,286 @@
+//! What a view knows of its places: which were granted, and when to ask again.
+//! The time is an argument.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use apifront_watch_cache::store::Visible;
+use tokio::time::Instant;
+
+use super::ViewsSettings;
+use crate::authz::rbac::Places;
+
+/// RBAC in memory may be ahead of the RBAC that upstream decides by. A place
+/// that RBAC has and upstream denies is asked for again after these times, and
+/// then each `review_ttl`.
+const AGAIN: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_millis(1_600),
+    Duration::from_millis(6_400),
+];
+
+/// A question that failed is asked again after this time.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// A namespace, or the object of this name in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) namespace: String,
+    /// Empty for the whole namespace.
+    pub(super) name: String,
+}
+
+#[derive(Debug)]
+struct Grant {
+    /// The moment since which RBAC has the place. Earlier answers do not count.
+    since: Instant,
+    /// The last answer, and when it was asked for.
+    answer: Option<(bool, Instant)>,
+    /// The number of denials in a row.
+    denials: usize,
+    /// Whether the last question failed.
+    failed: bool,
+    /// The next question is not asked before this moment. Questions that
+    /// nothing but time makes necessary are asked then, if anybody watches.
+    next: Instant,
+}
+
+/// The grants of one view.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    places: BTreeMap<Place, Grant>,
+}
+
+impl Grants {
+    /// Takes up the places that RBAC has now. Those that it lacks are not
+    /// granted any more, and only new ones are asked for.
+    pub(super) fn follow(&mut self, places: &Places, now: Instant) {
+        let whole = places.namespaces.iter().map(|namespace| Place {
+            namespace: namespace.clone(),
+            name: String::new(),
+        });
+        let single = places.names.iter().flat_map(|(namespace, names)| {
+            names.iter().map(|name| Place {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            })
+        });
+        let mut before = std::mem::take(&mut self.places);
+        self.places = whole
+            .chain(single)
+            .map(|place| {
+                let grant = before.remove(&place).unwrap_or(Grant {
+                    since: now,
+                    answer: None,
+                    denials: 0,
+                    failed: false,
+                    next: now,
+                });
+                (place, grant)
+            })
+            .collect();
+    }
+
+    /// Returns the places that are to be asked for now.
+    pub(super) fn due(&self, now: Instant) -> Vec<Place> {
+        let due = self.places.iter().filter(|(_, grant)| grant.next <= now);
+        due.map(|(place, _)| place.clone()).collect()
+    }
+
+    /// Returns the moment of the next question.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.places.values().map(|grant| grant.next).min()
+    }
+
+    /// Notes an answer. The place may be gone meanwhile.
+    pub(super) fn answered(
+        &mut self,
+        place: &Place,
+        allowed: bool,
+        asked: Instant,
+        now: Instant,
+        settings: &ViewsSettings,
+    ) {
+        let grant = self.places.get_mut(place);
+        let Some(grant) = grant.filter(|grant| asked >= grant.since) else {
+            return;
+        };
+        grant.answer = Some((allowed, asked));
+        grant.failed = false;
+        if allowed {
+            grant.denials = 0;
+            // The answer comes before the old one is too old.
+            grant.next = after(asked, settings.review_ttl.mul_f64(0.9));
+            return;
+        }
+        let wait = AGAIN.get(grant.denials).copied();
+        grant.denials = grant.denials.saturating_add(1);
+        grant.next = after(now, wait.unwrap_or(settings.review_ttl));
+    }
+
+    /// Notes that a question failed.
+    pub(super) fn failed(&mut self, place: &Place, now: Instant) {
+        if let Some(grant) = self.places.get_mut(place) {
+            grant.failed = true;
+            grant.next = after(now, AFTER_FAILURE);
+        }
+    }
+
+    /// Tells whether every place was asked for.
+    pub(super) fn are_known(&self) -> bool {
+        self.places.values().all(|grant| grant.answer.is_some())
+    }
+
+    /// Returns the moment until which all of it holds: the end of the first
+    /// grant. A grant that could not be asked for again holds for longer.
+    pub(super) fn hold_until(&self, settings: &ViewsSettings) -> Option<Instant> {
+        let ends = self.places.values().filter_map(|grant| {
+            let (allowed, asked) = grant.answer?;
+            let longer = match grant.failed {
+                true => settings.outage,
+                false => Duration::ZERO,
+            };
+            allowed.then(|| after(asked, settings.review_ttl.saturating_add(longer)))
+        });
+        ends.min()
+    }
+
+    /// Tells whether a grant that could not be asked for again is so old that
+    /// nothing may be served by it.
+    pub(super) fn are_over(&self, now: Instant, settings: &ViewsSettings) -> bool {
+        let longest = settings.review_ttl.saturating_add(settings.outage);
+        self.places.values().any(|grant| {
+            let is_over = |(allowed, asked)| allowed && now >= after(asked, longest);
+            grant.failed && grant.answer.is_some_and(is_over)
+        })
+    }
+
+    /// Returns the set of what is granted.
+    pub(super) fn visible(&self) -> Visible {
+        let mut namespaces = BTreeSet::new();
+        let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (place, grant) in &self.places {
+            if !grant.answer.is_some_and(|(allowed, _)| allowed) {
+                continue;
+            }
+            let Place { namespace, name } = place.clone();
+            match name.is_empty() {
+                true => drop(namespaces.insert(namespace)),
+                false => drop(names.entry(namespace).or_default().insert(name)),
+            }
+        }
+        Visible::new(&namespaces, &names)
+    }
+}
+
+fn after(moment: Instant, wait: Duration) -> Instant {
+    moment.checked_add(wait).unwrap_or(moment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: ViewsSettings = ViewsSettings {
+        review_ttl: Duration::from_secs(100),
+        outage: Duration::from_secs(30),
+        max_views: 1,
+        max_grants: 10,
+    };
+
+    fn places(namespaces: &[&str], names: &[(&str, &str)]) -> Places {
+        let mut places = Places {
+            namespaces: namespaces.iter().map(|n| (*n).to_owned()).collect(),
+            ..Places::default()
+        };
+        for (namespace, name) in names {
+            let there = places.names.entry((*namespace).to_owned()).or_default();
+            there.insert((*name).to_owned());
+        }
+        places
+    }
+
+    fn place(text: &str) -> Place {
+        let (namespace, name) = text.split_once('/').unwrap();
+        Place {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_is_new_is_asked_for() {
+        let began = Instant::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let mut grants = Grants::default();
+        assert!(grants.are_known() && grants.visible().is_empty());
+        grants.follow(&places(&["a", "b"], &[("c", "x")]), at(0));
+        let due = |grants: &Grants, now| {
+            let due = grants.due(now).into_iter();
+            let due = due.map(|place| format!("{}/{}", place.namespace, place.name));
+            due.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(due(&grants, at(0)), "a/ b/ c/x");
+        grants.answered(&place("a/"), true, at(0), at(0), &SETTINGS);
+        grants.answered(&place("b/"), true, at(0), at(0), &SETTINGS);
+        assert!(!grants.are_known());
+        grants.answered(&place("c/x"), true, at(0), at(0), &SETTINGS);
+        assert!(grants.are_known());
+        assert_eq!(
+            (due(&grants, at(1)), grants.visible().len()),
+            ("".into(), 3)
+        );
+        // A lost place needs no question; a gained one does.
+        grants.follow(&places(&["b", "d"], &[("c", "x")]), at(1));
+        assert_eq!(
+            (due(&grants, at(1)), grants.visible().len()),
+            ("d/".into(), 2)
+        );
+        assert!(!grants.are_known());
+        // An answer about a place that is gone is worth nothing.
+        grants.answered(&place("a/"), true, at(1), at(1), &SETTINGS);
+        assert_eq!(grants.visible().len(), 2);
+        // What was granted is asked for again before it is too old.
+        assert_eq!(grants.next(), Some(at(1)));
+        grants.answered(&place("d/"), true, at(1), at(1), &SETTINGS);
+        assert_eq!(grants.next(), Some(at(90)));
+        assert_eq!(due(&grants, at(90)), "b/ c/x");
+        assert_eq!(grants.hold_until(&SETTINGS), Some(at(100)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denial_is_asked_for_again_soon_and_then_seldom() {
+        let mut now = Instant::now();
+        let mut grants = Grants::default();
+        grants.follow(&places(&["a"], &[]), now);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            assert_eq!(grants.due(now).len(), 1);
+            grants.answered(&place("a/"), false, now, now, &SETTINGS);
+            let next = grants.next().unwrap();
+            waits.push((next - now).as_millis());
+            now = next;
+        }
+        assert_eq!(waits, [100, 400, 1_600, 6_400, 100_000, 100_000]);
+        assert!(grants.are_known() && grants.visible().is_empty());
+        assert_eq!(grants.hold_until(&SETTINGS), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_asked_for_holds_for_a_while() {
+        let began = Instant::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let mut grants = Grants::default();
+        grants.follow(&places(&["a"], &[]), at(0));
+        grants.answered(&place("a/"), true, at(0), at(0), &SETTINGS);
+        grants.failed(&place("a/"), at(95));
+        assert_eq!(grants.next(), Some(at(96)));
+        assert_eq!(grants.hold_until(&SETTINGS), Some(at(130)));
+        assert!(!grants.are_over(at(129), &SETTINGS));
+        assert!(grants.are_over(at(130), &SETTINGS));
+        // A denial ends it at once.
+        grants.answered(&place("a/"), false, at(96), at(96), &SETTINGS);
+        assert!(grants.visible().is_empty() && !grants.are_over(at(130), &SETTINGS));
+    }
+}

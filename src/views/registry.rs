@@ -1,0 +1,196 @@
+//! All views of the process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Reason, Status, UserInfo};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::follow::{self, Shared};
+use super::metrics::{Refusal, ViewsMetrics};
+use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
+use crate::authz::{self, Authorizer};
+
+/// The questions of all views at a time: half of the turns that reviews have.
+const QUESTIONS: usize = 32;
+
+/// The most views of one user: some thirty resources, listed and watched. A
+/// user with more loses those that were not used for longest.
+const OF_ONE_USER: usize = 64;
+
+/// A view that nobody watches is forgotten when no request used it for this
+/// time. The next request asks again about each place.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// The time between two looks for views that nobody uses.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The digest of a user with groups and extra, a resource and a verb.
+type Key = [u8; 32];
+
+/// A request for a view.
+pub struct Asked<'a> {
+    pub user: &'a UserInfo,
+    pub gvr: &'a GroupVersionResource,
+    /// list or watch.
+    pub verb: &'static str,
+    pub namespaced: bool,
+    pub reviewer: Arc<Authorizer>,
+    pub versions: Arc<dyn Versions>,
+}
+
+pub struct Views {
+    views: Mutex<HashMap<Key, Arc<View>>>,
+    rights: KnownRights,
+    shared: Arc<Shared>,
+}
+
+impl Views {
+    pub fn new(rights: KnownRights, metrics: ViewsMetrics) -> Self {
+        let none = ViewsSettings {
+            review_ttl: Duration::ZERO,
+            outage: Duration::ZERO,
+            max_views: 0,
+            max_grants: 0,
+        };
+        Self {
+            views: Mutex::default(),
+            rights,
+            shared: Arc::new(Shared {
+                settings: ArcSwap::from_pointee(none),
+                metrics,
+                questions: Semaphore::new(QUESTIONS),
+            }),
+        }
+    }
+
+    pub fn metrics(&self) -> &ViewsMetrics {
+        &self.shared.metrics
+    }
+
+    /// Puts settings in force. If they are others, or if there are to be no
+    /// views any more, all views end.
+    pub fn reload(&self, settings: Option<ViewsSettings>) {
+        let before = **self.shared.settings.load();
+        let fresh = settings.unwrap_or(ViewsSettings {
+            max_views: 0,
+            ..before
+        });
+        if before != fresh {
+            self.shared.settings.store(Arc::new(fresh));
+            self.forget();
+        }
+    }
+
+    /// Ends all views: the configuration or upstream is another now.
+    pub fn forget(&self) {
+        for view in std::mem::take(&mut *self.views.lock()).into_values() {
+            view.end();
+        }
+    }
+
+    /// Tells whether RBAC in memory lets the user read anything of a resource
+    /// that is not allowed in the whole cluster. It is a hint, for which no
+    /// resource need be in memory.
+    pub fn may_hold(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
+        let rights = self.rights.borrow().clone();
+        rights.is_some_and(|rights| {
+            let holds = |namespaced| !rights.places(user, verb, gvr, namespaced).is_empty();
+            holds(true) || holds(false)
+        })
+    }
+
+    /// Waits until RBAC in memory is known, for at most this time.
+    pub async fn known_within(&self, within: Duration) -> bool {
+        let mut rights = self.rights.clone();
+        let known = rights.wait_for(Option::is_some);
+        matches!(tokio::time::timeout(within, known).await, Ok(Ok(_)))
+    }
+
+    /// Returns the view of a user, which is perhaps not known yet.
+    pub fn view(&self, asked: &Asked<'_>) -> Result<Arc<View>, (Status, Refusal)> {
+        let key = key(asked);
+        let mut views = self.views.lock();
+        if let Some(view) = views.get(&key) {
+            return Ok(view.clone());
+        }
+        self.make_room(&mut views, asked.user)?;
+        let what = (asked.gvr.clone(), asked.verb, asked.namespaced);
+        let (reviewer, versions) = (asked.reviewer.clone(), asked.versions.clone());
+        let view = View::new(
+            asked.user.clone(),
+            what,
+            reviewer as Arc<dyn Reviewer>,
+            versions,
+            Instant::now(),
+        );
+        let view = Arc::new(view);
+        views.insert(key, view.clone());
+        let follow = follow::follow(view.clone(), self.rights.clone(), self.shared.clone());
+        tokio::spawn(follow);
+        Ok(view)
+    }
+
+    /// Makes room for one more view of a user: in place of an own one that
+    /// nobody uses if the user has many, else of anybody's.
+    fn make_room(
+        &self,
+        views: &mut HashMap<Key, Arc<View>>,
+        user: &UserInfo,
+    ) -> Result<(), (Status, Refusal)> {
+        let own = |view: &Arc<View>| view.user.name == user.name;
+        let max = self.shared.settings.load().max_views;
+        let has_many = views.values().filter(|view| own(view)).count() >= OF_ONE_USER;
+        if !has_many && views.len() < max {
+            return Ok(());
+        }
+        let idle = views.iter().filter(|(_, view)| !has_many || own(view));
+        let idle = idle.filter_map(|(key, view)| Some((view.idle_since()?, *key)));
+        let Some((_, oldest)) = idle.min() else {
+            let why = "too many views are watched, please try again later";
+            let status = Status::failure(429, Reason::TooManyRequests, why.to_owned());
+            return Err((status.with_retry_after(1), Refusal::TooManyViews));
+        };
+        if let Some(view) = views.remove(&oldest) {
+            view.end();
+        }
+        Ok(())
+    }
+
+    /// Forgets views that nobody uses, and counts the others, forever.
+    pub async fn run(&self) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let now = ticks.tick().await;
+            let mut views = self.views.lock();
+            views.retain(|_, view| {
+                let idle = view.idle_since();
+                let is_used = idle.is_none_or(|since| now.saturating_duration_since(since) < IDLE);
+                if !is_used {
+                    view.end();
+                }
+                is_used
+            });
+            let watched = views.values().filter(|view| view.is_watched()).count();
+            self.shared.metrics.counted(views.len(), watched);
+        }
+    }
+}
+
+fn key(asked: &Asked<'_>) -> Key {
+    let attributes = Attributes::Resource {
+        verb: asked.verb.to_owned(),
+        gvr: asked.gvr.clone(),
+        namespace: String::new(),
+        name: String::new(),
+        subresource: String::new(),
+        field_selector: String::new(),
+        label_selector: String::new(),
+    };
+    authz::key(asked.user, &attributes)
+}

@@ -1,0 +1,325 @@
+//! Views with servers that tests play, on virtual time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
+use parking_lot::Mutex;
+use prometheus::Registry;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, advance};
+
+use super::follow::{Shared, follow};
+use super::{Coverage, Refusal, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
+use crate::authz::PlaceReview;
+use crate::authz::rbac::{RbacObjects, Rights};
+
+const TTL: Duration = Duration::from_secs(100);
+const OUTAGE: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(5);
+
+/// Upstream: what it allows, and what it was asked.
+#[derive(Default)]
+struct Upstream {
+    denied: Mutex<Vec<String>>,
+    is_away: Mutex<bool>,
+    asked: Mutex<Vec<String>>,
+    version: AtomicU64,
+}
+
+#[async_trait]
+impl Reviewer for Upstream {
+    async fn review(
+        &self,
+        _: &UserInfo,
+        attributes: &Attributes,
+        since: Instant,
+    ) -> Result<PlaceReview, Status> {
+        let Attributes::Resource {
+            namespace, name, ..
+        } = attributes
+        else {
+            panic!("no resource");
+        };
+        let asked = Instant::now();
+        assert!(since <= asked);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if *self.is_away.lock() {
+            return Err(Status::service_unavailable("away".to_owned()));
+        }
+        let place = format!("{namespace}/{name}");
+        let allowed = !self.denied.lock().contains(&place);
+        self.asked.lock().push(place);
+        Ok(PlaceReview {
+            allowed,
+            asked,
+            remembered: false,
+        })
+    }
+}
+
+#[async_trait]
+impl Versions for Upstream {
+    fn stored(&self) -> Option<u64> {
+        Some(self.version.load(Ordering::Relaxed) / 2)
+    }
+
+    async fn upstream(&self) -> Option<u64> {
+        Some(self.version.load(Ordering::Relaxed))
+    }
+}
+
+struct World {
+    upstream: Arc<Upstream>,
+    rights: watch::Sender<Option<Arc<Rights>>>,
+    view: Arc<View>,
+}
+
+impl World {
+    fn new(namespaces: &[&str]) -> Self {
+        let upstream = Arc::new(Upstream::default());
+        upstream.version.store(10, Ordering::Relaxed);
+        let rights = watch::Sender::new(Some(rights(namespaces)));
+        let user = UserInfo {
+            name: "ann".into(),
+            ..UserInfo::default()
+        };
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let view = View::new(
+            user,
+            (pods, "list", true),
+            upstream.clone(),
+            upstream.clone(),
+            Instant::now(),
+        );
+        let view = Arc::new(view);
+        let shared = Shared {
+            settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
+                review_ttl: TTL,
+                outage: OUTAGE,
+                max_views: 10,
+                max_grants: 3,
+            }),
+            metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
+            questions: tokio::sync::Semaphore::new(2),
+        };
+        tokio::spawn(follow(view.clone(), rights.subscribe(), Arc::new(shared)));
+        Self {
+            upstream,
+            rights,
+            view,
+        }
+    }
+
+    fn bind(&self, namespaces: &[&str]) {
+        self.rights.send_replace(Some(rights(namespaces)));
+    }
+
+    async fn ready(&self) -> Result<String, u16> {
+        let ready = self.view.ready(SOON).await;
+        ready.map_err(|(status, _)| status.code)?;
+        Ok(self.shown())
+    }
+
+    fn shown(&self) -> String {
+        let visible = self.view.list_at(0).expect("a set");
+        let entries = visible.iter().map(|entry| match entry {
+            apifront_watch_cache::store::VisibleEntry::Namespace(namespace) => namespace.to_owned(),
+            apifront_watch_cache::store::VisibleEntry::Object(key) => format!("={key}"),
+        });
+        entries.collect::<Vec<_>>().join(" ")
+    }
+
+    fn take_asked(&self) -> String {
+        let mut asked = std::mem::take(&mut *self.upstream.asked.lock());
+        asked.sort();
+        asked.join(" ")
+    }
+}
+
+/// Returns the rights of a user who may list pods in these namespaces; `b=x`
+/// is one pod.
+fn rights(namespaces: &[&str]) -> Arc<Rights> {
+    let rule = |names: Value| json!({"verbs": ["list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": names});
+    let role = |name: &str, names: Value| {
+        json!({"metadata": {"name": name}, "rules": [rule(names)]}).to_string()
+    };
+    let binding = |namespace: &str| {
+        let (namespace, role) = namespace.split_once('=').unwrap_or((namespace, "all"));
+        let object = json!({
+            "metadata": {"namespace": namespace, "name": "b"},
+            "subjects": [{"kind": "User", "name": "ann"}],
+            "roleRef": {"kind": "ClusterRole", "name": role},
+        });
+        object.to_string().into()
+    };
+    let objects = RbacObjects {
+        cluster_roles: vec![
+            role("all", json!([])).into(),
+            role("x", json!(["x"])).into(),
+        ],
+        role_bindings: namespaces
+            .iter()
+            .map(|namespace| binding(namespace))
+            .collect(),
+        ..RbacObjects::default()
+    };
+    Arc::new(Rights::read(&objects).unwrap())
+}
+
+async fn wait(time: Duration) {
+    // Tasks have their turns before and after the time has passed.
+    for step in [Duration::ZERO, time, Duration::from_millis(20)] {
+        advance(step).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_follows_rbac_and_asks_about_what_is_new() {
+    let world = World::new(&["a", "b=x"]);
+    *world.upstream.denied.lock() = vec!["c/".to_owned()];
+    assert_eq!(world.ready().await, Ok("a =b/x".to_owned()));
+    assert_eq!(world.take_asked(), "a/ b/x");
+    let coverage = Coverage {
+        namespaces: 1,
+        names: 1,
+    };
+    assert_eq!(world.view.coverage(), coverage);
+    // Nothing is asked again for another request.
+    assert_eq!(world.ready().await, Ok("a =b/x".to_owned()));
+    assert_eq!(world.take_asked(), "");
+    let told = world.view.watch_state(1).unwrap();
+    world.bind(&["b=x", "c", "d"]);
+    wait(Duration::from_millis(50)).await;
+    assert_eq!(world.ready().await, Ok("=b/x d".to_owned()));
+    assert_eq!(world.take_asked(), "c/ d/");
+    // Upstream's own RBAC is late: the place is asked for again.
+    world.upstream.denied.lock().clear();
+    wait(Duration::from_millis(150)).await;
+    assert_eq!(
+        (world.shown(), world.take_asked()),
+        ("=b/x c d".into(), "c/".into())
+    );
+    // What RBAC lacks is lost without a question, and although nobody answers.
+    *world.upstream.is_away.lock() = true;
+    world.bind(&["c"]);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!((world.shown(), world.take_asked()), ("c".into(), "".into()));
+    world.bind(&[]);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.shown(), "");
+    drop(told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_begins_after_the_present_set() {
+    let world = World::new(&["a"]);
+    assert_eq!(world.view.since(), None);
+    world.ready().await.unwrap();
+    assert_eq!(world.view.since(), Some(10));
+    assert!(world.view.watch_from(10).is_none() && world.view.watch_from(11).is_some());
+    // A list that was given is of the set before.
+    assert!(world.view.list_at(25).is_some());
+    world.upstream.version.store(20, Ordering::Relaxed);
+    world.bind(&["a", "b"]);
+    wait(Duration::from_millis(50)).await;
+    world.ready().await.unwrap();
+    assert_eq!(world.view.since(), Some(25));
+    // The store may know more than upstream told.
+    world.upstream.version.store(100, Ordering::Relaxed);
+    world.bind(&["b"]);
+    world.ready().await.unwrap();
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.view.since(), Some(100));
+    // Rights that stay the same are no other set.
+    world.upstream.version.store(200, Ordering::Relaxed);
+    world.bind(&["b"]);
+    wait(Duration::from_millis(50)).await;
+    world.ready().await.unwrap();
+    assert_eq!(world.view.since(), Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_view_in_use_is_reviewed_again() {
+    let world = World::new(&["a"]);
+    world.ready().await.unwrap();
+    assert_eq!(world.take_asked(), "a/");
+    wait(TTL * 3).await;
+    assert_eq!(world.take_asked(), "");
+    // A request finds it too old.
+    world.ready().await.unwrap();
+    assert_eq!(world.take_asked(), "a/");
+    let watched = world.view.watch_state(1).unwrap();
+    assert!(world.view.is_watched());
+    wait(TTL.mul_f64(0.95)).await;
+    assert_eq!(world.take_asked(), "a/");
+    // Another authorizer withdraws the right.
+    *world.upstream.denied.lock() = vec!["a/".to_owned()];
+    wait(TTL.mul_f64(0.95)).await;
+    assert_eq!(world.shown(), "");
+    drop(watched);
+    assert_eq!(
+        (world.view.is_watched(), world.view.is_in_use()),
+        (false, false)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_reviewed_ends() {
+    let world = World::new(&["a"]);
+    *world.upstream.is_away.lock() = true;
+    assert_eq!(world.ready().await, Err(503));
+    *world.upstream.is_away.lock() = false;
+    wait(Duration::from_secs(1)).await;
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    let watched = world.view.watch_state(1).unwrap();
+    *world.upstream.is_away.lock() = true;
+    wait(TTL).await;
+    assert_eq!(
+        (world.ready().await, world.view.is_watched()),
+        (Ok("a".to_owned()), true)
+    );
+    for _ in 0..OUTAGE.as_secs() + 5 {
+        wait(Duration::from_secs(1)).await;
+    }
+    assert_eq!(
+        (world.ready().await, world.view.is_watched()),
+        (Err(503), false)
+    );
+    assert!(world.view.list_at(1).is_none() && world.view.watch_state(1).is_none());
+    // RBAC in memory that is not known to be as upstream is worth nothing.
+    *world.upstream.is_away.lock() = false;
+    wait(Duration::from_secs(1)).await;
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    world.rights.send_replace(None);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.ready().await, Err(503));
+    world.bind(&["a"]);
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    drop(watched);
+    world.view.end();
+    assert!(world.view.list_at(1).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_has_a_bound() {
+    let world = World::new(&["a", "b", "c", "d"]);
+    let refused = world.view.ready(SOON).await.unwrap_err();
+    assert_eq!((refused.0.code, refused.1), (403, Refusal::TooManyGrants));
+    assert!(
+        refused.0.message.contains("4 namespaces"),
+        "{}",
+        refused.0.message
+    );
+    assert_eq!(world.take_asked(), "");
+    world.bind(&["a", "b", "c"]);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.ready().await, Ok("a b c".to_owned()));
+}

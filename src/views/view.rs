@@ -1,0 +1,357 @@
+//! What a view tells those who serve it.
+//!
+//! A client's state is known by its version alone. So a view remembers `since`,
+//! a version from upstream that was asked for after its present set was
+//! published. A state at a later version can only be one of the present set: no
+//! server hands out a later version under an earlier set, as soon as it knows
+//! the present one. A client with an earlier version lists anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_watch_cache::store::{Visible, VisibleEntry};
+use apifront_watch_cache::watch::Visibility;
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::metrics::Refusal;
+use super::{Reviewer, Versions};
+
+/// What one user may list or watch of one resource.
+pub struct View {
+    pub(super) user: UserInfo,
+    pub(super) gvr: GroupVersionResource,
+    /// list or watch.
+    pub(super) verb: &'static str,
+    pub(super) namespaced: bool,
+    pub(super) reviewer: Arc<dyn Reviewer>,
+    pub(super) versions: Arc<dyn Versions>,
+    state: Mutex<State>,
+    /// Told of each change of the state.
+    changed: watch::Sender<()>,
+    /// Tells the view's task that somebody uses the view.
+    pub(super) woken: Notify,
+    pub(super) ended: CancellationToken,
+}
+
+struct State {
+    phase: Phase,
+    /// The set, for watches. A view that fails drops it, which ends them.
+    visible: watch::Sender<Visible>,
+    /// See the module. `None` while it is not known for the present set.
+    since: Option<u64>,
+    /// The number of sets that were published.
+    published: u64,
+    /// The highest version that a client got with a list.
+    given: u64,
+    /// The moment until which the grants hold for new requests.
+    holds_until: Option<Instant>,
+    /// RBAC allows more than a view can hold.
+    is_partial: bool,
+    /// Somebody waits for the view to be recent.
+    wanted: bool,
+    used: Instant,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The first questions are under way.
+    Asking,
+    Ready,
+    Failed(Box<Status>, Refusal),
+}
+
+/// The number of namespaces and single names of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    pub namespaces: usize,
+    pub names: usize,
+}
+
+impl Coverage {
+    fn of(visible: &Visible) -> Self {
+        let is_namespace = |entry: &VisibleEntry<'_>| matches!(entry, VisibleEntry::Namespace(_));
+        let namespaces = visible.iter().filter(is_namespace).count();
+        Self {
+            namespaces,
+            names: visible.len().saturating_sub(namespaces),
+        }
+    }
+}
+
+impl View {
+    pub(super) fn new(
+        user: UserInfo,
+        (gvr, verb, namespaced): (GroupVersionResource, &'static str, bool),
+        reviewer: Arc<dyn Reviewer>,
+        versions: Arc<dyn Versions>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            user,
+            gvr,
+            verb,
+            namespaced,
+            reviewer,
+            versions,
+            state: Mutex::new(State {
+                phase: Phase::Asking,
+                visible: watch::channel(Visible::default()).0,
+                since: None,
+                published: 0,
+                given: 0,
+                holds_until: None,
+                is_partial: false,
+                wanted: false,
+                used: now,
+            }),
+            changed: watch::channel(()).0,
+            woken: Notify::new(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Waits until the view is known and its grants hold.
+    pub async fn ready(&self, within: Duration) -> Result<(), (Status, Refusal)> {
+        let mut changed = self.changed.subscribe();
+        let asked = Instant::now();
+        {
+            let mut state = self.state.lock();
+            state.used = asked;
+            state.wanted = true;
+            // Every caller may have it tried again, as with any other question.
+            if matches!(state.phase, Phase::Failed(_, Refusal::Unavailable)) {
+                state.phase = Phase::Asking;
+            }
+        }
+        self.woken.notify_one();
+        let ready = async {
+            loop {
+                changed.borrow_and_update();
+                if let Some(found) = self.state.lock().answer(Instant::now()) {
+                    return found;
+                }
+                if changed.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let late = || {
+            let why = "the namespaces that you may read are not known yet";
+            let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+            Err((status, Refusal::Unavailable))
+        };
+        match tokio::time::timeout(within, ready).await {
+            Ok(found) => found,
+            Err(_) => late(),
+        }
+    }
+
+    /// Returns the version after which a state can only be one of the present
+    /// set. `None` while that is not known.
+    pub fn since(&self) -> Option<u64> {
+        self.state.lock().since
+    }
+
+    /// Returns the present set for a list at this version. What is published
+    /// later is after the version. `None` if there is no set any more.
+    pub fn list_at(&self, version: u64) -> Option<Visible> {
+        let mut state = self.state.lock();
+        state.given = state.given.max(version);
+        let is_ready = matches!(state.phase, Phase::Ready);
+        let visible = state.visible.borrow().clone();
+        is_ready.then_some(visible)
+    }
+
+    /// Returns the set for a watch from this version, or `None` if the client
+    /// may have another set.
+    pub fn watch_from(&self, version: u64) -> Option<Visibility> {
+        let is_later = |since| version > since;
+        self.watch(|state| state.since.is_some_and(is_later))
+    }
+
+    /// Returns the set for a watch that begins with the state at this version.
+    /// `None` if there is no set any more.
+    pub fn watch_state(&self, version: u64) -> Option<Visibility> {
+        self.watch(|state| {
+            state.given = state.given.max(version);
+            true
+        })
+    }
+
+    fn watch(&self, may: impl FnOnce(&mut State) -> bool) -> Option<Visibility> {
+        let visibility = {
+            let mut state = self.state.lock();
+            let may = may(&mut state) && matches!(state.phase, Phase::Ready);
+            may.then(|| {
+                let receiver = state.visible.subscribe();
+                Visibility::new(state.visible.borrow().clone(), receiver)
+            })?
+        };
+        // The grants of a view that is watched are asked for again in time.
+        self.woken.notify_one();
+        Some(visibility)
+    }
+
+    /// Returns the present set.
+    pub fn visible(&self) -> Visible {
+        self.state.lock().visible.borrow().clone()
+    }
+
+    pub fn coverage(&self) -> Coverage {
+        Coverage::of(&self.visible())
+    }
+
+    /// Tells whether RBAC allows more than a view can hold.
+    pub fn is_partial(&self) -> bool {
+        self.state.lock().is_partial
+    }
+
+    /// Returns the attributes of a question about a place.
+    pub(super) fn question(&self, namespace: &str, name: &str) -> Attributes {
+        let field_selector = match name {
+            "" => String::new(),
+            name => format!("metadata.name={name}"),
+        };
+        Attributes::Resource {
+            verb: self.verb.to_owned(),
+            gvr: self.gvr.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+            field_selector,
+            label_selector: String::new(),
+        }
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.state.lock().visible.receiver_count() > 0
+    }
+
+    /// Returns the last use by a request, if nobody watches.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        (state.visible.receiver_count() == 0).then_some(state.used)
+    }
+
+    /// Tells whether somebody waits for the view, or watches it.
+    pub(super) fn is_in_use(&self) -> bool {
+        let state = self.state.lock();
+        state.wanted || state.visible.receiver_count() > 0
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Ready)
+    }
+
+    /// Publishes the set that is granted. Returns how many places were gained
+    /// and lost, if others were known before.
+    pub(super) fn publish(&self, visible: Visible) -> Option<(usize, usize)> {
+        let mut state = self.state.lock();
+        let was_ready = matches!(state.phase, Phase::Ready);
+        let before = state.visible.borrow().clone();
+        if was_ready && before == visible {
+            return None;
+        }
+        // First nobody can begin with a version, then the set is another.
+        state.since = None;
+        state.published = state.published.saturating_add(1);
+        state.visible.send_replace(visible.clone());
+        state.phase = Phase::Ready;
+        drop(state);
+        self.changed.send_replace(());
+        was_ready.then(|| difference(&before, &visible))
+    }
+
+    /// Returns the number of the present set if its `since` is not known.
+    pub(super) fn lacks_since(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let lacks = matches!(state.phase, Phase::Ready) && state.since.is_none();
+        lacks.then_some(state.published)
+    }
+
+    /// Notes a version of upstream that was asked for after the set of this
+    /// number was published.
+    pub(super) fn published_before(&self, published: u64, upstream: u64) {
+        let mut state = self.state.lock();
+        if state.published != published {
+            return;
+        }
+        let stored = self.versions.stored().unwrap_or_default();
+        state.since = Some(upstream.max(stored).max(state.given));
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Notes that every place has an answer that is recent enough until then.
+    pub(super) fn settled(&self, holds_until: Option<Instant>, is_partial: bool) {
+        let mut state = self.state.lock();
+        state.holds_until = holds_until;
+        state.is_partial = is_partial;
+        state.wanted = false;
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Notes that some places have no answer yet.
+    pub(super) fn unsettled(&self) {
+        self.state.lock().holds_until = None;
+    }
+
+    /// Has requests wait for an answer instead of a refusal that holds no more.
+    pub(super) fn ask_anew(&self) {
+        self.state.lock().phase = Phase::Asking;
+    }
+
+    /// Ends the watches, and answers requests with this status from now on.
+    pub(super) fn fail(&self, status: Status, why: Refusal) {
+        let mut state = self.state.lock();
+        state.phase = Phase::Failed(Box::new(status), why);
+        state.visible = watch::channel(Visible::default()).0;
+        state.since = None;
+        state.published = state.published.saturating_add(1);
+        state.holds_until = None;
+        state.wanted = false;
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Ends the view and its task.
+    pub(super) fn end(&self) {
+        let why = "the views were made anew, please try again";
+        let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+        self.fail(status, Refusal::Unavailable);
+        self.ended.cancel();
+    }
+}
+
+impl State {
+    fn answer(&self, now: Instant) -> Option<Result<(), (Status, Refusal)>> {
+        match &self.phase {
+            Phase::Asking => None,
+            Phase::Failed(status, why) => Some(Err(((**status).clone(), *why))),
+            Phase::Ready => {
+                let holds = self.holds_until.is_some_and(|until| now < until);
+                (holds && self.since.is_some()).then_some(Ok(()))
+            }
+        }
+    }
+}
+
+/// Counts the places that the second set has and the first lacks, and the other
+/// way round.
+fn difference(before: &Visible, after: &Visible) -> (usize, usize) {
+    let keys = |visible: &Visible| {
+        let keys = visible.iter().map(|entry| match entry {
+            VisibleEntry::Namespace(namespace) => format!("{namespace}/"),
+            VisibleEntry::Object(key) => key.to_owned(),
+        });
+        keys.collect::<std::collections::HashSet<_>>()
+    };
+    let (before, after) = (keys(before), keys(after));
+    let gained = after.difference(&before).count();
+    (gained, before.difference(&after).count())
+}
