@@ -84,6 +84,7 @@ mod tables;
 mod tracing;
 mod traps;
 mod tree;
+mod views;
 mod warm_restart;
 mod watch_history;
 mod websocket_watch;

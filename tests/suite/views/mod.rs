@@ -1,0 +1,11 @@
+//! Views: lists and watches over all namespaces for callers who may only read
+//! some of them, before a real kube-apiserver with RBAC.
+
+mod informer;
+mod lists;
+mod names;
+mod outage;
+mod refusals;
+mod told;
+mod watches;
+mod world;

@@ -1,0 +1,184 @@
+//! A watch of a view hears of its namespaces alone, and of each change of what
+//! it may see.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::world::{MAPS, SOON, World, key, keys, list_and_watch, shown, told, version};
+use crate::harness::eventually;
+use crate::harness::watch::Watch;
+
+/// The time in which nothing may come.
+const QUIET: Duration = Duration::from_millis(1_500);
+
+fn all(kind: &str, namespace: &str) -> Vec<String> {
+    let names = ["a", "b", "c"];
+    names
+        .map(|name| format!("{kind} {namespace}/{name}"))
+        .into()
+}
+
+#[tokio::test]
+async fn a_watch_follows_bindings_and_roles() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(4, |_| {}).await;
+    let [first, second, third, hidden] = &world.namespaces[..] else {
+        panic!("four namespaces");
+    };
+    world.grant(first).await;
+    let client = world.client();
+    world.settled(&client, &[first]).await;
+    let (list, mut watch) = list_and_watch(&world, &client).await;
+    assert_eq!(keys(&list).len(), 3);
+    world.put_map(hidden, "a", "secret").await;
+    world.put_map(second, "a", "secret").await;
+    world.put_map(first, "a", "second").await;
+    let mut events = told(&mut watch, 1).await;
+    // The list may be older than a change that made its version.
+    while events[0] != format!("MODIFIED {first}/a") {
+        events = told(&mut watch, 1).await;
+    }
+    // A RoleBinding of the user's own.
+    world.grant(second).await;
+    assert_eq!(told(&mut watch, 3).await, all("ADDED", second));
+    // One of a group.
+    world.bind(third, &world.role, "Group", &world.group).await;
+    assert_eq!(told(&mut watch, 3).await, all("ADDED", third));
+    world.put_map(third, "b", "second").await;
+    assert_eq!(told(&mut watch, 1).await, [format!("MODIFIED {third}/b")]);
+    // What is lost is deleted, and nothing more is heard of it.
+    world.revoke(second).await;
+    assert_eq!(told(&mut watch, 3).await, all("DELETED", second));
+    world.put_map(second, "b", "unheard").await;
+    world.put_map(hidden, "b", "unheard").await;
+    world.put_map(first, "b", "heard").await;
+    assert_eq!(told(&mut watch, 1).await, [format!("MODIFIED {first}/b")]);
+    // The role loses the verb: everything is lost.
+    world.put_role(&["list"]).await;
+    let mut lost = told(&mut watch, 6).await;
+    lost.sort();
+    let mut expected = [all("DELETED", first), all("DELETED", third)].concat();
+    expected.sort();
+    assert_eq!(lost, expected);
+    world.put_map(first, "c", "unheard").await;
+    world.put_map(third, "c", "unheard").await;
+    assert!(watch.next_within(QUIET).await.is_none());
+    // And comes back.
+    world.put_role(&["list", "watch"]).await;
+    assert_eq!(told(&mut watch, 6).await.len(), 6);
+}
+
+#[tokio::test]
+async fn namespaces_come_and_go() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(1, |_| {}).await;
+    let first = &world.namespaces[0];
+    world.grant(first).await;
+    let client = world.client();
+    world.settled(&client, &[first]).await;
+    let path = format!(
+        "{MAPS}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    );
+    let mut watch = Watch::open(&client, &path).await;
+    assert_eq!(told(&mut watch, 3).await, all("ADDED", first));
+    let mark = watch.next().await.expect("a bookmark");
+    assert_eq!(mark.kind, "BOOKMARK");
+    let ended = &mark.object["metadata"]["annotations"]["k8s.io/initial-events-end"];
+    assert_eq!(*ended, json!("true"));
+    let fresh = world.cluster.namespace("view-fresh").await;
+    world.put_map(&fresh, "x", "first").await;
+    world.grant(&fresh).await;
+    assert_eq!(told(&mut watch, 1).await, [format!("ADDED {fresh}/x")]);
+    world.put_map(&fresh, "x", "second").await;
+    let changed = watch.take(1).await.remove(0);
+    assert_eq!(shown(&changed), format!("MODIFIED {fresh}/x"));
+    assert!(changed.version() > mark.version(), "{changed:?} {mark:?}");
+    // No controllers run here, so the objects are removed one by one.
+    let objects = format!("/api/v1/namespaces/{fresh}/configmaps");
+    world
+        .admin()
+        .delete(&format!("{objects}/x"))
+        .await
+        .expect(200);
+    assert_eq!(told(&mut watch, 1).await, [format!("DELETED {fresh}/x")]);
+    world.revoke(&fresh).await;
+    world.put_map(first, "a", "second").await;
+    assert_eq!(told(&mut watch, 1).await, [format!("MODIFIED {first}/a")]);
+}
+
+#[tokio::test]
+async fn a_watch_from_before_the_present_set_lists_anew() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(2, |_| {}).await;
+    let [first, second] = &world.namespaces[..] else {
+        panic!("two namespaces");
+    };
+    world.grant(first).await;
+    world.grant(second).await;
+    let client = world.client();
+    world.settled(&client, &[first, second]).await;
+    let (list, watch) = list_and_watch(&world, &client).await;
+    drop(watch);
+    // The same version goes on while the set is the same.
+    let path = format!("{MAPS}?watch=1&resourceVersion={}", version(&list));
+    drop(Watch::open(&client, &path).await);
+    world.revoke(second).await;
+    eventually("the end of the set", SOON, || async {
+        let opened = Watch::try_open(&client, &path).await;
+        opened.is_err_and(|error| error.to_string().starts_with("410"))
+    })
+    .await;
+    let expired = client.get(&path).await.json();
+    assert_eq!(expired["reason"], json!("Expired"), "{expired}");
+    let message = expired["message"].as_str().expect("a message");
+    let begins = format!("too old resource version: {} (", version(&list));
+    assert!(message.starts_with(&begins), "{message}");
+    let (list, mut watch) = list_and_watch(&world, &client).await;
+    assert!(
+        keys(&list)
+            .iter()
+            .all(|key| key.starts_with(&format!("{first}/")))
+    );
+    world.put_map(first, "b", "heard").await;
+    loop {
+        let event = watch.take(1).await.remove(0);
+        assert!(key(&event.object).starts_with(first), "{}", shown(&event));
+        if shown(&event) == format!("MODIFIED {first}/b") {
+            break;
+        }
+    }
+    // A version that no view remembers.
+    let old = format!("{MAPS}?watch=1&resourceVersion=1");
+    assert_eq!(client.get(&old).await.status, 410);
+}
+
+#[tokio::test]
+async fn forms_and_selectors_of_watches() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(2, |_| {}).await;
+    let [first, second] = &world.namespaces[..] else {
+        panic!("two namespaces");
+    };
+    world.grant(first).await;
+    let client = world.client();
+    world.settled(&client, &[first]).await;
+    let selected = format!("{MAPS}?watch=1&labelSelector=app%3Db");
+    let mut watch = Watch::open(&client, &selected).await;
+    assert_eq!(told(&mut watch, 1).await, [format!("ADDED {first}/b")]);
+    let tables = client
+        .clone()
+        .with_header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let mut table = Watch::open(&tables, &selected).await;
+    let row = |event: &crate::harness::watch::Event| {
+        let row = &event.object["rows"][0];
+        format!("{} {}", event.kind, key(&row["object"]))
+    };
+    assert_eq!(row(&table.take(1).await[0]), format!("ADDED {first}/b"));
+    world.grant(second).await;
+    assert_eq!(told(&mut watch, 1).await, [format!("ADDED {second}/b")]);
+    assert_eq!(row(&table.take(1).await[0]), format!("ADDED {second}/b"));
+    world.revoke(second).await;
+    assert_eq!(told(&mut watch, 1).await, [format!("DELETED {second}/b")]);
+    assert_eq!(row(&table.take(1).await[0]), format!("DELETED {second}/b"));
+}
