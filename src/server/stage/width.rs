@@ -65,11 +65,25 @@ fn begins_with_list(query: &Query) -> bool {
 }
 
 fn work(snapshot: &Snapshot, info: &RequestInfo, query: &Query, request: &RequestHeader) -> Work {
-    let all = snapshot.len();
-    let objects = match info.namespace.is_empty() {
-        true => all,
-        false => snapshot.count_from(&Scope::Namespace(info.namespace.clone()), ""),
-    };
+    let all = work_of(snapshot.len(), snapshot, info, query, request);
+    // No scope is more work than the whole resource. Counting a scope is work
+    // itself.
+    if info.namespace.is_empty() || all.seats() == 1 {
+        return all;
+    }
+    let scope = Scope::Namespace(info.namespace.clone());
+    let objects = snapshot.count_from(&scope, "");
+    work_of(objects, snapshot, info, query, request)
+}
+
+/// Returns the work of a list of a scope with so many objects.
+fn work_of(
+    objects: usize,
+    snapshot: &Snapshot,
+    info: &RequestInfo,
+    query: &Query,
+    request: &RequestHeader,
+) -> Work {
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
     let limit = limit.filter(|limit| *limit > 0 && info.verb == "list");
     let selects = !info.label_selector.is_empty() || !info.field_selector.is_empty();
@@ -82,7 +96,7 @@ fn work(snapshot: &Snapshot, info: &RequestInfo, query: &Query, request: &Reques
     Work {
         objects,
         listed: limit.unwrap_or(found).min(found),
-        object_bytes: snapshot.bytes().checked_div(all).unwrap_or_default(),
+        object_bytes: (snapshot.bytes().checked_div(snapshot.len())).unwrap_or_default(),
         selects,
         form: form(request, query),
         compressed: info.verb == "list" && negotiation::accepts_gzip(&request.headers),

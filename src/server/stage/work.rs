@@ -136,6 +136,28 @@ mod tests {
         assert_eq!(seats[1], 51);
     }
 
+    /// Therefore a scope is not counted where the whole resource is one seat.
+    #[test]
+    fn more_objects_are_never_less_work() {
+        for form in [Form::Shared, Form::Written, Form::Converted] {
+            for (selects, compressed) in [(false, false), (true, false), (true, true)] {
+                let of = |objects| Work {
+                    objects,
+                    listed: objects,
+                    selects,
+                    form,
+                    compressed,
+                    ..SHARED
+                };
+                let seats = [0, 1, 10, 100, 1_000, 10_000].map(|objects| of(objects).seats());
+                assert!(
+                    seats.is_sorted(),
+                    "{form:?} {selects} {compressed}: {seats:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn pages_and_small_scopes_take_one_seat() {
         let page = |listed, selects| Work {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_watch_cache::reflector::{Selection, Unavailable};
-use apifront_watch_cache::store::{Progress, Scope, Store};
+use apifront_watch_cache::store::{Progress, Store};
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use tokio::sync::watch::Receiver;
 use tokio::time::sleep;
@@ -148,6 +147,7 @@ impl Stores {
 
     /// Returns all objects as JSON. `None` if one cannot be written so.
     fn objects(&self) -> Option<ObjectsJson> {
+        let json = |store: &Store| store.snapshot().json(&store.resource.envelope);
         Some(ObjectsJson {
             flow_schemas: json(&self.flow_schemas)?,
             priority_levels: json(&self.priority_levels)?,
@@ -157,12 +157,4 @@ impl Stores {
 
 fn is_closed(progress: &mut Receiver<Progress>) -> bool {
     progress.borrow_and_update().closed
-}
-
-fn json(store: &Store) -> Option<Vec<Bytes>> {
-    let snapshot = store.snapshot();
-    let objects = snapshot.iter(&Scope::All);
-    objects
-        .map(|object| object.json(&store.resource.envelope))
-        .collect()
 }

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use apifront_watch_cache::ResourcePattern;
 use apifront_watch_cache::reflector::Cache;
-use apifront_watch_cache::store::{Progress, Scope, Store};
+use apifront_watch_cache::store::{Progress, Store};
 use async_trait::async_trait;
-use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use tokio::sync::Mutex;
 use tokio::sync::watch::Receiver;
@@ -113,9 +112,7 @@ fn rights(stores: &[Arc<Store>]) -> Option<(Vec<u64>, Rights)> {
     for store in stores {
         let snapshot = store.snapshot();
         versions.push(snapshot.resource_version);
-        let objects = snapshot.iter(&Scope::All);
-        let json = objects.map(|object| object.json(&store.resource.envelope));
-        all.push(json.collect::<Option<Vec<Bytes>>>()?);
+        all.push(snapshot.json(&store.resource.envelope)?);
     }
     let [cluster_roles, cluster_role_bindings, roles, role_bindings] = all.try_into().ok()?;
     let objects = RbacObjects {

@@ -3,6 +3,9 @@
 use std::iter;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use kubernetes_wire::representation::Envelope;
+
 use super::object_tree::{Edit, ObjectTree, Span};
 use super::tree_leaf::{Leaf, Lineage};
 use super::visible::after_namespace;
@@ -98,6 +101,12 @@ impl Snapshot {
         start: &str,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
         self.spans(scope, start).flat_map(|span| span.objects())
+    }
+
+    /// Returns all objects as JSON. `None` if one cannot be written so.
+    pub fn json(&self, envelope: &Envelope) -> Option<Vec<Bytes>> {
+        let objects = self.iter(&Scope::All);
+        objects.map(|object| object.json(envelope)).collect()
     }
 
     /// Returns the number of objects that [`iter_from`](Self::iter_from) gives,
