@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use harness::client::Client;
+use harness::cluster::grant;
 use harness::objects;
 use serde_json::json;
 use support::report::{self, Goal, median};
@@ -39,14 +40,11 @@ async fn flow() {
     let (requests, rounds) = (count("requests", 20_000), count("rounds", 5));
     let fill = async |admin: &Client| {
         configmaps::create(admin, OBJECTS).await;
-        for grant in [
+        let grants = [
             objects::role("reader", &[""], &["configmaps"], &["get", "list"]),
             objects::role_binding("reader", "reader", "Group", "readers"),
-        ] {
-            let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
-            let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/default/{kind}s");
-            admin.post(&path, &grant).await.expect(201);
-        }
+        ];
+        grant(admin, "default", &grants).await;
         let map = objects::config_map("one", json!({}), json!({ "k": "v" }));
         let path = "/api/v1/namespaces/default/configmaps";
         admin.post(path, &map).await.expect(201);

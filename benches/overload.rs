@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use harness::client::Client;
 use harness::cluster::Cluster;
-use harness::objects;
+use harness::objects::{self, FLOW_CONTROL};
 use serde_json::{Value, json};
 use support::report::{self, Goal, percentile};
 use support::servers::Servers;
@@ -32,7 +32,6 @@ const MOUSE_RESTS: Duration = Duration::from_millis(250);
 const STREAMS: usize = 100;
 /// The time in which queues fill before anything is measured.
 const SETTLES: Duration = Duration::from_secs(3);
-const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 /// The most that a mouse waits at p99 beside the elephant, as a part of what it
 /// waits at kube-apiserver.
 const GOAL: f64 = 1.0;
@@ -239,17 +238,15 @@ fn note(seen: &mut Seen, code: u16, began: Instant) {
 /// Creates the priority level, the FlowSchema, and the right to read.
 async fn prepare(admin: &Client) {
     let queuing = json!({ "queues": 64, "handSize": 6, "queueLengthLimit": 50 });
-    let level = json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "PriorityLevelConfiguration",
-        "metadata": { "name": "crowd" },
-        "spec": { "type": "Limited", "limited": {
+    let level = objects::priority_level(
+        "crowd",
+        json!({ "type": "Limited", "limited": {
             "nominalConcurrencyShares": 4,
             "lendablePercent": 0,
             "borrowingLimitPercent": 0,
             "limitResponse": { "type": "Queue", "queuing": queuing },
-        } },
-    });
+        } }),
+    );
     let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
     admin.post(&path, &level).await.expect(201);
     let path = format!("{FLOW_CONTROL}/flowschemas");
@@ -275,11 +272,9 @@ fn flow_schema(distinguisher: &str) -> Value {
         "" => Value::Null,
         method => json!({ "type": method }),
     };
-    json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "FlowSchema",
-        "metadata": { "name": "crowd" },
-        "spec": {
+    objects::flow_schema(
+        "crowd",
+        json!({
             "priorityLevelConfiguration": { "name": "crowd" },
             "matchingPrecedence": 100,
             "distinguisherMethod": method,
@@ -290,8 +285,8 @@ fn flow_schema(distinguisher: &str) -> Value {
                     "clusterScope": true,
                 }],
             }],
-        },
-    })
+        }),
+    )
 }
 
 /// Makes each user a flow of its own, or all of them one flow.

@@ -192,6 +192,15 @@ pub async fn create_namespace_named(admin: &Client, name: &str) {
         .expect(201);
 }
 
+/// Creates roles and their bindings in a namespace.
+pub async fn grant(admin: &Client, namespace: &str, grants: &[Value]) {
+    for grant in grants {
+        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}s");
+        admin.post(&path, grant).await.expect(201);
+    }
+}
+
 /// Returns a name that is used once in this test binary.
 pub fn unique(purpose: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);

@@ -25,6 +25,7 @@ pub mod flow_names;
 pub mod forwarded;
 pub mod gates;
 pub mod hostile;
+pub mod informer;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod kwok;

@@ -89,6 +89,26 @@ pub fn widget(group: &str, name: &str, color: &str, size: i64) -> Value {
     })
 }
 
+/// The group of FlowSchemas and PriorityLevelConfigurations.
+pub const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+
+pub fn flow_schema(name: &str, spec: Value) -> Value {
+    flow_control("FlowSchema", name, spec)
+}
+
+pub fn priority_level(name: &str, spec: Value) -> Value {
+    flow_control("PriorityLevelConfiguration", name, spec)
+}
+
+fn flow_control(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": kind,
+        "metadata": { "name": name },
+        "spec": spec,
+    })
+}
+
 pub fn role(name: &str, groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -8,11 +8,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::FLOW_CONTROL;
 use super::vocabulary::flow_schema;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, sum_metric};
+use crate::harness::objects::{self, FLOW_CONTROL};
 use crate::harness::{eventually, volume};
 
 const LASTS: Duration = Duration::from_secs(8);
@@ -113,12 +113,7 @@ async fn change(admin: &Client, rng: &mut StdRng) {
         return;
     }
     admin.delete(&format!("{path}/{name}")).await;
-    let level = json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "PriorityLevelConfiguration",
-        "metadata": { "name": name },
-        "spec": spec,
-    });
+    let level = objects::priority_level(name, spec);
     admin.post(&path, &level).await.expect(201);
 }
 

@@ -15,11 +15,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::FLOW_CONTROL;
 use super::vocabulary::{Asked, LEVELS, READERS, flow_schema};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::{Cluster, sum_metric};
+use crate::harness::objects::FLOW_CONTROL;
 use crate::harness::{eventually, objects, volume};
 
 const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
@@ -167,15 +167,13 @@ impl Tally {
 async fn prepare(admin: &Client, rng: &mut StdRng) {
     for (name, shares) in [("wide", 60), ("narrow", 5)] {
         let queuing = json!({ "queues": 64, "handSize": 6, "queueLengthLimit": 200 });
-        let level = json!({
-            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-            "kind": "PriorityLevelConfiguration",
-            "metadata": { "name": name },
-            "spec": { "type": "Limited", "limited": {
+        let level = objects::priority_level(
+            name,
+            json!({ "type": "Limited", "limited": {
                 "nominalConcurrencyShares": shares,
                 "limitResponse": { "type": "Queue", "queuing": queuing },
-            } },
-        });
+            } }),
+        );
         let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
         admin.post(&path, &level).await.expect(201);
     }
@@ -211,19 +209,17 @@ async fn prepare(admin: &Client, rng: &mut StdRng) {
 /// Waits until `server` classifies by a schema that is created after all
 /// others, and by its absence when it is gone.
 async fn knows_the_schemas(server: &Client, admin: &Client) {
-    let schema = json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "FlowSchema",
-        "metadata": { "name": "last" },
-        "spec": {
+    let schema = objects::flow_schema(
+        "last",
+        json!({
             "priorityLevelConfiguration": { "name": "wide" },
             "matchingPrecedence": 2,
             "rules": [{
                 "subjects": [{ "kind": "User", "user": { "name": "the-last" } }],
                 "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
             }],
-        },
-    });
+        }),
+    );
     let path = format!("{FLOW_CONTROL}/flowschemas");
     let uid = admin.post(&path, &schema).await.expect(201)["metadata"]["uid"].clone();
     let uid = uid.as_str().expect("a uid").to_owned();

@@ -5,5 +5,3 @@ mod changes;
 mod classification;
 mod seats;
 mod vocabulary;
-
-const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";

@@ -8,10 +8,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::FLOW_CONTROL;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, sum_metric};
+use crate::harness::objects::{self, FLOW_CONTROL};
 use crate::harness::{eventually, volume};
 
 /// Borrowing is settled every 10 s.
@@ -140,12 +140,7 @@ fn level(rng: &mut StdRng) -> Value {
 async fn put_level(admin: &Client, name: &str, spec: Value) {
     let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
     admin.delete(&format!("{path}/{name}")).await;
-    let level = json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "PriorityLevelConfiguration",
-        "metadata": { "name": name },
-        "spec": spec,
-    });
+    let level = objects::priority_level(name, spec);
     admin.post(&path, &level).await.expect(201);
 }
 

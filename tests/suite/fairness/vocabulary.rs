@@ -7,6 +7,8 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use serde_json::{Value, json};
 
+use crate::harness::objects;
+
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "one", "two"];
 const USERS: [&str; 5] = [
     "alice",
@@ -97,18 +99,16 @@ pub fn flow_schema(rng: &mut StdRng, name: &str) -> Value {
         1 => json!({ "type": "ByUser" }),
         _ => json!({ "type": "ByNamespace" }),
     };
-    json!({
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "FlowSchema",
-        "metadata": { "name": name },
-        "spec": {
+    objects::flow_schema(
+        name,
+        json!({
             "priorityLevelConfiguration": { "name": one(rng, &LEVELS) },
             // Few values, so that names decide, too. 2 is that of nobody else.
             "matchingPrecedence": rng.random_range(2..14) * 75,
             "distinguisherMethod": distinguisher,
             "rules": rules,
-        },
-    })
+        }),
+    )
 }
 
 fn rule(rng: &mut StdRng) -> Value {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Protocol};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, grant};
 use crate::harness::differential::compare_exactly;
 use crate::harness::eventually;
 use crate::harness::objects;
@@ -51,14 +51,11 @@ async fn one_users_overload_leaves_another_prompt() {
         let map = objects::config_map(&format!("m{n}"), json!({}), data);
         admin.post(&maps, &map).await.expect(201);
     }
-    for grant in [
+    let grants = [
         objects::role("reader", &[""], &["configmaps"], &["get", "list", "watch"]),
         objects::role_binding("reader", "reader", "Group", &ns),
-    ] {
-        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
-        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/{kind}s");
-        admin.post(&path, &grant).await.expect(201);
-    }
+    ];
+    grant(&admin, &ns, &grants).await;
     let front = Apifront::start(cluster, |config| {
         config["serving"]["maxRequestsInflight"] = json!(16);
         config["serving"]["maxMutatingRequestsInflight"] = json!(0);
@@ -121,14 +118,11 @@ async fn a_herd_of_watches_begins_in_turns() {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let map = objects::config_map("a", json!({}), json!({ "k": "v".repeat(50_000) }));
     admin.post(&maps, &map).await.expect(201);
-    for grant in [
+    let grants = [
         objects::role("reader", &[""], &["configmaps"], &["get", "list", "watch"]),
         objects::role_binding("reader", "reader", "Group", "herd"),
-    ] {
-        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
-        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/{kind}s");
-        admin.post(&path, &grant).await.expect(201);
-    }
+    ];
+    grant(&admin, &ns, &grants).await;
     let front = Apifront::start(cluster, |config| {
         config["serving"]["maxRequestsInflight"] = json!(16);
         config["serving"]["maxMutatingRequestsInflight"] = json!(0);
@@ -186,14 +180,11 @@ async fn the_429_is_that_of_kube_apiserver() {
     let path = "/api/v1/namespaces/default/configmaps";
     // A caller who may not write is refused at once and holds no seat, so these
     // may write.
-    for grant in [
+    let grants = [
         objects::role("writer", &[""], &["configmaps"], &["create"]),
         objects::role_binding("writer", "writer", "Group", "people"),
-    ] {
-        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
-        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/default/{kind}s");
-        cluster.admin_client().post(&path, &grant).await.expect(201);
-    }
+    ];
+    grant(&cluster.admin_client(), "default", &grants).await;
     let mut refused = Vec::new();
     for client in [cluster.client(Some(&pair)), front.client(Some(&pair))] {
         // The body of this request never arrives, so that the request holds the

@@ -10,9 +10,9 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
+use crate::harness::objects::{self, FLOW_CONTROL};
 
 const SOON: Duration = Duration::from_secs(30);
-const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 /// A schema for one user, with a priority level of its own.
 struct Pair {
@@ -24,20 +24,16 @@ struct Pair {
 impl Pair {
     async fn create(admin: &Client, user: &str) -> Self {
         let name = unique("flow");
-        let level = json!({
-            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-            "kind": "PriorityLevelConfiguration",
-            "metadata": { "name": name },
-            "spec": {
+        let level = objects::priority_level(
+            &name,
+            json!({
                 "type": "Limited",
                 "limited": { "nominalConcurrencyShares": 1, "limitResponse": { "type": "Reject" } },
-            },
-        });
-        let schema = json!({
-            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-            "kind": "FlowSchema",
-            "metadata": { "name": name },
-            "spec": {
+            }),
+        );
+        let schema = objects::flow_schema(
+            &name,
+            json!({
                 "priorityLevelConfiguration": { "name": name },
                 "matchingPrecedence": 1000,
                 "distinguisherMethod": { "type": "ByUser" },
@@ -49,12 +45,12 @@ impl Pair {
                         "clusterScope": true, "namespaces": ["*"],
                     }],
                 }],
-            },
-        });
-        let levels = format!("{GROUP}/prioritylevelconfigurations");
+            }),
+        );
+        let levels = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
         let level = admin.post(&levels, &level).await.expect(201);
         let schema = admin
-            .post(&format!("{GROUP}/flowschemas"), &schema)
+            .post(&format!("{FLOW_CONTROL}/flowschemas"), &schema)
             .await
             .expect(201);
         let uid = |object: &Value| {
@@ -72,7 +68,7 @@ impl Pair {
 
     async fn delete(&self, admin: &Client) {
         for resource in ["flowschemas", "prioritylevelconfigurations"] {
-            let path = format!("{GROUP}/{resource}/{}", self.name);
+            let path = format!("{FLOW_CONTROL}/{resource}/{}", self.name);
             assert_eq!(admin.delete(&path).await.status, 200, "{path}");
         }
     }

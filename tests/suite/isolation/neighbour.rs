@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::harness::cluster::{Cluster, unique};
+use crate::harness::cluster::{Cluster, grant, unique};
 use crate::harness::objects;
 
 pub const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -26,14 +26,11 @@ pub async fn namespace(purpose: &str, count: usize, size: usize) -> String {
     let ns = cluster.namespace(purpose).await;
     let admin = cluster.admin_client();
     let verbs = ["get", "list", "watch", "create", "update"];
-    for grant in [
+    let grants = [
         objects::role("own", &[""], &["configmaps", "secrets"], &verbs),
         objects::role_binding("own", "own", "Group", &ns),
-    ] {
-        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
-        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/{kind}s");
-        admin.post(&path, &grant).await.expect(201);
-    }
+    ];
+    grant(&admin, &ns, &grants).await;
     let path = format!("/api/v1/namespaces/{ns}/configmaps");
     let create = |n: usize| {
         let data = json!({ "a": "x".repeat(size) });

@@ -1,16 +1,12 @@
 //! client-go of the newest release as the client (`tests/informer`): its
 //! informers ask for WatchList, and list if that is refused.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{GROUP, NAMESPACE, World};
 use crate::harness::apifront::Apifront;
-use crate::harness::binaries;
+use crate::harness::informer::Informer;
 use crate::harness::objects::{config_map, pod, widget};
 
 /// A line of the program's output.
@@ -22,49 +18,6 @@ struct Said {
     watch_lists: usize,
     refused: usize,
     objects: Vec<String>,
-}
-
-struct Informer {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Informer {
-    fn start(world: &World, server: &str, resource: &str, namespace: &str, until: &str) -> Self {
-        static PROGRAM: OnceLock<std::path::PathBuf> = OnceLock::new();
-        let program = PROGRAM.get_or_init(|| binaries::program("informer"));
-        let admin = &world.cluster.admin;
-        let mut child = Command::new(program)
-            .args(["-server", server, "-resource", resource])
-            .args(["-namespace", namespace, "-until", until])
-            .arg("-ca")
-            .arg(world.cluster.ca())
-            .arg("-cert")
-            .arg(&admin.cert)
-            .arg("-key")
-            .arg(&admin.key)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the informer starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines }
-    }
-
-    async fn next(mut self) -> (Self, Said) {
-        let read = move || {
-            let line = self.lines.next().expect("a line").expect("text");
-            let said = serde_json::from_str(&line).expect("JSON");
-            (self, said)
-        };
-        tokio::task::spawn_blocking(read).await.expect("a line")
-    }
-}
-
-impl Drop for Informer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn keys(list: &Value) -> Vec<String> {
@@ -124,15 +77,17 @@ async fn informers_sync_by_one_watch() {
             "" => until.to_owned(),
             namespace => format!("{namespace}/{until}"),
         };
-        let begin = |server: &str| Informer::start(&world, server, &resource, namespace, &key);
-        let (through, synced) = begin(&front.url()).next().await;
+        let who = (world.cluster.ca(), &world.cluster.admin);
+        let options = ["-namespace", namespace, "-until", key.as_str()];
+        let begin = |server: &str| Informer::start(server, who, &resource, &options);
+        let (through, synced): (_, Said) = begin(&front.url()).next().await;
         assert_eq!(synced.objects, keys(&old.get(&list).await.expect(200)));
         let counts = |said: &Said| (said.watch_lists, said.refused, said.lists, said.watches);
         assert_eq!(counts(&synced), (1, 0, 0, 0), "{resource}: {synced:?}");
-        let (direct, said) = begin(&world.cluster.server_url()).next().await;
+        let (direct, said): (_, Said) = begin(&world.cluster.server_url()).next().await;
         assert!(said.refused >= 1 && said.lists >= 1, "{resource}: {said:?}");
         old.post(&list, &object).await.expect(201);
-        let (_, heard) = through.next().await;
+        let (_, heard): (_, Said) = through.next().await;
         assert_eq!(heard.objects, keys(&old.get(&list).await.expect(200)));
         assert_eq!(counts(&heard), (1, 0, 0, 0), "{resource}: {heard:?}");
         drop(direct);

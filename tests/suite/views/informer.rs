@@ -1,57 +1,13 @@
 //! client-go's informer and kubectl with views.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use serde_json::Value;
 
 use super::world::{World, version};
-use crate::harness::binaries;
+use crate::harness::informer::Informer;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::kubectl::Kubectl;
 use crate::harness::objects::pod;
 use crate::harness::process::temporary_folder;
-
-struct Informer {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Informer {
-    fn start(world: &World, until: &str) -> Self {
-        let certificate = world.certificate();
-        let mut child = Command::new(binaries::program("informer"))
-            .args(["-server", &world.front.url(), "-resource", "v1/configmaps"])
-            .args(["-until", until, "-ca"])
-            .arg(world.cluster.ca())
-            .arg("-cert")
-            .arg(&certificate.cert)
-            .arg("-key")
-            .arg(&certificate.key)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the informer starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines }
-    }
-
-    /// Returns what the program says next.
-    async fn next(mut self) -> (Self, Value) {
-        let read = move || {
-            let line = self.lines.next().expect("a line").expect("text");
-            let said = serde_json::from_str(&line).expect("JSON");
-            (self, said)
-        };
-        tokio::task::spawn_blocking(read).await.expect("a line")
-    }
-}
-
-impl Drop for Informer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Returns `namespace/name@version` of what kube-apiserver has in namespaces.
 async fn held(world: &World, namespaces: &[&String]) -> Vec<String> {
@@ -84,9 +40,16 @@ async fn an_informer_ends_up_with_what_it_may_see() {
     world.grant(second).await;
     let client = world.client();
     world.settled(&client, &[first, second]).await;
-    let (informer, synced) = Informer::start(&world, &format!("{first}/last"))
-        .next()
-        .await;
+    let until = format!("{first}/last");
+    let certificate = world.certificate();
+    let who = (world.cluster.ca(), &certificate);
+    let informer = Informer::start(
+        &world.front.url(),
+        who,
+        "v1/configmaps",
+        &["-until", &until],
+    );
+    let (informer, synced): (_, Value) = informer.next().await;
     assert_eq!(objects(&synced), held(&world, &[first, second]).await);
     for round in 0..5 {
         let value = format!("round-{round}");
@@ -110,7 +73,7 @@ async fn an_informer_ends_up_with_what_it_may_see() {
         }
     }
     world.put_map(first, "last", "last").await;
-    let (_, heard) = informer.next().await;
+    let (_, heard): (_, Value) = informer.next().await;
     assert_eq!(objects(&heard), held(&world, &[first, third]).await);
     println!("before {synced}; after {heard}");
 }
