@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
@@ -80,17 +81,17 @@ impl Classification {
     }
 
     /// Returns the value of the header
-    /// `X-Kubernetes-PF-FlowSchema-UID`. It is empty for a schema that is not
-    /// an object of the cluster.
-    pub fn flow_schema_uid(&self) -> &str {
-        &self.schema().uid
+    /// `X-Kubernetes-PF-FlowSchema-UID`. A schema that is not an object of the
+    /// cluster has none.
+    pub fn flow_schema_uid(&self) -> Option<&HeaderValue> {
+        self.schema().uid.value()
     }
 
     /// Returns the value of the header
-    /// `X-Kubernetes-PF-PriorityLevel-UID`. It is empty for a level that is not
-    /// an object of the cluster.
-    pub fn priority_level_uid(&self) -> &str {
-        &self.schema().level_uid
+    /// `X-Kubernetes-PF-PriorityLevel-UID`. A level that is not an object of the
+    /// cluster has none.
+    pub fn priority_level_uid(&self) -> Option<&HeaderValue> {
+        self.schema().level_uid.value()
     }
 
     /// Tells whether the request never waits and is never refused.

@@ -71,6 +71,7 @@ mod shuffle_sharding;
 mod table;
 #[cfg(test)]
 mod tests;
+mod uid;
 mod width;
 
 pub use classification::Classification;

@@ -11,16 +11,17 @@ use crate::flow_hash::FlowHashes;
 use crate::level::Level;
 use crate::matching::Rule;
 use crate::objects::{DistinguisherMethod, FlowSchema};
+use crate::uid::Uid;
 
 pub(crate) struct Schema {
     pub name: String,
-    pub uid: String,
+    pub uid: Uid,
     /// What divides the schema's requests into flows.
     pub distinguisher: Option<DistinguisherMethod>,
     /// Tells whether flows matter, because the level has several queues.
     pub has_flows: bool,
     pub level: Arc<Level>,
-    pub level_uid: String,
+    pub level_uid: Uid,
     flows: FlowHashes,
     rules: Vec<Rule>,
     /// Where the level last counted the schema.
@@ -42,11 +43,11 @@ impl Schema {
     ) -> Self {
         Self {
             name: object.metadata.name.clone(),
-            uid: object.metadata.uid.clone(),
+            uid: Uid::new(&object.metadata.uid),
             distinguisher: object.spec.distinguisher_method.map(|d| d.method),
             has_flows,
             level,
-            level_uid: level_uid.to_owned(),
+            level_uid: Uid::new(level_uid),
             flows: FlowHashes::new(&object.metadata.name),
             rules: object.spec.rules.iter().map(Rule::of).collect(),
             place: AtomicUsize::new(0),

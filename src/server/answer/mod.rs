@@ -15,6 +15,7 @@ pub(super) mod deprecation;
 pub(super) mod detached;
 pub(super) mod discovery;
 pub(super) mod forward;
+mod head;
 pub(super) mod make_ahead;
 pub(super) mod observability;
 mod offload_threads;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
-    RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, VARY,
+    WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::{Query, Status};
@@ -23,12 +23,13 @@ use tokio::time::{Instant, timeout};
 use super::body_chunks::BodyChunks;
 use super::compression;
 use super::cpu_offload::{OffloadRefusal, OffloadUser};
+use super::head;
 use crate::audit::Trail;
 use crate::flow::{self, HeldBytes};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::{AUDIT_ID, flow_control, seats};
+use crate::server::stage::seats;
 
 /// The bounds, in bytes and time, of reading a request body that nobody needs,
 /// so that its connection can be reused. Go's server reads as much. A client
@@ -65,7 +66,7 @@ impl Answer {
         content_type: &'static str,
         body: Vec<Bytes>,
     ) -> Self {
-        let mut headers = HeaderMap::new();
+        let mut headers = HeaderMap::with_capacity(head::ADDED);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         Self::of_parts(status, headers, body)
     }
@@ -192,30 +193,6 @@ impl Answer {
     }
 }
 
-/// Adds the headers that kube-apiserver has on every answer.
-pub(in crate::server) fn common_headers(
-    header: &mut ResponseHeader,
-    request: &RequestHeader,
-    ctx: &RequestContext,
-) -> Result<()> {
-    let audit_id = ctx.audit_id();
-    header.insert_header(AUDIT_ID, &audit_id)?;
-    flow_control::add(header, ctx.classification.as_ref())?;
-    if !header.headers.contains_key(CACHE_CONTROL) {
-        header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
-    }
-    if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
-        // An aggregator would have added its own headers, too: see
-        // aggregator_headers.rs.
-        header.append_header(AUDIT_ID, &audit_id)?;
-        header.append_header(CACHE_CONTROL, NOT_CACHED)?;
-        if ctx.is_of_classifying_backend() {
-            flow_control::add(header, ctx.classification.as_ref())?;
-        }
-    }
-    debug_header(header, request, ctx.reply.cache)
-}
-
 /// Tells a client that asks with `X-Apifront-Debug: cache` what part the cache
 /// had.
 pub(in crate::server) fn debug_header(
@@ -258,16 +235,13 @@ pub(in crate::server) async fn send(
         ctx.classification = None;
     }
     let length = answer.length();
-    let headers = answer.headers.len().saturating_add(3);
-    let mut header = ResponseHeader::build(answer.status, Some(headers))?;
-    for (name, value) in &answer.headers {
-        header.append_header(name, value)?;
-    }
+    let mut headers = answer.headers;
     // Clients would read the length in a 304 as that of the document.
     if answer.status != StatusCode::NOT_MODIFIED {
-        header.insert_header(CONTENT_LENGTH, length.to_string())?;
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    common_headers(&mut header, session.req_header(), ctx)?;
+    head::add_common(&mut headers, session.req_header(), ctx);
+    let header = head::of(session.req_header(), answer.status, headers)?;
     // An answer tells a client that waits for a 100 not to send its body. The
     // connection is not reused then.
     let waits = session.req_header().headers.contains_key(EXPECT);

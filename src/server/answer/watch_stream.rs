@@ -8,14 +8,13 @@ use apifront_watch_cache::watch::{Given, Step, Tally, Watch, WatchClient, WatchG
 use bytes::Bytes;
 use h2::Reason;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
-use http::{HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use pingora_core::{Error, Result};
-use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
-use super::respond::common_headers;
+use super::head;
 use super::watch_client::Client;
 use crate::identity::VIEW;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
@@ -198,26 +197,27 @@ pub(in crate::server) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
     watch: Box<Watch>,
-    head: &WatchHead,
+    told: &WatchHead,
 ) -> Result<()> {
     ctx.reply.code = 200;
-    let http11 = session.req_header().version == Version::HTTP_11;
-    let mut header = ResponseHeader::build(StatusCode::OK, Some(7))?;
-    header.insert_header(CONTENT_TYPE, watch.content_type())?;
+    let request = session.req_header();
+    let mut headers = HeaderMap::with_capacity(head::ADDED);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(watch.content_type()));
     if watch.is_compressed() {
-        header.insert_header(CONTENT_ENCODING, "gzip")?;
-        header.insert_header(VARY, "Accept-Encoding")?;
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    if http11 {
-        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    if request.version == Version::HTTP_11 {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    for warning in &head.warnings {
-        header.append_header(WARNING, warning)?;
+    for warning in &told.warnings {
+        headers.append(WARNING, warning.clone());
     }
-    if let Some(view) = &head.view {
-        header.insert_header(VIEW, view)?;
+    if let Some(view) = &told.view {
+        headers.insert(VIEW, view.clone());
     }
-    common_headers(&mut header, session.req_header(), ctx)?;
+    head::add_common(&mut headers, request, ctx);
+    let header = head::of(request, StatusCode::OK, headers)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), false)

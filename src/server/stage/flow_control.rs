@@ -1,36 +1,31 @@
 //! The response headers that name a request's FlowSchema and its priority level
 //! by their UIDs: k8s.io/api `flowcontrol/v1`, `types.go`.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 
 use crate::flow::Classification;
 
-/// The names, written as Go writes them.
-const FLOW_SCHEMA: &str = "X-Kubernetes-Pf-Flowschema-Uid";
-const PRIORITY_LEVEL: &str = "X-Kubernetes-Pf-Prioritylevel-Uid";
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// The names, and as Go writes them.
+const NAMES: [(HeaderName, &str); 2] = [
+    (FLOW_SCHEMA, "X-Kubernetes-Pf-Flowschema-Uid"),
+    (PRIORITY_LEVEL, "X-Kubernetes-Pf-Prioritylevel-Uid"),
+];
 
 /// Adds the headers to an answer. Objects that are not the cluster's have no
 /// UID, and then nothing is said.
-pub(in crate::server) fn add(
-    header: &mut ResponseHeader,
-    classification: Option<&Classification>,
-) -> Result<()> {
-    let Some(class) = classification else {
-        return Ok(());
-    };
-    for (name, uid) in [
-        (FLOW_SCHEMA, class.flow_schema_uid()),
-        (PRIORITY_LEVEL, class.priority_level_uid()),
-    ] {
-        if let Ok(uid) = HeaderValue::from_str(uid)
-            && !uid.is_empty()
-        {
-            header.append_header(name, uid)?;
-        }
+pub(in crate::server) fn add(headers: &mut HeaderMap, classification: Option<&Classification>) {
+    let Some(class) = classification else { return };
+    if let Some(uid) = class.flow_schema_uid() {
+        headers.append(FLOW_SCHEMA, uid.clone());
     }
-    Ok(())
+    if let Some(uid) = class.priority_level_uid() {
+        headers.append(PRIORITY_LEVEL, uid.clone());
+    }
 }
 
 /// Adds the headers to the answer of a backend, before those that the backend
@@ -41,13 +36,13 @@ pub(in crate::server) fn add_before(
     received: &HeaderMap,
     classification: Option<&Classification>,
 ) -> Result<()> {
-    for name in [FLOW_SCHEMA, PRIORITY_LEVEL] {
-        header.remove_header(name);
-    }
-    add(header, classification)?;
-    for name in [FLOW_SCHEMA, PRIORITY_LEVEL] {
-        for value in received.get_all(name) {
-            header.append_header(name, value)?;
+    let mut all = HeaderMap::new();
+    add(&mut all, classification);
+    for (name, written) in NAMES {
+        header.remove_header(&name);
+        let values = all.get_all(&name).iter();
+        for value in values.chain(received.get_all(&name)) {
+            header.append_header(written, value)?;
         }
     }
     Ok(())

@@ -211,11 +211,12 @@ fn unreadable(error: &RequestInfoError, path: &str) -> Status {
 /// Returns the caller's own id, however long, or a fresh one. kube-apiserver
 /// takes the caller's id unchanged, too.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
-    headers
-        .get(AUDIT_ID)
-        .filter(|id| !id.is_empty())
-        .cloned()
-        .unwrap_or_else(fresh_audit_id)
+    let own = headers.get(AUDIT_ID).filter(|id| !id.is_empty());
+    let mut id = own.cloned().unwrap_or_else(fresh_audit_id);
+    // HTTP/2 would make room for it in the connection's table of headers, where
+    // it would drive out those that come again.
+    id.set_sensitive(true);
+    id
 }
 
 /// Makes a random id. Its bytes come from this thread's generator, because the
