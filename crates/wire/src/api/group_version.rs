@@ -63,13 +63,29 @@ impl fmt::Display for GroupResource {
 }
 
 /// The resource that a URL under `/api` or `/apis` names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Eq, Hash, PartialOrd, Ord)]
+#[expect(
+    clippy::derived_hash_with_manual_eq,
+    reason = "the same strings are equal as with a derived comparison"
+)]
 pub struct GroupVersionResource {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
     /// The lower-case plural.
     pub resource: String,
+}
+
+/// Each request finds its resource in several maps. Where a string was written
+/// just before, glibc's `memcmp` waits on processors with AVX-512, and took 6 %
+/// of a GET. Names are short.
+impl PartialEq for GroupVersionResource {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |a: &str, b: &str| a.len() == b.len() && a.bytes().eq(b.bytes());
+        is_same(&self.resource, &other.resource)
+            && is_same(&self.version, &other.version)
+            && is_same(&self.group, &other.group)
+    }
 }
 
 impl GroupVersionResource {
