@@ -113,8 +113,10 @@ fn form(request: &RequestHeader, query: &Query) -> Form {
     let accept = accept.split(',').next().unwrap_or_default();
     if accept.contains("as=Table") || accept.contains("as=PartialObjectMetadata") {
         Form::Written
-    } else if accept.contains("yaml") || query.truthy("pretty") {
-        Form::Converted
+    } else if accept.contains("yaml") {
+        Form::Yaml
+    } else if query.truthy("pretty") {
+        Form::Indented
     } else {
         Form::Shared
     }

@@ -10,23 +10,24 @@ const NANOS_PER_SEAT: u64 = 1_000_000;
 /// Reading a request, authorizing it and writing the head of the answer.
 const REQUEST: u64 = 20_000;
 
-/// Writing a byte to the connection, with TLS.
-const WRITTEN_BYTE: u64 = 1;
+/// Writing a KiB to the connection, with TLS.
+const WRITTEN_KIB: u64 = 380;
 
 /// Matching an object with a selector.
-const SELECTED: u64 = 150;
+const SELECTED: u64 = 40;
 
 /// Writing a row of a Table or a metadata object for this answer alone.
-const ROW: u64 = 4_000;
+const ROW: u64 = 1_500;
 
 /// The bytes of such a row.
 const ROW_BYTES: usize = 3 << 10;
 
-/// Compressing a byte that was written for this answer alone.
-const COMPRESSED_BYTE: u64 = 4;
+/// Compressing a KiB that was written for this answer alone.
+const COMPRESSED_KIB: u64 = 850;
 
-/// Converting a byte to YAML or indented JSON.
-const CONVERTED_BYTE: u64 = 16;
+/// Converting a KiB of an object to YAML, and to indented JSON.
+const YAML_KIB: u64 = 14_000;
+const INDENTED_KIB: u64 = 2_000;
 
 /// Bodies are compressed to about this part of their length.
 const COMPRESSION: u64 = 6;
@@ -39,8 +40,9 @@ pub(super) enum Form {
     Shared,
     /// Table rows or metadata, which are made anew for each answer.
     Written,
-    /// YAML or indented JSON.
-    Converted,
+    Yaml,
+    /// Indented JSON.
+    Indented,
 }
 
 /// What the work depends on.
@@ -68,6 +70,7 @@ impl Work {
             let number = u64::try_from(number).unwrap_or(u64::MAX);
             number.saturating_mul(each)
         };
+        let of_bytes = |bytes: usize, each_kib: u64| of(bytes >> 10, each_kib);
         // A page of selected objects may be found at once or at the end.
         let selected = match self.selects {
             true => of(self.objects, SELECTED),
@@ -77,20 +80,23 @@ impl Work {
             Form::Written => self
                 .listed
                 .saturating_mul(min(ROW_BYTES, self.object_bytes)),
-            Form::Shared | Form::Converted => self.listed.saturating_mul(self.object_bytes),
+            Form::Shared | Form::Yaml | Form::Indented => {
+                self.listed.saturating_mul(self.object_bytes)
+            }
         };
         let made = match self.form {
             Form::Shared => 0,
             Form::Written => of(self.listed, ROW),
-            Form::Converted => of(bytes, CONVERTED_BYTE),
+            Form::Yaml => of_bytes(bytes, YAML_KIB),
+            Form::Indented => of_bytes(bytes, INDENTED_KIB),
         };
         let compressed = match (self.compressed, self.form) {
             (false, _) | (true, Form::Shared) => 0,
-            (true, Form::Written | Form::Converted) => of(bytes, COMPRESSED_BYTE),
+            (true, Form::Written | Form::Yaml | Form::Indented) => of_bytes(bytes, COMPRESSED_KIB),
         };
         let written = match self.compressed {
-            true => of(bytes, WRITTEN_BYTE).checked_div(COMPRESSION),
-            false => Some(of(bytes, WRITTEN_BYTE)),
+            true => of_bytes(bytes, WRITTEN_KIB).checked_div(COMPRESSION),
+            false => Some(of_bytes(bytes, WRITTEN_KIB)),
         };
         [selected, made, compressed, written.unwrap_or_default()]
             .into_iter()
@@ -127,19 +133,23 @@ mod tests {
             written,
             compressed(written),
             Work {
-                form: Form::Converted,
+                form: Form::Indented,
+                ..SHARED
+            },
+            Work {
+                form: Form::Yaml,
                 ..SHARED
             },
         ];
         let seats = order.map(Work::seats);
         assert!(seats.is_sorted(), "{seats:?}");
-        assert_eq!(seats[1], 51);
+        assert_eq!(seats[1], 19);
     }
 
     /// Therefore a scope is not counted where the whole resource is one seat.
     #[test]
     fn more_objects_are_never_less_work() {
-        for form in [Form::Shared, Form::Written, Form::Converted] {
+        for form in [Form::Shared, Form::Written, Form::Yaml, Form::Indented] {
             for (selects, compressed) in [(false, false), (true, false), (true, true)] {
                 let of = |objects| Work {
                     objects,
@@ -161,6 +171,7 @@ mod tests {
     #[test]
     fn pages_and_small_scopes_take_one_seat() {
         let page = |listed, selects| Work {
+            objects: 100_000,
             listed,
             selects,
             ..SHARED
@@ -168,7 +179,7 @@ mod tests {
         assert_eq!(page(100, false).seats(), 1);
         assert_eq!(page(0, false).seats(), 1);
         // All objects may have to be looked at for the page.
-        assert_eq!(page(100, true).seats(), 3);
+        assert_eq!(page(100, true).seats(), 5);
         let most = Work {
             objects: usize::MAX,
             listed: usize::MAX,
