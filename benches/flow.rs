@@ -1,5 +1,6 @@
 //! Measures the cost of flow control for cached reads: apifront's CPU per GET
-//! of one ConfigMap and per LIST of a namespace's ConfigMaps, with API Priority
+//! of one ConfigMap and per LIST of a namespace with few ConfigMaps and of one
+//! with a hundred, with API Priority
 //! and Fairness and without any limit, in turns in one run. TLS, HTTP/2, JSON,
 //! resourceVersion=0, a user who is no administrator. As many seats are there as
 //! requests need, since a queue is for other machines than this one.
@@ -27,9 +28,8 @@ use support::{configmaps, count, require};
 /// The number of requests at a time.
 const AT_ONCE: usize = 32;
 
-/// The number of other objects. The names and sizes from `configmaps::create`
-/// do not matter here.
-const OBJECTS: usize = 100;
+/// The number of other objects, in fifty namespaces.
+const OBJECTS: usize = 5_000;
 
 /// The most additional CPU, in percent.
 const GOAL: f64 = 3.0;
@@ -47,7 +47,9 @@ async fn flow() {
             objects::role("reader", &[""], &["configmaps"], &["get", "list"]),
             objects::role_binding("reader", "reader", "Group", "readers"),
         ];
-        grant(admin, "default", &grants).await;
+        for namespace in ["default", "tenant-00"] {
+            grant(admin, namespace, &grants).await;
+        }
         let map = objects::config_map("one", json!({}), json!({ "k": "v" }));
         let path = "/api/v1/namespaces/default/configmaps";
         admin.post(path, &map).await.expect(201);
@@ -63,6 +65,7 @@ async fn flow() {
     for path in [
         "/api/v1/namespaces/default/configmaps/one?resourceVersion=0",
         "/api/v1/namespaces/default/configmaps?resourceVersion=0",
+        "/api/v1/namespaces/tenant-00/configmaps?resourceVersion=0",
     ] {
         let mut micros = Vec::new();
         for round in 0..rounds {

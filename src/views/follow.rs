@@ -77,7 +77,7 @@ impl Task<'_> {
             }
             // What RBAC lacks is lost at once, whatever is still to be asked.
             if self.view.is_ready() {
-                self.publish();
+                self.publish(&settings);
             }
             let now = Instant::now();
             if self.grants.are_over(now, &settings) {
@@ -92,8 +92,9 @@ impl Task<'_> {
             if !due.is_empty() && !self.ask(due, now, &settings).await {
                 continue;
             }
+            let mut spreads_until = None;
             if self.grants.are_known() {
-                self.publish();
+                self.publish(&settings);
                 if !self.learn_since().await {
                     continue;
                 }
@@ -101,8 +102,14 @@ impl Task<'_> {
                 // An empty view holds until something changes.
                 let until = until.or(Instant::now().checked_add(settings.review_ttl));
                 self.view.settled(until, self.is_partial);
+                spreads_until = self.view.spreads_until();
+                if spreads_until.is_some_and(|until| until <= Instant::now()) {
+                    self.ask_version(self.view.published()).await;
+                    continue;
+                }
             }
-            self.wait(self.grants.next()).await;
+            let next = self.grants.next().into_iter().chain(spreads_until);
+            self.wait(next.min()).await;
         }
     }
 
@@ -164,7 +171,7 @@ impl Task<'_> {
                         return false;
                     }
                     if view.is_ready() {
-                        self.publish();
+                        self.publish(settings);
                     }
                     continue;
                 }
@@ -204,8 +211,10 @@ impl Task<'_> {
         true
     }
 
-    fn publish(&self) {
-        if let Some((gained, lost)) = self.view.publish(self.grants.visible()) {
+    fn publish(&self, settings: &ViewsSettings) {
+        // No replica holds a grant for longer without asking.
+        let spread = settings.review_ttl.saturating_add(settings.outage);
+        if let Some((gained, lost)) = self.view.publish(self.grants.visible(), spread) {
             self.shared.metrics.changed(gained, lost);
         }
     }
@@ -213,24 +222,33 @@ impl Task<'_> {
     /// Asks for upstream's version, if it was not asked for since the set was
     /// published. Returns false if the rights changed meanwhile.
     async fn learn_since(&self) -> bool {
-        let mut rights = self.rights.clone();
         while let Some(published) = self.view.lacks_since() {
-            let ask = async {
-                let asked = timeout(VERSION_WITHIN, self.view.versions.upstream()).await;
-                match asked {
-                    Ok(Some(version)) => self.view.published_before(published, version),
-                    Ok(None) | Err(_) => tokio::time::sleep(VERSION_AGAIN).await,
-                }
-            };
-            tokio::select! {
-                changed = rights.changed() => {
-                    self.end_if(changed.is_err());
-                    return false;
-                }
-                () = ask => {}
+            if !self.ask_version(published).await {
+                return false;
             }
         }
         true
+    }
+
+    /// Asks for upstream's version after the set of this number was published.
+    /// Returns false if the rights changed meanwhile.
+    async fn ask_version(&self, published: u64) -> bool {
+        let mut rights = self.rights.clone();
+        let asked = Instant::now();
+        let ask = async {
+            let version = timeout(VERSION_WITHIN, self.view.versions.upstream()).await;
+            match version {
+                Ok(Some(version)) => self.view.published_before(published, version, asked),
+                Ok(None) | Err(_) => tokio::time::sleep(VERSION_AGAIN).await,
+            }
+        };
+        tokio::select! {
+            changed = rights.changed() => {
+                self.end_if(changed.is_err());
+                false
+            }
+            () = ask => true,
+        }
     }
 
     /// Ends the view if nobody publishes rights any more: the process ends.

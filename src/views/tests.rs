@@ -224,6 +224,11 @@ async fn a_watch_begins_after_the_present_set() {
     assert_eq!(world.view.since(), None);
     world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(10));
+    // Another replica may have given version 11 when it knew another set.
+    assert!(world.view.watch_from(11).is_none());
+    for version in [10, 11] {
+        assert!(world.view.list_at(version).is_some());
+    }
     assert!(world.view.watch_from(10).is_none() && world.view.watch_from(11).is_some());
     // A list that was given is of the set before.
     assert!(world.view.list_at(25).is_some());
@@ -244,6 +249,30 @@ async fn a_watch_begins_after_the_present_set() {
     wait(Duration::from_millis(50)).await;
     world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_of_another_replica_is_believed_when_all_know_the_set() {
+    let world = World::new(&["a"]);
+    world.ready().await.unwrap();
+    let watched = world.view.watch_state(1).unwrap();
+    let from = |version| world.view.watch_from(version).is_some();
+    world.upstream.version.store(20, Ordering::Relaxed);
+    wait(TTL).await;
+    assert!(!from(15) && !from(21));
+    wait(OUTAGE).await;
+    // Version 20 was asked for after every replica knew the set.
+    assert!(!from(15) && !from(20) && from(21));
+    world.bind(&["a", "b"]);
+    wait(Duration::from_millis(50)).await;
+    assert!(!from(21) && !from(100));
+    // What this replica lists is known to be of the new set.
+    assert!(world.view.list_at(30).is_some());
+    assert!(from(30) && !from(31));
+    world.bind(&["a"]);
+    wait(Duration::from_millis(50)).await;
+    assert!(!from(30) && !from(31));
+    drop(watched);
 }
 
 #[tokio::test(start_paused = true)]

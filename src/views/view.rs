@@ -5,7 +5,13 @@
 //! published. A state at a later version can only be one of the present set: no
 //! server hands out a later version under an earlier set, as soon as it knows
 //! the present one. A client with an earlier version lists anew.
+//!
+//! Another replica may learn of a change earlier or later, by `spread` at most.
+//! So a client's state at a later version is known to be of the present set only
+//! if this replica listed it, or if its version was asked for after that time:
+//! it is after `everywhere`. Other clients list anew, too.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +25,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics::Refusal;
 use super::{Reviewer, Versions};
+
+/// The most versions of lists that a view remembers. A client with a forgotten
+/// one lists anew.
+const MOST_LISTS: usize = 1000;
 
 /// What one user may list or watch of one resource.
 pub struct View {
@@ -43,6 +53,14 @@ struct State {
     visible: watch::Sender<Visible>,
     /// See the module. `None` while it is not known for the present set.
     since: Option<u64>,
+    /// See the module. `None` while it is not known for the present set.
+    everywhere: Option<u64>,
+    /// The time in which every replica learns of a change.
+    spread: Duration,
+    published_at: Instant,
+    /// The versions of the lists of the present set that are not after
+    /// `everywhere`.
+    lists: BTreeSet<u64>,
     /// The number of sets that were published.
     published: u64,
     /// The highest version that a client got with a list.
@@ -101,6 +119,10 @@ impl View {
                 phase: Phase::Asking,
                 visible: watch::channel(Visible::default()).0,
                 since: None,
+                everywhere: None,
+                spread: Duration::ZERO,
+                published_at: now,
+                lists: BTreeSet::new(),
                 published: 0,
                 given: 0,
                 holds_until: None,
@@ -161,6 +183,7 @@ impl View {
     pub fn list_at(&self, version: u64) -> Option<Visible> {
         let mut state = self.state.lock();
         state.given = state.given.max(version);
+        state.listed(version);
         let is_ready = matches!(state.phase, Phase::Ready);
         let visible = state.visible.borrow().clone();
         is_ready.then_some(visible)
@@ -169,8 +192,19 @@ impl View {
     /// Returns the set for a watch from this version, or `None` if the client
     /// may have another set.
     pub fn watch_from(&self, version: u64) -> Option<Visibility> {
-        let is_later = |since| version > since;
-        self.watch(|state| state.since.is_some_and(is_later))
+        let is_later = |than: Option<u64>| than.is_some_and(|than| version > than);
+        let mut gains_end_before = None;
+        let visibility = self.watch(|state| {
+            let listed_here = state.lists.contains(&version);
+            if !listed_here {
+                gains_end_before = Instant::now().checked_add(state.spread);
+            }
+            is_later(state.since) && (listed_here || is_later(state.everywhere))
+        })?;
+        Some(match gains_end_before {
+            Some(until) => visibility.resumed(until),
+            None => visibility,
+        })
     }
 
     /// Returns the set for a watch that begins with the state at this version.
@@ -248,17 +282,18 @@ impl View {
     }
 
     /// Publishes the set that is granted. Returns how many places were gained
-    /// and lost, if others were known before.
-    pub(super) fn publish(&self, visible: Visible) -> Option<(usize, usize)> {
+    /// and lost, if others were known before. Every replica learns of the change
+    /// within `spread`.
+    pub(super) fn publish(&self, visible: Visible, spread: Duration) -> Option<(usize, usize)> {
         let mut state = self.state.lock();
+        state.spread = spread;
         let was_ready = matches!(state.phase, Phase::Ready);
         let before = state.visible.borrow().clone();
         if was_ready && before == visible {
             return None;
         }
         // First nobody can begin with a version, then the set is another.
-        state.since = None;
-        state.published = state.published.saturating_add(1);
+        state.forget_versions();
         state.visible.send_replace(visible.clone());
         state.phase = Phase::Ready;
         drop(state);
@@ -273,15 +308,33 @@ impl View {
         lacks.then_some(state.published)
     }
 
-    /// Notes a version of upstream that was asked for after the set of this
-    /// number was published.
-    pub(super) fn published_before(&self, published: u64, upstream: u64) {
+    /// Returns the moment from which upstream's version tells what is known
+    /// everywhere, unless it is known.
+    pub(super) fn spreads_until(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let lacks = matches!(state.phase, Phase::Ready) && state.everywhere.is_none();
+        lacks.then(|| state.spreads_until()).flatten()
+    }
+
+    /// Returns the number of the present set.
+    pub(super) fn published(&self) -> u64 {
+        self.state.lock().published
+    }
+
+    /// Notes a version of upstream that was asked for at this moment, after the
+    /// set of this number was published.
+    pub(super) fn published_before(&self, published: u64, upstream: u64, asked: Instant) {
         let mut state = self.state.lock();
         if state.published != published {
             return;
         }
         let stored = self.versions.stored().unwrap_or_default();
-        state.since = Some(upstream.max(stored).max(state.given));
+        let version = upstream.max(stored).max(state.given);
+        state.since.get_or_insert(version);
+        let is_everywhere = state.spreads_until().is_some_and(|until| until <= asked);
+        if is_everywhere && state.everywhere.is_none() {
+            state.everywhere = Some(version);
+        }
         drop(state);
         self.changed.send_replace(());
     }
@@ -311,8 +364,7 @@ impl View {
         let mut state = self.state.lock();
         state.phase = Phase::Failed(Box::new(status), why);
         state.visible = watch::channel(Visible::default()).0;
-        state.since = None;
-        state.published = state.published.saturating_add(1);
+        state.forget_versions();
         state.holds_until = None;
         state.wanted = false;
         drop(state);
@@ -329,6 +381,34 @@ impl View {
 }
 
 impl State {
+    /// Forgets what is known of the present set's versions: there will be
+    /// another set.
+    fn forget_versions(&mut self) {
+        self.since = None;
+        self.everywhere = None;
+        self.lists.clear();
+        self.published_at = Instant::now();
+        self.published = self.published.saturating_add(1);
+    }
+
+    /// Notes the version of a list of the present set.
+    fn listed(&mut self, version: u64) {
+        if self
+            .everywhere
+            .is_some_and(|everywhere| version > everywhere)
+        {
+            return;
+        }
+        self.lists.insert(version);
+        if self.lists.len() > MOST_LISTS {
+            self.lists.pop_first();
+        }
+    }
+
+    fn spreads_until(&self) -> Option<Instant> {
+        self.published_at.checked_add(self.spread)
+    }
+
     fn answer(&self, now: Instant) -> Option<Result<(), (Status, Refusal)>> {
         match &self.phase {
             Phase::Asking => None,

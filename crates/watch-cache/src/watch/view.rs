@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use kubernetes_wire::representation::EventType;
 use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
 
 use super::batch::Batch;
 use super::session::{INITIAL_BATCH_BYTES, INITIAL_OBJECTS, Step, Watch, WatchEnd};
@@ -41,6 +42,8 @@ pub(super) struct View {
     told: u64,
     /// The store had not reached the version that the watch begins after.
     is_ahead: bool,
+    /// A gain before this moment ends the watch: see [`Visibility::resumed`].
+    gains_end_before: Option<Instant>,
 }
 
 /// The way of a client from what it has been shown to another set.
@@ -110,6 +113,7 @@ impl Watch {
         let Visibility {
             begins_with,
             newest,
+            gains_end_before,
         } = visibility;
         let change = self.initial.take().map(|initial| SetChange {
             to: begins_with.clone(),
@@ -122,6 +126,7 @@ impl Watch {
         let is_ahead = version > self.store.highest_version();
         self.view = Some(Box::new(View {
             is_ahead,
+            gains_end_before,
             newest,
             shown: begins_with.clone(),
             change,
@@ -204,6 +209,12 @@ impl Watch {
                 None => (KeyRanges::of(&view.shown), false, false),
             };
             let to = KeyRanges::of(&newest);
+            let may_be_late = view
+                .gains_end_before
+                .is_some_and(|end| Instant::now() < end);
+            if may_be_late && !to.minus(&has).is_empty() {
+                return Err(WatchEnd::FellBehind);
+            }
             let concerned = has.minus(&to).plus(&to.minus(&has));
             let state = self
                 .store

@@ -1,6 +1,7 @@
 //! What the watcher of a view may see, as it changes.
 
 use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
 
 use crate::store::Visible;
 
@@ -12,6 +13,8 @@ pub struct Visibility {
     /// The newest set. When its sender is gone, nobody looks after the view any
     /// more, and the watch ends.
     pub(super) newest: Receiver<Visible>,
+    /// See [`Visibility::resumed`].
+    pub(super) gains_end_before: Option<Instant>,
 }
 
 impl Visibility {
@@ -21,6 +24,19 @@ impl Visibility {
         Self {
             begins_with,
             newest,
+            gains_end_before: None,
+        }
+    }
+
+    /// Notes that another replica may have given the client its state. That one
+    /// may have known of a gain that will be known here until this moment, and
+    /// what was deleted meanwhile would not be told. So a gain before ends the
+    /// watch, and the client lists anew.
+    #[must_use]
+    pub fn resumed(self, until: Instant) -> Self {
+        Self {
+            gains_end_before: Some(until),
+            ..self
         }
     }
 }

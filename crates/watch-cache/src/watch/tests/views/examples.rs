@@ -361,3 +361,28 @@ async fn views_of_a_few_of_many_namespaces_cost_little() {
         }
     }
 }
+
+/// Another replica may have shown the client what is gained here, and what is
+/// deleted since then would not be told.
+#[tokio::test(start_paused = true)]
+async fn a_gain_soon_after_a_resume_ends_the_watch() {
+    let later = Duration::from_secs(10);
+    for (after, sets, ends) in [
+        (Duration::ZERO, visible(["a/", "b/"]), true),
+        (Duration::ZERO, visible(["c/"]), true),
+        (Duration::ZERO, visible([]), false),
+        (later, visible(["a/", "b/"]), false),
+    ] {
+        let store = store();
+        let (set, newest) = channel(visible(["a/"]));
+        let until = tokio::time::Instant::now() + later;
+        let visibility = Visibility::new(set.borrow().clone(), newest).resumed(until);
+        let watch = watch_from(&store, 10, options(filter("", "", ""), HOUR)).unwrap();
+        let mut watch = watch.of_view(visibility).unwrap();
+        assert!(matches!(watch.step(), Ok(Step::Idle)));
+        tokio::time::advance(after).await;
+        set.send_replace(sets);
+        let ended = matches!(watch.step(), Err(WatchEnd::FellBehind));
+        assert_eq!(ended, ends, "{after:?}");
+    }
+}
