@@ -62,7 +62,7 @@ async fn a_flood_of_watches_leaves_room_for_anothers_first() {
     let took = began.elapsed();
     let left = front.metric(name, &waiting).await;
     println!("{most} watches waited, another's first began after {took:.1?}, {left} still wait");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(left > 50.0, "it came before those who waited");
     for opened in opened {
         opened.abort();
     }

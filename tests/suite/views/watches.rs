@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{MAPS, SOON, World, key, keys, list_and_watch, shown, told, version};
+use crate::harness::apifront::Apifront;
 use crate::harness::eventually;
 use crate::harness::watch::Watch;
 
@@ -181,4 +182,37 @@ async fn forms_and_selectors_of_watches() {
     world.revoke(second).await;
     assert_eq!(told(&mut watch, 1).await, [format!("DELETED {second}/b")]);
     assert_eq!(row(&table.take(1).await[0]), format!("DELETED {second}/b"));
+}
+
+/// A version does not tell which apifront gave it, and what it showed.
+#[tokio::test]
+async fn an_apifront_does_not_go_on_from_what_another_showed() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(1, |_| {}).await;
+    let first = &world.namespaces[0];
+    world.grant(first).await;
+    let here = world.client();
+    world.settled(&here, &[first]).await;
+    let front = Apifront::start(world.cluster, |config| {
+        config["views"] = json!({ "users": [world.tenant] });
+    })
+    .await;
+    let there = front.client(Some(&world.certificate()));
+    world.settled(&there, &[first]).await;
+    let (_, mut watch) = list_and_watch(&world, &here).await;
+    // Both know their sets, and begin watches from their own lists.
+    drop(list_and_watch(&world, &there).await);
+    world.put_map(first, "b", "second").await;
+    let event = loop {
+        let event = watch.take(1).await.remove(0);
+        if shown(&event) == format!("MODIFIED {first}/b") {
+            break event;
+        }
+    };
+    let path = format!("{MAPS}?watch=1&resourceVersion={}", event.version());
+    let expired = there.get(&path).await.expect(410);
+    assert_eq!(expired["reason"], json!("Expired"), "{expired}");
+    drop(list_and_watch(&world, &there).await);
+    drop(watch);
+    front.stop().await;
 }
