@@ -1,9 +1,9 @@
 //! Measures the cost of flow control for cached reads: apifront's CPU per GET
 //! of one ConfigMap and per LIST of a namespace with few ConfigMaps and of one
-//! with a hundred, with API Priority
-//! and Fairness and without any limit, in turns in one run. TLS, HTTP/2, JSON,
-//! resourceVersion=0, a user who is no administrator. As many seats are there as
-//! requests need, since a queue is for other machines than this one.
+//! with a hundred, with API Priority and Fairness and without any limit, in turns
+//! in one run. TLS, HTTP/2, JSON, resourceVersion=0, a user who is no
+//! administrator. As many seats are there as requests need, since a queue is for
+//! other machines than this one.
 //!
 //! A round measures both sides, in changing order. The median of the rounds'
 //! differences counts, so that what else the machine does concerns both sides.

@@ -266,7 +266,7 @@ async fn a_state_of_another_replica_is_believed_when_all_know_the_set() {
     world.bind(&["a", "b"]);
     wait(Duration::from_millis(50)).await;
     assert!(!from(21) && !from(100));
-    // What this replica lists is known to be of the new set.
+    // This replica's own lists are known to be of the new set.
     assert!(world.view.list_at(30).is_some());
     assert!(from(30) && !from(31));
     world.bind(&["a"]);

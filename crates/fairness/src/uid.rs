@@ -5,7 +5,7 @@ use thread_local::ThreadLocal;
 
 /// A UID that is ready for a header. A value has a count of its users, so each
 /// thread has one of its own: threads would wait for each other to count.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Uid {
     text: String,
     values: ThreadLocal<Option<HeaderValue>>,

@@ -12,6 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
+use super::head::written_by_go;
 use super::respond::NOT_CACHED;
 use crate::flow::Classification;
 use crate::server::stage::AUDIT_ID;
@@ -125,7 +126,14 @@ pub(in crate::server) fn answer(
     }
     header.append_header(AUDIT_ID, audit_id)?;
     header.append_header(CACHE_CONTROL, NOT_CACHED)?;
-    flow_control::add_before(header, received, classification)
+    // The backend's own follow.
+    for (name, uid) in flow_control::uids(classification) {
+        header.remove_header(&name);
+        for value in uid.into_iter().chain(received.get_all(&name)) {
+            header.append_header(written_by_go(&name), value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Tells whether a header belongs to HTTP's framing, even if a Connection

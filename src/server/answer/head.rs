@@ -5,15 +5,13 @@ use http::{Response, StatusCode, Version};
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::respond::{NOT_CACHED, debug_value};
+use super::respond::{CACHE_PART, NOT_CACHED, debug_value};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
 
 /// The most headers that are added to an answer's own: those of every answer,
 /// twice if it is a backend's, the Date, and what the cache had in it.
 pub(super) const ADDED: usize = 12;
-
-const DEBUG: HeaderName = HeaderName::from_static("x-apifront-cache");
 
 /// Adds the headers that kube-apiserver has on every answer.
 pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: &RequestContext) {
@@ -35,7 +33,7 @@ pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: 
         }
     }
     if let Some(value) = debug_value(request, ctx.reply.cache) {
-        headers.insert(DEBUG, value);
+        headers.insert(CACHE_PART, value);
     }
 }
 
@@ -60,7 +58,7 @@ pub(super) fn of(
 }
 
 /// Returns a name with each of its words capitalized.
-fn written_by_go(name: &HeaderName) -> String {
+pub(super) fn written_by_go(name: &HeaderName) -> String {
     let mut begins = true;
     let letters = name.as_str().chars().map(|letter| {
         let written = match begins {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, VARY,
-    WARNING, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, RETRY_AFTER,
+    VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::{Query, Status};
@@ -43,6 +43,9 @@ const SLOW_READER: &str = "answer";
 const TOO_MANY_WAIT: &str = "answer_budget";
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
+
+/// The part that the cache had in an answer.
+pub(super) const CACHE_PART: HeaderName = HeaderName::from_static("x-apifront-cache");
 
 /// A whole answer. The body is a list of pieces of any size: see
 /// [`BodyChunks`].
@@ -201,7 +204,7 @@ pub(in crate::server) fn debug_header(
     cache: CacheResult,
 ) -> Result<()> {
     match debug_value(request, cache) {
-        Some(value) => header.insert_header("x-apifront-cache", value),
+        Some(value) => header.insert_header(CACHE_PART, value),
         None => Ok(()),
     }
 }

@@ -201,10 +201,8 @@ impl CachedResource {
         let key = [verb, result.as_str(), reason];
         // Most often these are the very same words.
         let is_key = |known: &[&'static str; 3]| {
-            let pairs = known.iter().zip(&key);
-            pairs
-                .into_iter()
-                .all(|(a, b)| std::ptr::eq(*a, *b) || a == b)
+            let mut pairs = known.iter().zip(&key);
+            pairs.all(|(a, b)| std::ptr::eq(*a, *b) || a == b)
         };
         if let Some((_, counter)) = self.requests.read().iter().find(|(k, _)| is_key(k)) {
             counter.inc();

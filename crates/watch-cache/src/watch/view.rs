@@ -212,10 +212,11 @@ impl Watch {
             let may_be_late = view
                 .gains_end_before
                 .is_some_and(|end| Instant::now() < end);
-            if may_be_late && !to.minus(&has).is_empty() {
+            let gained = to.minus(&has);
+            if may_be_late && !gained.is_empty() {
                 return Err(WatchEnd::FellBehind);
             }
-            let concerned = has.minus(&to).plus(&to.minus(&has));
+            let concerned = has.minus(&to).plus(&gained);
             let state = self
                 .store
                 .state_at(self.cursor, |key| concerned.contains(key))
