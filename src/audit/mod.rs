@@ -174,6 +174,11 @@ impl Audit {
         })
     }
 
+    /// Tells whether a request may leave an event: whether there is a policy.
+    pub fn is_on(&self) -> bool {
+        self.policy.load().is_some()
+    }
+
     /// Decides about a request, once. `None` if it leaves no event.
     pub fn begin(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;

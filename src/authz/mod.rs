@@ -226,7 +226,7 @@ impl Authorizer {
         purpose: Purpose,
     ) -> Result<Arc<Verdict>, ReviewError> {
         let started = Instant::now();
-        let result = self.decide_unmeasured(user, attributes, purpose).await;
+        let result = self.decide_at(started, user, attributes, purpose).await;
         let label = result.as_ref().map_or("error", |v| v.decision.as_str());
         self.metrics.attempt(label, started.elapsed());
         match &result {
@@ -241,8 +241,9 @@ impl Authorizer {
         result
     }
 
-    async fn decide_unmeasured(
+    async fn decide_at(
         &self,
+        now: Instant,
         user: &UserInfo,
         attributes: &Attributes,
         purpose: Purpose,
@@ -251,7 +252,7 @@ impl Authorizer {
             return Ok(self.always.clone());
         }
         let key = cache::key(user, attributes);
-        if let Some(verdict) = self.believed(&key) {
+        if let Some(verdict) = self.believed(&key, now) {
             self.metrics.review_cache(true);
             return Ok(verdict);
         }
@@ -279,8 +280,7 @@ impl Authorizer {
     }
 
     /// Returns the decision, if it is remembered and still believed.
-    fn believed(&self, key: &Key) -> Option<Arc<Verdict>> {
-        let now = Instant::now();
+    fn believed(&self, key: &Key, now: Instant) -> Option<Arc<Verdict>> {
         let (remembered, asked) = self.reviewer.decisions.get(key, now)?;
         let verdict = remembered.verdict;
         let settings = self.settings.load();

@@ -24,17 +24,17 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 mod user_pools;
+mod waiting;
 mod watermark;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use apifront_fairness::{Classification, Rejected, Width};
-use apifront_fairness::{Fairness, Settings};
+use apifront_fairness::{Admission, Fairness, Seats, Settings};
+pub use apifront_fairness::{Classification, Rejected, RequestDigest, Width};
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::user::{MASTERS, UserInfo};
-use kubernetes_wire::request::RequestInfo;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config;
@@ -50,6 +50,7 @@ pub use forwarded::{Exceeded, Forwarded, Place};
 pub use request_kind::RequestKind;
 pub use response_bytes::{HeldBytes, ResponseBytes};
 pub use schemas::ObjectsJson;
+pub use waiting::{Started, Waiting};
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
@@ -177,40 +178,48 @@ impl Flow {
     }
 
     /// Finds the schema and the level of a request. `None` for requests that
-    /// kube-apiserver does not classify.
+    /// kube-apiserver does not classify, and for callers who are not known.
     pub fn classify(
         &self,
         kind: RequestKind,
-        info: &RequestInfo,
-        user: &UserInfo,
+        request: Arc<dyn RequestDigest>,
     ) -> Option<Classification> {
         let fair = self.limits.load().in_flight.is_none();
-        (fair && kind != RequestKind::LongRunning).then(|| self.fairness.classify(info, user))
+        let is_classified = fair && kind != RequestKind::LongRunning;
+        is_classified.then(|| self.fairness.classify(request))?
     }
 
-    /// Takes the seats of a request, after authentication and before
-    /// authorization, and waits for them if need be. `within` is the time limit
-    /// that the request sets for itself. Cancel-safe.
-    pub async fn admit(
-        &self,
+    /// Takes the seats of a request, or a place in a queue for them, after
+    /// authentication and before authorization.
+    pub fn start<'a>(
+        &'a self,
         kind: RequestKind,
         user: &UserInfo,
-        class: Option<&Classification>,
+        class: Option<&'a Classification>,
         width: Width,
-        within: Option<Duration>,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Started<'a>, Refused> {
         let Some(class) = class else {
-            return self.admit_unclassified(kind, user);
+            return self.admit_unclassified(kind, user).map(Started::Admitted);
         };
-        let wait = self.limits.load().queue_wait;
-        // As long as kube-apiserver lets such a request wait.
-        let own = within.and_then(|within| within.checked_div(4));
-        let wait = own.map_or(wait, |own| own.min(wait));
-        let admitted = self.fairness.admit(class, width, wait).await;
-        let seats = admitted.map_err(|_| Refused {
-            retry_after: self.fairness.retry_after(class),
-        })?;
-        Ok(Admitted::seated(seats, self.mark(kind).count()))
+        match self.fairness.start(class, width) {
+            Ok(Admission::Seats(seats)) => Ok(Started::Admitted(self.seated(kind, seats))),
+            Ok(Admission::Waits(place)) => Ok(Started::Waits(Waiting {
+                flow: self,
+                kind,
+                class,
+                place,
+            })),
+            Err(_) => Err(self.refused(class)),
+        }
+    }
+
+    fn seated(&self, kind: RequestKind, seats: Seats) -> Admitted {
+        Admitted::seated(seats, self.mark(kind).count())
+    }
+
+    fn refused(&self, class: &Classification) -> Refused {
+        let retry_after = self.fairness.retry_after(class);
+        Refused { retry_after }
     }
 
     fn admit_unclassified(&self, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Refused> {

@@ -1,4 +1,5 @@
 use futures::FutureExt;
+use kubernetes_wire::request::RequestInfo;
 use prometheus::Registry;
 
 use super::*;
@@ -41,8 +42,20 @@ fn info(method: http::Method, path: &str) -> RequestInfo {
 }
 
 fn admit(flow: &Flow, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Refused> {
-    let admitted = flow.admit(kind, user, None, Width::of(1), None);
-    admitted.now_or_never().unwrap()
+    start(flow, kind, user, None)
+}
+
+/// Begins a request that does not have to wait.
+fn start(
+    flow: &Flow,
+    kind: RequestKind,
+    user: &UserInfo,
+    class: Option<&Classification>,
+) -> Result<Admitted, Refused> {
+    match flow.start(kind, user, class, Width::of(1))? {
+        Started::Admitted(admitted) => Ok(admitted),
+        Started::Waits(_) => panic!("there are no seats"),
+    }
 }
 
 use RequestKind::{LongRunning, Mutating, ReadOnly, Watch};
@@ -98,14 +111,15 @@ fn requests_are_classified_as_kube_apiserver_classifies_them() {
         let info = info(method, path);
         let kind = RequestKind::of(&info);
         assert_eq!(kind, expected.unwrap_or(LongRunning), "{path}");
-        let class = fair.classify(kind, &info, &user);
+        let request = Arc::new((info, user.clone()));
+        let class = fair.classify(kind, request.clone());
         assert_eq!(class.is_some(), expected.is_some(), "{path}");
-        assert!(limited.classify(kind, &info, &user).is_none());
+        assert!(limited.classify(kind, request).is_none());
     }
 }
 
-#[tokio::test]
-async fn seats_of_a_level_are_counted_by_kind() {
+#[test]
+fn seats_of_a_level_are_counted_by_kind() {
     let flow = fair();
     let user = user("a", &["people"]);
     let mut held = Vec::new();
@@ -116,9 +130,8 @@ async fn seats_of_a_level_are_counted_by_kind() {
     ] {
         let info = info(method, path);
         let kind = RequestKind::of(&info);
-        let class = flow.classify(kind, &info, &user);
-        let admitted = flow.admit(kind, &user, class.as_ref(), Width::of(1), None);
-        held.push(admitted.await.unwrap());
+        let class = flow.classify(kind, Arc::new((info, user.clone())));
+        held.push(start(&flow, kind, &user, class.as_ref()).unwrap());
     }
     flow.publish();
     let metrics = &flow.metrics;

@@ -90,6 +90,11 @@ impl Health {
         self.shutting_down.store(true, Ordering::Relaxed);
     }
 
+    /// Tells whether a path is that of a check.
+    pub fn has(&self, path: &str) -> bool {
+        Endpoint::of_path(path).is_some()
+    }
+
     /// Answers a health path; returns `None` for any other. The method does not
     /// matter, as in kube-apiserver; the caller leaves the body out for HEAD.
     pub fn respond(&self, path: &str, query: &str, now: Instant) -> Option<HealthResponse> {

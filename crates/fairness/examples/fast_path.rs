@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use apifront_fairness::{Fairness, FairnessMetrics, Settings, Width};
+use apifront_fairness::{Classification, Fairness, FairnessMetrics, Settings, Width};
 use http::Method;
 use kubernetes_wire::api::{Query, UserInfo};
 use kubernetes_wire::request::RequestInfo;
@@ -19,10 +19,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// nothing else beside.
 const BATCHES: u32 = 1000;
 const BATCH: u32 = 2000;
-const WAIT: Duration = Duration::from_secs(15);
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metrics = FairnessMetrics::register(&Registry::new())?;
     let fairness = Fairness::new(Settings { total_seats: 600 }, metrics);
     let path = "/api/v1/namespaces/shop/configmaps/prices";
@@ -41,37 +39,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             groups: groups.map(str::to_owned).to_vec(),
             ..UserInfo::default()
         };
-        let level = fairness.classify(&info, &user).priority_level().to_owned();
-        let mut classify = f64::INFINITY;
-        for _ in 0..BATCHES {
-            let start = Instant::now();
-            for _ in 0..BATCH {
-                black_box(fairness.classify(black_box(&info), black_box(&user)));
-            }
-            classify = classify.min(nanos(start));
-        }
-        let whole = requests(&fairness, &info, &user).await;
-        println!("{level:<20} {classify:>6.0} ns    {whole:>6.0} ns");
+        let request = Arc::new((info.clone(), user));
+        let classify = || fairness.classify(black_box(&request).clone());
+        let seats = |class: &Classification| fairness.start(class, Width::of(1));
+        let level = classify().map(|class| class.priority_level().to_owned());
+        let level = level.unwrap_or_default();
+        let alone = fastest(classify);
+        let whole = fastest(|| classify().as_ref().map(seats));
+        println!("{level:<20} {alone:>6.0} ns    {whole:>6.0} ns");
     }
     Ok(())
 }
 
-/// Returns the nanoseconds of a request's way through flow control.
-async fn requests(fairness: &Arc<Fairness>, info: &RequestInfo, user: &UserInfo) -> f64 {
-    let mut fastest = f64::INFINITY;
-    for _ in 0..BATCHES {
+/// Returns the nanoseconds of a call.
+fn fastest<T>(call: impl Fn() -> T) -> f64 {
+    let batch = |_| {
         let start = Instant::now();
         for _ in 0..BATCH {
-            let class = fairness.classify(black_box(info), black_box(user));
-            let seats = fairness.admit(&class, Width::of(1), WAIT).await;
-            black_box(&seats);
+            black_box(call());
         }
-        fastest = fastest.min(nanos(start));
-    }
-    fastest
-}
-
-/// Returns the nanoseconds of one of the batch.
-fn nanos(start: Instant) -> f64 {
-    start.elapsed().as_nanos() as f64 / f64::from(BATCH)
+        start.elapsed().as_nanos() as f64 / f64::from(BATCH)
+    };
+    (0..BATCHES).map(batch).fold(f64::INFINITY, f64::min)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
-use crate::classification::Word;
 use crate::clock::{Clock, Time};
 use crate::level::{Level, Stage};
 use crate::queue_set::dump::{RequestDump, SetDump};
@@ -136,7 +135,7 @@ impl RequestDump {
             self.class.flow_schema().to_owned(),
             queue,
             index,
-            self.class.details().distinguisher().to_owned(),
+            self.class.distinguisher().to_owned(),
             time(self.arrival),
             self.width.initial_seats.to_string(),
             self.width.final_seats.to_string(),
@@ -146,20 +145,21 @@ impl RequestDump {
     }
 
     fn details(&self) -> [String; 8] {
-        let word = |word| self.class.details().word(word).to_owned();
-        let api_version = match word(Word::Group).as_str() {
-            "" => word(Word::Version),
-            group => format!("{group}/{}", word(Word::Version)),
+        let request = self.class.request();
+        let (info, user) = (request.info(), request.user());
+        let api_version = match info.gvr.group.as_str() {
+            "" => info.gvr.version.clone(),
+            group => format!("{group}/{}", info.gvr.version),
         };
         [
-            word(Word::UserName),
-            word(Word::Verb),
-            word(Word::Path),
-            word(Word::Namespace),
-            word(Word::Name),
+            user.map(|user| user.name.clone()).unwrap_or_default(),
+            info.verb.clone(),
+            info.path.clone(),
+            info.namespace.clone(),
+            info.name.clone(),
             api_version,
-            word(Word::Resource),
-            word(Word::Subresource),
+            info.gvr.resource.clone(),
+            info.subresource.clone(),
         ]
     }
 }

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use kubernetes_wire::api::UserInfo;
-use kubernetes_wire::request::RequestInfo;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -21,7 +19,8 @@ use crate::metrics::FairnessMetrics;
 use crate::objects::{CATCH_ALL, Ignored, Objects};
 use crate::queue_set::Started;
 use crate::rejected::Rejected;
-use crate::seats::{Place, Seats};
+use crate::request_digest::RequestDigest;
+use crate::seats::{Admission, Place, SeatedIn, Seats};
 use crate::width::Width;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,52 +88,59 @@ impl Fairness {
         ignored
     }
 
-    /// Finds the schema and the level of a request. There always is one.
-    pub fn classify(&self, info: &RequestInfo, user: &UserInfo) -> Classification {
+    /// Finds the schema and the level of a request. Every request has them whose
+    /// caller is known.
+    pub fn classify(&self, request: Arc<dyn RequestDigest>) -> Option<Classification> {
         let active = self.active.load();
-        let found = active
-            .schemas
-            .iter()
-            .find(|schema| schema.matches(info, user));
-        Classification::new(found.unwrap_or(&active.catch_all), info, user)
+        let (info, user) = (request.info(), request.user()?);
+        let mut schemas = active.schemas.iter();
+        let found = schemas.find(|schema| schema.matches(info, user));
+        let schema = found.unwrap_or(&active.catch_all);
+        Some(Classification::new(schema, request))
     }
 
-    /// Takes the seats of a request, and waits for them no longer than `wait`.
-    /// Cancel-safe: a dropped future leaves its queue.
-    pub async fn admit(
-        self: &Arc<Self>,
-        class: &Classification,
-        width: Width,
-        wait: Duration,
-    ) -> Result<Seats, Rejected> {
-        let level = class.level();
-        let (level, started) = match level.start(class, width) {
-            Some(started) => (level.clone(), started),
+    /// Takes the seats of a request, or a place in a queue for them.
+    pub fn start(&self, class: &Classification, width: Width) -> Result<Admission, Rejected> {
+        let (level, started) = match class.level().start(class, width) {
+            Some(started) => (SeatedIn::Classified(class.clone()), started),
             None => self
                 .start_elsewhere(class, width)
                 .ok_or(Rejected::ConcurrencyLimit)?,
         };
         match started {
-            Started::Executing(id) => Ok(Seats::new(level, id, Duration::ZERO)),
-            Started::Waiting(id, go) => Place::new(level, id, go).seats(wait).await,
+            Started::Executing(id) => Ok(Admission::Seats(Seats::new(level, id))),
+            Started::Waiting(id, go) => Ok(Admission::Waits(Place::new(level, id, go))),
             Started::Rejected(reason) => Err(reason),
+        }
+    }
+
+    /// Takes the seats of a request, and waits for them no longer than `wait`.
+    /// Cancel-safe: a dropped future leaves its queue.
+    pub async fn admit(
+        &self,
+        class: &Classification,
+        width: Width,
+        wait: Duration,
+    ) -> Result<Seats, Rejected> {
+        match self.start(class, width)? {
+            Admission::Seats(seats) => Ok(seats),
+            Admission::Waits(place) => place.seats(wait).await,
         }
     }
 
     /// Begins a request whose level was retired after the request was
     /// classified: in the level that now has the name, or in the one for
     /// requests that nothing else matches, which is always there.
-    fn start_elsewhere(
-        &self,
-        class: &Classification,
-        width: Width,
-    ) -> Option<(Arc<Level>, Started)> {
+    fn start_elsewhere(&self, class: &Classification, width: Width) -> Option<(SeatedIn, Started)> {
         let active = self.active.load();
         let named = |name: &str| active.levels.iter().find(|level| level.name() == name);
         [class.priority_level(), CATCH_ALL]
             .iter()
             .filter_map(|name| named(name))
-            .find_map(|level| Some((level.clone(), level.start(class, width)?)))
+            .find_map(|level| {
+                let started = level.start(class, width)?;
+                Some((SeatedIn::Another(level.clone()), started))
+            })
     }
 
     /// Returns the seconds after which refused clients of the level should come

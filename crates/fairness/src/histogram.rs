@@ -65,14 +65,20 @@ impl Histogram {
     }
 }
 
+/// The lowest numerators, whose times are summed up until somebody reads.
+const LOWEST: usize = 16;
+
 /// A ratio over time: each nanosecond is an observation (component-base
 /// `metrics/prometheusextension`).
 #[derive(Clone, Debug)]
 pub(crate) struct TimingRatio {
     histogram: Histogram,
     last: Time,
-    numerator: f64,
-    denominator: f64,
+    numerator: usize,
+    denominator: usize,
+    /// The nanoseconds of each of the lowest numerators that the histogram does
+    /// not have yet. An addition costs a request less than a division.
+    nanos: [u64; LOWEST],
 }
 
 impl TimingRatio {
@@ -80,38 +86,49 @@ impl TimingRatio {
         Self {
             histogram: Histogram::new(bounds),
             last: now,
-            numerator: 0.0,
-            denominator: 1.0,
+            numerator: 0,
+            denominator: 1,
+            nanos: [0; LOWEST],
         }
     }
 
     pub(crate) fn set(&mut self, now: Time, numerator: usize) {
-        self.change(now, numerator as f64, self.denominator);
+        self.advance(now);
+        self.numerator = numerator;
     }
 
     pub(crate) fn set_denominator(&mut self, now: Time, denominator: usize) {
-        self.change(now, self.numerator, denominator.max(1) as f64);
-    }
-
-    fn change(&mut self, now: Time, numerator: f64, denominator: f64) {
         self.advance(now);
-        self.numerator = numerator;
-        self.denominator = denominator;
+        self.sum_up();
+        self.denominator = denominator.max(1);
     }
 
     /// Returns the histogram up to now.
     pub(crate) fn read(&mut self, now: Time) -> Histogram {
         self.advance(now);
+        self.sum_up();
         self.histogram.clone()
     }
 
     fn advance(&mut self, now: Time) {
         let nanos = now.0.saturating_sub(self.last.0);
-        if nanos > 0 {
-            self.histogram
-                .weigh(self.numerator / self.denominator, nanos);
-            self.last = now;
+        self.last = self.last.max(now);
+        match self.nanos.get_mut(self.numerator) {
+            Some(sum) => *sum = sum.saturating_add(nanos),
+            None => self.weigh(self.numerator, nanos),
         }
+    }
+
+    fn sum_up(&mut self) {
+        let lowest = std::mem::take(&mut self.nanos);
+        for (numerator, nanos) in lowest.into_iter().enumerate() {
+            self.weigh(numerator, nanos);
+        }
+    }
+
+    fn weigh(&mut self, numerator: usize, nanos: u64) {
+        let ratio = numerator as f64 / self.denominator as f64;
+        self.histogram.weigh(ratio, nanos);
     }
 }
 
@@ -140,5 +157,12 @@ mod tests {
         let counts: Vec<(f64, u64)> = seen.cumulative().collect();
         assert_eq!(counts, [(0.0, 10), (0.5, 40), (1.0, 40)]);
         assert_eq!((seen.count(), seen.sum()), (45, 30.0 * 0.5 + 5.0 * 2.0));
+        // Time is reckoned with the denominator that it had.
+        ratio.set(Time(150), 1000);
+        ratio.set_denominator(Time(151), 1000);
+        let seen = ratio.read(Time(154));
+        let counts: Vec<(f64, u64)> = seen.cumulative().collect();
+        assert_eq!(counts, [(0.0, 10), (0.5, 40), (1.0, 43)]);
+        assert_eq!(seen.sum(), 15.0 + 10.0 * 2.0 + 250.0 + 3.0);
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -163,11 +162,6 @@ impl Level {
 
     pub(crate) fn retry_after(&self) -> u64 {
         self.state.lock().dropped.retry_after()
-    }
-
-    /// Returns how long a request waited that executes now.
-    pub(crate) fn waited(&self, id: RequestId) -> Duration {
-        self.state.lock().set.waited(id)
     }
 
     pub(crate) fn want(&self) {

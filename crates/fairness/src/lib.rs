@@ -12,6 +12,7 @@
 //! - `borrowing.rs` gives levels new limits, by `allocation.rs`.
 //!
 //! ```
+//! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use apifront_fairness::{Fairness, FairnessMetrics, Settings, Width};
@@ -26,7 +27,8 @@
 //! tokio::spawn(fairness.clone().run());
 //!
 //! let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default())?;
-//! let class = fairness.classify(&info, &UserInfo::anonymous());
+//! let request = Arc::new((info, UserInfo::anonymous()));
+//! let class = fairness.classify(request).ok_or("the caller is not known")?;
 //! assert_eq!(class.flow_schema(), "global-default");
 //! let seats = fairness.admit(&class, Width::of(1), Duration::from_secs(15)).await?;
 //! drop(seats);
@@ -63,6 +65,7 @@ mod metrics;
 mod objects;
 mod queue_set;
 mod rejected;
+mod request_digest;
 mod schema;
 mod seat_demand;
 mod seat_seconds;
@@ -79,5 +82,6 @@ pub use fairness::{Fairness, Settings};
 pub use metrics::FairnessMetrics;
 pub use objects::{FlowSchema, Ignored, Objects, PriorityLevelConfiguration};
 pub use rejected::Rejected;
-pub use seats::Seats;
+pub use request_digest::RequestDigest;
+pub use seats::{Admission, Place, Seats};
 pub use width::Width;

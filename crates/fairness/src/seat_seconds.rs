@@ -24,6 +24,17 @@ impl SeatSeconds {
         Self(whole.saturating_add(u64::from(up)))
     }
 
+    /// Does the same for a whole number of seats, which takes no division of
+    /// floats.
+    pub(crate) fn of_whole(seats: usize, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).ok();
+        let work = nanos.and_then(|nanos| nanos.checked_mul(seats as u64));
+        match work.and_then(|work| work.checked_add(5)) {
+            Some(work) => Self(work / 10),
+            None => Self::of(seats as f64, duration),
+        }
+    }
+
     pub(crate) fn plus(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
@@ -76,5 +87,20 @@ mod tests {
         );
         assert_eq!(SeatSeconds::of(f64::MAX, ms(5)), SeatSeconds::MAX);
         assert_eq!(SeatSeconds(150_000_000).as_f64(), 1.5);
+        for seats in [0, 1, 3, 100, 1 << 40] {
+            for nanos in [0, 1, 4, 5, 15, 3_000_000, u64::MAX / 7] {
+                let time = Duration::from_nanos(nanos);
+                let [whole, float] = [
+                    SeatSeconds::of_whole(seats, time),
+                    SeatSeconds::of(seats as f64, time),
+                ];
+                // A float has 53 bits.
+                let differ = whole.0.abs_diff(float.0);
+                assert!(
+                    differ <= whole.0 >> 52,
+                    "{seats} {nanos}: {whole:?} {float:?}"
+                );
+            }
+        }
     }
 }

@@ -33,14 +33,14 @@ impl Dealer {
         Ok(Self { deck, hand })
     }
 
-    /// Returns the cards that the hash stands for, and their number.
-    pub(crate) fn deal(&self, mut hash: u64) -> ([usize; MOST_CARDS], usize) {
-        let mut cards = [0_usize; MOST_CARDS];
+    /// Returns the cards that the hash stands for.
+    pub(crate) fn deal(&self, mut hash: u64) -> Hand {
+        let mut cards = [0; MOST_CARDS];
         let mut left = self.deck as u64;
         // Card by card: a number among those that are left in the deck.
         for card in cards.iter_mut().take(self.hand) {
             let rest = hash.checked_div(left).unwrap_or(0);
-            *card = hash.wrapping_sub(rest.wrapping_mul(left)) as usize;
+            *card = hash.wrapping_sub(rest.wrapping_mul(left)) as u32;
             hash = rest;
             left = left.saturating_sub(1);
         }
@@ -54,6 +54,67 @@ impl Dealer {
                 }
             }
         }
-        (cards, self.hand)
+        let size = self.hand;
+        Hand { cards, size }
+    }
+}
+
+/// The cards of a flow, in the order in which they were dealt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hand {
+    cards: [u32; MOST_CARDS],
+    size: usize,
+}
+
+impl Hand {
+    pub(crate) fn cards(&self) -> &[u32] {
+        self.cards.get(..self.size).unwrap_or_default()
+    }
+}
+
+/// How many hands a level remembers: dealing takes a division for each card.
+const REMEMBERED: usize = 64;
+
+/// The hands that were dealt last. A flow may evict one other, which is then
+/// dealt anew.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    dealer: Option<Dealer>,
+    /// By the lowest bits of their hashes.
+    recent: Vec<Option<(u64, Hand)>>,
+}
+
+impl Hands {
+    pub(crate) fn of(&mut self, dealer: &Dealer, hash: u64) -> Hand {
+        if self.dealer != Some(*dealer) {
+            self.dealer = Some(*dealer);
+            self.recent = vec![None; REMEMBERED];
+        }
+        let slot = self.recent.get_mut(hash as usize % REMEMBERED);
+        match slot {
+            Some(Some((of, hand))) if *of == hash => *hand,
+            Some(slot) => slot.insert((hash, dealer.deal(hash))).1,
+            None => dealer.deal(hash),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembered_hands_are_those_of_their_flows() {
+        let dealers = [(128, 6), (64, 8), (1, 1)];
+        let dealers = dealers.map(|(deck, hand)| Dealer::new(deck, hand).unwrap());
+        let mut hands = Hands::default();
+        for dealer in dealers {
+            // Some share their slots.
+            let hashes = (0..3 * REMEMBERED as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            for hash in hashes.clone().chain(hashes) {
+                let dealt = [hands.of(&dealer, hash), hands.of(&dealer, hash)];
+                assert_eq!(dealt, [dealer.deal(hash); 2]);
+            }
+        }
     }
 }

@@ -24,10 +24,17 @@ impl Width {
         }
     }
 
+    pub(crate) fn initial_seats(&self) -> usize {
+        usize::try_from(self.initial_seats).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn final_seats(&self) -> usize {
+        usize::try_from(self.final_seats).unwrap_or(usize::MAX)
+    }
+
     /// Returns the most seats that the request takes at one moment. These are
     /// taken from its beginning to the end of the additional latency.
     pub fn max_seats(&self) -> usize {
-        let seats = self.initial_seats.max(self.final_seats);
-        usize::try_from(seats).unwrap_or(usize::MAX)
+        self.initial_seats().max(self.final_seats())
     }
 }

@@ -50,8 +50,11 @@ pub(in crate::server) fn refused(
 }
 
 fn begin(session: &Session, received: &Received, user: Option<&UserInfo>) -> Option<Box<Trail>> {
-    let request = request(session, received, user);
-    received.generation().audit.begin(&request)
+    let audit = &received.generation().audit;
+    if !audit.is_on() {
+        return None;
+    }
+    audit.begin(&request(session, received, user))
 }
 
 fn request<'r>(

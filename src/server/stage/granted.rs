@@ -110,7 +110,7 @@ impl<'t> PendingGrant<'t> {
         }
         let attributes = self.identified.info().attributes();
         match self.identified.caller() {
-            Caller::Owner => {}
+            Caller::Owner(_) => {}
             Caller::OwnerAsSomebody => return Err(NotGranted::OnlyUpstream),
             Caller::User(user) => {
                 let generation = self.identified.generation();

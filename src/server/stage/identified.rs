@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use kubernetes_wire::api::{Reason, Status, UserInfo};
+use kubernetes_wire::request::RequestInfo;
 use pingora_proxy::Session;
 
 use super::received::{Received, peer};
@@ -13,6 +14,7 @@ use crate::authn::{Impersonation, Peer};
 use crate::authz::Purpose;
 use crate::authz::impersonation_mode::Mode;
 use crate::config::DegradedBounds;
+use crate::flow::RequestDigest;
 use crate::identity::{self, Caller as Named};
 use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};
@@ -30,8 +32,8 @@ pub(in crate::server) struct Identified {
 
 /// The user that a request acts as.
 pub(super) enum Caller {
-    /// apifront's own user, whom upstream knows.
-    Owner,
+    /// apifront's own user, whom upstream knows, as far as upstream told.
+    Owner(Option<Arc<UserInfo>>),
     /// The owner asks upstream to act as another user. Only upstream can say
     /// what that user may see.
     OwnerAsSomebody,
@@ -114,16 +116,7 @@ impl Identified {
     pub(in crate::server) fn user(&self) -> Option<&UserInfo> {
         match &self.caller {
             Caller::User(user) => Some(user),
-            Caller::Owner | Caller::OwnerAsSomebody => None,
-        }
-    }
-
-    /// Returns the user that upstream takes apifront for, if the request is made
-    /// as that user, and the user is known.
-    pub(in crate::server) fn owner(&self) -> Option<Arc<UserInfo>> {
-        match &self.caller {
-            Caller::Owner => self.generation().own_user.get(),
-            Caller::OwnerAsSomebody | Caller::User(_) => None,
+            Caller::Owner(_) | Caller::OwnerAsSomebody => None,
         }
     }
 
@@ -177,6 +170,20 @@ impl Deref for Identified {
     }
 }
 
+impl RequestDigest for Identified {
+    fn info(&self) -> &RequestInfo {
+        self.received.info()
+    }
+
+    fn user(&self) -> Option<&UserInfo> {
+        match &self.caller {
+            Caller::User(user) => Some(user),
+            Caller::Owner(user) => user.as_deref(),
+            Caller::OwnerAsSomebody => None,
+        }
+    }
+}
+
 fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refused> {
     if let Some(why) = loopback_guard::foreign(session) {
         let status = Status::failure(403, Reason::Forbidden, why);
@@ -190,12 +197,13 @@ fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refus
         token: None,
         impersonation: impersonation.as_ref(),
     };
+    let caller = match &impersonation {
+        Some(_) => Caller::OwnerAsSomebody,
+        None => Caller::Owner(received.generation().own_user.get()),
+    };
     Ok(Identified {
         received,
-        caller: match &impersonation {
-            Some(_) => Caller::OwnerAsSomebody,
-            None => Caller::Owner,
-        },
+        caller,
         impersonator: None,
         degraded: None,
         identity: identity_headers(identity::Mode::Personal, named)

@@ -1,6 +1,7 @@
 //! The seats of requests in flight. A request waits for its seats as long as its
 //! client is there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubernetes_wire::request::Deadline;
@@ -12,38 +13,30 @@ use super::context::RequestContext;
 use super::identified::Identified;
 use super::too_many_requests::TooManyRequests;
 use super::width;
-use crate::flow::{Admitted, RequestKind};
+use crate::flow::{Admitted, Refused, RequestKind, Started, Waiting};
 use crate::server::listener::client_gone;
 
 /// Classifies the request, and waits for its seats.
 pub(in crate::server) async fn take(
     session: &mut Session,
     ctx: &mut RequestContext,
-    identified: &Identified,
+    identified: &Arc<Identified>,
 ) -> Result<std::result::Result<(), TooManyRequests>> {
-    let info = identified.info();
-    let kind = RequestKind::of(info);
+    let kind = RequestKind::of(identified.info());
+    let flow = &identified.generation().flow;
+    let class = flow.classify(kind, identified.clone());
     let Some(user) = identified.user() else {
         // apifront's own user, who started it, needs no seats.
-        ctx.classification = identified.owner().and_then(|owner| {
-            let flow = &identified.generation().flow;
-            flow.classify(kind, info, &owner)
-        });
+        ctx.classification = class;
         return Ok(Ok(()));
     };
-    let flow = &identified.generation().flow;
-    let class = flow.classify(kind, info, user);
     let width = width::of(identified, session.req_header(), class.as_ref());
-    let within = match (kind, identified.deadline()) {
-        (RequestKind::ReadOnly | RequestKind::Mutating, Deadline::Within(within)) => Some(within),
-        _ => None,
-    };
-    let admitted = tokio::select! {
-        biased;
-        admitted = flow.admit(kind, user, class.as_ref(), width, within) => admitted,
-        () = client_gone::wait(session) => {
-            return Err(client_gone::error());
-        }
+    let admitted = match flow.start(kind, user, class.as_ref(), width) {
+        Ok(Started::Admitted(admitted)) => Ok(admitted),
+        // In a box: all requests have room for what is kept here, and hardly any
+        // waits.
+        Ok(Started::Waits(waiting)) => Box::pin(wait(session, identified, waiting)).await?,
+        Err(refused) => Err(refused),
     };
     ctx.classification = class;
     match admitted {
@@ -56,6 +49,23 @@ pub(in crate::server) async fn take(
             ctx,
             refused.retry_after,
         ))),
+    }
+}
+
+/// Waits for seats as long as the client is there.
+async fn wait(
+    session: &mut Session,
+    identified: &Identified,
+    waiting: Waiting<'_>,
+) -> Result<std::result::Result<Admitted, Refused>> {
+    let within = match (waiting.kind(), identified.deadline()) {
+        (RequestKind::ReadOnly | RequestKind::Mutating, Deadline::Within(within)) => Some(within),
+        _ => None,
+    };
+    tokio::select! {
+        biased;
+        admitted = waiting.seats(within) => Ok(admitted),
+        () = client_gone::wait(session) => Err(client_gone::error()),
     }
 }
 

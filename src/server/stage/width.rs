@@ -12,7 +12,7 @@ use pingora_http::RequestHeader;
 use super::identified::Identified;
 use super::work::{Form, Work};
 use crate::flow::{Classification, Width};
-use apifront_watch_cache::store::{Scope, Snapshot};
+use apifront_watch_cache::store::{Snapshot, Store};
 use kubernetes_wire::api::Query;
 
 /// The most seats that kube-apiserver's estimator gives to any list.
@@ -41,7 +41,7 @@ pub(super) fn of(
         return one;
     };
     let most = class.max_seats().map_or(MOST, |most| most.min(MOST));
-    let work = work(&store.snapshot(), info, query, request);
+    let work = work(&store, info, query, request);
     Width::of(work.seats().clamp(1, most.max(1)))
 }
 
@@ -64,16 +64,15 @@ fn begins_with_list(query: &Query) -> bool {
     query.truthy("sendInitialEvents") || matches!(version, "" | "0")
 }
 
-fn work(snapshot: &Snapshot, info: &RequestInfo, query: &Query, request: &RequestHeader) -> Work {
-    let all = work_of(snapshot.len(), snapshot, info, query, request);
-    // No scope is more work than the whole resource. Counting a scope is work
-    // itself.
+fn work(store: &Store, info: &RequestInfo, query: &Query, request: &RequestHeader) -> Work {
+    let snapshot = store.snapshot();
+    let all = work_of(snapshot.len(), &snapshot, info, query, request);
+    // No namespace is more work than the whole resource.
     if info.namespace.is_empty() || all.seats() == 1 {
         return all;
     }
-    let scope = Scope::Namespace(info.namespace.clone());
-    let objects = snapshot.count_from(&scope, "");
-    work_of(objects, snapshot, info, query, request)
+    let objects = store.count_about(&snapshot, &info.namespace);
+    work_of(objects, &snapshot, info, query, request)
 }
 
 /// Returns the work of a list of a scope with so many objects.

@@ -34,7 +34,7 @@ impl QueueSet {
         request.go = Some(go);
         let (width, work) = (request.width, request.total_work);
         let (order, schema) = (request.order, request.schema);
-        let initial_seats = usize::try_from(width.initial_seats).unwrap_or(usize::MAX);
+        let initial_seats = width.initial_seats();
         let seats = width.max_seats();
         let id = self.requests.insert(request);
         let r = self.r;
@@ -69,7 +69,7 @@ impl QueueSet {
         let request = self.requests.get(id)?;
         let (queue, width) = (request.queue?, request.width);
         let (order, work, schema) = (request.order, request.total_work, request.schema);
-        let initial_seats = usize::try_from(width.initial_seats).unwrap_or(usize::MAX);
+        let initial_seats = width.initial_seats();
         let seats = width.max_seats();
         self.queue(queue)
             .filter(|q| q.waiting.contains_key(&order))?;
@@ -116,7 +116,7 @@ impl QueueSet {
             queue.next_dispatch = next.plus(work);
         }
         self.robin = queue;
-        let discounted = next.minus(SeatSeconds::of(in_use as f64, ESTIMATED_SERVICE));
+        let discounted = next.minus(SeatSeconds::of_whole(in_use, ESTIMATED_SERVICE));
         self.note_dispatch(next, (next, next), (discounted, discounted));
         if let Some(schema) = self.statistics.schemas.get_mut(schema) {
             schema.queue_length.observe(1.0);
@@ -184,7 +184,7 @@ impl QueueSet {
                 continue;
             };
             let reading = queue.next_dispatch;
-            let in_progress = SeatSeconds::of(queue.seats_in_use as f64, ESTIMATED_SERVICE);
+            let in_progress = SeatSeconds::of_whole(queue.seats_in_use, ESTIMATED_SERVICE);
             let less = reading.minus(in_progress);
             next = (next.0.min(reading), next.1.max(reading));
             discounted = (discounted.0.min(less), discounted.1.max(less));

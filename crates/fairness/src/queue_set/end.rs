@@ -70,9 +70,9 @@ impl QueueSet {
             schema.execute(request.class.is_watch(), executed);
         }
         if let Some(at) = request.queue {
-            let seats = request.width.initial_seats as f64;
-            let expected = SeatSeconds::of(seats, ESTIMATED_SERVICE.saturating_sub(executed));
-            let more = SeatSeconds::of(seats, executed.saturating_sub(ESTIMATED_SERVICE));
+            let seats = request.width.initial_seats();
+            let expected = SeatSeconds::of_whole(seats, ESTIMATED_SERVICE.saturating_sub(executed));
+            let more = SeatSeconds::of_whole(seats, executed.saturating_sub(ESTIMATED_SERVICE));
             self.change_queue(at, |queue| {
                 queue.executing = queue.executing.saturating_sub(1);
                 queue.next_dispatch = queue.next_dispatch.minus(expected).plus(more);

@@ -40,10 +40,11 @@ use tokio::sync::oneshot;
 use crate::clock::Time;
 use crate::integrator::{Integrator, Moments};
 use crate::seat_seconds::SeatSeconds;
+use crate::shuffle_sharding::Hands;
 use config::{Dispatching, Queuing};
 use end::Lingering;
 use queue::Queue;
-use request::{RequestId, Requests};
+use request::Requests;
 pub(crate) use start::Started;
 use statistics::Statistics;
 
@@ -67,6 +68,7 @@ pub(crate) struct QueueSet {
     active_queues: usize,
     /// The queue that was dispatched from last.
     robin: usize,
+    hands: Hands,
     /// How many requests have been dealt a hand.
     dealt: u64,
     waiting_requests: usize,
@@ -102,6 +104,7 @@ impl QueueSet {
             waiting_queues: BTreeSet::new(),
             active_queues: 0,
             robin: 0,
+            hands: Hands::default(),
             dealt: 0,
             waiting_requests: 0,
             waiting_seats: 0,
@@ -209,7 +212,8 @@ impl QueueSet {
     }
 
     /// Returns how long a request waited that executes now.
-    pub(crate) fn waited(&self, id: RequestId) -> Duration {
+    #[cfg(test)]
+    pub(crate) fn waited(&self, id: request::RequestId) -> Duration {
         let times = self.requests.get(id).map(|r| (r.arrival, r.started));
         match times {
             Some((arrival, Some(started))) => started.since(arrival),

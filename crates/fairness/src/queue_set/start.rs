@@ -92,8 +92,8 @@ impl QueueSet {
         width: Width,
         queue: Option<usize>,
     ) -> Request {
-        let final_work = SeatSeconds::of(width.final_seats as f64, width.additional_latency);
-        let initial_work = SeatSeconds::of(width.initial_seats as f64, ESTIMATED_SERVICE);
+        let final_work = SeatSeconds::of_whole(width.final_seats(), width.additional_latency);
+        let initial_work = SeatSeconds::of_whole(width.initial_seats(), ESTIMATED_SERVICE);
         self.next_order = self.next_order.saturating_add(1);
         Request {
             class: class.clone(),
@@ -126,14 +126,19 @@ impl QueueSet {
     /// first one that is looked at changes with each request, so that flows
     /// whose hands overlap do not always meet in the same queue.
     fn choose_queue(&mut self, dealer: &Dealer, flow: u64) -> usize {
-        let (hand, size) = dealer.deal(flow);
-        let hand = hand.get(..size).unwrap_or_default();
-        let offset = self.dealt.checked_rem(size as u64).unwrap_or(0) as usize;
+        let hand = self.hands.of(dealer, flow);
+        let cards = hand.cards();
+        let offset = self.dealt.checked_rem(cards.len() as u64).unwrap_or(0) as usize;
         self.dealt = self.dealt.wrapping_add(1);
-        let cards = hand.iter().skip(offset).chain(hand.iter().take(offset));
+        let (before, after) = cards.split_at_checked(offset).unwrap_or_default();
+        if self.waiting_requests == 0 {
+            // No queue has waiting work.
+            return after.first().map_or(0, |card| *card as usize);
+        }
+        let cards = after.iter().chain(before).map(|card| *card as usize);
         let work = |queue: usize| self.queue(queue).map(|queue| queue.total_work);
         cards
-            .filter_map(|queue| Some((work(*queue)?, *queue)))
+            .filter_map(|queue| Some((work(queue)?, queue)))
             .reduce(|best, next| if next.0 < best.0 { next } else { best })
             .map_or(0, |(_, queue)| queue)
     }

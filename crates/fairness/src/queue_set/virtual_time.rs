@@ -31,20 +31,21 @@ impl QueueSet {
     fn read(&mut self, now: Time) {
         let elapsed = now.since(self.read_at);
         self.read_at = self.read_at.max(now);
+        if self.active_queues == 0 {
+            return;
+        }
         self.r = self.r.plus(SeatSeconds::of(self.rate(), elapsed));
         if self.r.0 >= HIGHEST {
             self.begin_epoch();
         }
     }
 
-    /// Returns the seat-seconds of each active queue in a second.
+    /// Returns the seat-seconds of each active queue in a second, if there is
+    /// one.
     fn rate(&self) -> f64 {
-        if self.active_queues == 0 {
-            return 0.0;
-        }
         let in_queues = self.seats_in_use.saturating_sub(self.queueless_seats);
         let wanted = in_queues.saturating_add(self.waiting_seats);
-        wanted.min(self.dispatching.limit) as f64 / self.active_queues as f64
+        wanted.min(self.dispatching.limit) as f64 / self.active_queues.max(1) as f64
     }
 
     fn begin_epoch(&mut self) {

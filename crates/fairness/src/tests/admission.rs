@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubernetes_wire::api::UserInfo;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::support::{busy, engine, info, series, total_seats, user};
+use super::support::{busy, classify, engine, info, series, total_seats, user};
 use crate::{Fairness, Rejected, Seats, Width};
 
 const LONG: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ fn ask(
 ) -> JoinHandle<Result<Seats, Rejected>> {
     let fairness = fairness.clone();
     tokio::spawn(async move {
-        let class = fairness.classify(&info("GET", "/api/v1/pods"), &user);
+        let class = classify(&fairness, info("GET", "/api/v1/pods"), &user);
         fairness.admit(&class, width, wait).await
     })
 }
@@ -73,7 +73,7 @@ async fn requests_wait_for_seats_and_leave() {
 async fn full_queues_refuse() {
     let (fairness, _, registry) = engine(total_seats(2));
     fairness.configure(busy(2, 1, 3));
-    let class = fairness.classify(&info("GET", "/api/v1/pods"), &alice());
+    let class = classify(&fairness, info("GET", "/api/v1/pods"), &alice());
     let _all = fairness.admit(&class, Width::of(2), LONG).await.unwrap();
     let waiting: Vec<_> = (0..3)
         .map(|_| ask(&fairness, alice(), Width::of(1), LONG))
@@ -101,7 +101,7 @@ async fn levels_without_queues_refuse_at_once() {
     fairness.configure(busy(2, 1, 3));
     // Only resources have the schema; the rest is for everybody.
     let user = user("alice", &["system:authenticated"]);
-    let class = fairness.classify(&info("GET", "/version"), &user);
+    let class = classify(&fairness, info("GET", "/version"), &user);
     assert_eq!(
         (class.priority_level(), class.max_seats()),
         ("catch-all", None)
@@ -126,7 +126,7 @@ async fn levels_without_queues_refuse_at_once() {
 async fn exempt_requests_never_wait() {
     let (fairness, _, registry) = engine(1);
     let admin = user("admin", &["system:masters"]);
-    let class = fairness.classify(&info("GET", "/api/v1/pods"), &admin);
+    let class = classify(&fairness, info("GET", "/api/v1/pods"), &admin);
     assert!(class.is_exempt());
     let mut all = Vec::new();
     for _ in 0..100 {
@@ -169,7 +169,7 @@ async fn a_level_that_is_gone_ends_its_requests() {
     let (fairness, clock, registry) = engine(total_seats(2));
     fairness.configure(busy(4, 2, 5));
     let keeper = tokio::spawn(fairness.clone().run());
-    let early = fairness.classify(&info("GET", "/api/v1/pods"), &alice());
+    let early = classify(&fairness, info("GET", "/api/v1/pods"), &alice());
     let first = ask(&fairness, alice(), Width::of(2), LONG)
         .await
         .unwrap()
@@ -186,7 +186,7 @@ async fn a_level_that_is_gone_ends_its_requests() {
     assert_eq!(words[..6], ["busy", "1", "false", "true", "1", "1"]);
     // New requests go elsewhere; the one that waits keeps its place.
     let user = user("alice", &["system:authenticated"]);
-    let class = fairness.classify(&info("GET", "/api/v1/pods"), &user);
+    let class = classify(&fairness, info("GET", "/api/v1/pods"), &user);
     assert_eq!(class.priority_level(), "catch-all");
     clock.pass(Duration::from_millis(1));
     drop(first);

@@ -1,6 +1,6 @@
 //! Which schema a request gets.
 
-use super::support::{Lcg, engine, info, user};
+use super::support::{Lcg, classify, engine, info, user};
 use crate::matching::Rule;
 use crate::objects::{
     GroupSubject, NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule,
@@ -99,7 +99,7 @@ fn the_default_schemas_classify_as_in_a_new_cluster() {
         ("GET", "/api", user("alice", &[]), "catch-all"),
     ];
     for (method, target, user, expected) in cases {
-        let class = fairness.classify(&info(method, target), &user);
+        let class = classify(&fairness, info(method, target), &user);
         assert_eq!(
             class.flow_schema(),
             expected,
@@ -126,7 +126,7 @@ fn objects_classify_by_precedence_and_name() {
     let (name, level) = ("nowhere".to_owned(), "missing".to_owned());
     assert_eq!(ignored, [Ignored::Dangling { name, level }]);
     let pods = info("GET", "/api/v1/pods");
-    let class = fairness.classify(&pods, &user("alice", &[]));
+    let class = classify(&fairness, pods.clone(), &user("alice", &[]));
     assert_eq!(
         (class.flow_schema(), uid(class.flow_schema_uid())),
         ("y", "of-y".to_owned())
@@ -136,12 +136,16 @@ fn objects_classify_by_precedence_and_name() {
         ("quiet", "of-quiet".to_owned())
     );
     // The suggested schemas are gone, the mandatory ones are not.
-    let class = fairness.classify(&pods, &user("bob", &["system:authenticated"]));
+    let class = classify(
+        &fairness,
+        pods.clone(),
+        &user("bob", &["system:authenticated"]),
+    );
     assert_eq!(
         (class.flow_schema(), class.flow_schema_uid()),
         ("catch-all", None)
     );
-    let class = fairness.classify(&pods, &user("admin", &["system:masters"]));
+    let class = classify(&fairness, pods.clone(), &user("admin", &["system:masters"]));
     assert_eq!(
         (class.flow_schema(), class.priority_level()),
         ("exempt", "exempt")
@@ -186,7 +190,7 @@ fn broken_objects_are_ignored() {
     for (name, begin) in names.iter().zip(begins) {
         assert!(name.starts_with(begin), "{name}");
     }
-    let class = fairness.classify(&info("GET", "/api/v1/pods"), &user("alice", &[]));
+    let class = classify(&fairness, info("GET", "/api/v1/pods"), &user("alice", &[]));
     assert_eq!(class.flow_schema(), "b");
 }
 

@@ -9,7 +9,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use tokio::time::{sleep, timeout};
 
-use super::support::{Lcg, busy, info, user};
+use super::support::{Lcg, busy, classify, info, user};
 use crate::{Fairness, FairnessMetrics, Objects, Rejected, Settings, Width};
 
 const TASKS: u64 = 12;
@@ -31,7 +31,7 @@ async fn caller(fairness: Arc<Fairness>, mut random: Lcg, outcomes: Arc<Outcomes
             0 => &["system:masters"],
             _ => &["system:authenticated"],
         };
-        let class = fairness.classify(&info("GET", "/api/v1/pods"), &user(&name, groups));
+        let class = classify(&fairness, info("GET", "/api/v1/pods"), &user(&name, groups));
         let latency = random.below(3).saturating_sub(1);
         let width = Width {
             initial_seats: 1 + random.below(3),
@@ -202,7 +202,7 @@ async fn follow(acts: Vec<Act>) {
                     additional_latency: Duration::from_millis(u64::from(latency_ms)),
                 };
                 let user = user(&format!("user-{name}"), &["system:authenticated"]);
-                let class = fairness.classify(&info("GET", "/api/v1/pods"), &user);
+                let class = classify(&fairness, info("GET", "/api/v1/pods"), &user);
                 let wait = Duration::from_secs(15);
                 waiting.push(async move { fairness.admit(&class, width, wait).await }.boxed());
             }

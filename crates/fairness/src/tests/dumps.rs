@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::support::{busy, engine, info, total_seats, user};
+use super::support::{busy, classify, engine, info, total_seats, user};
 use crate::Width;
 
 const LONG: Duration = Duration::from_secs(15);
@@ -15,7 +15,11 @@ async fn dumps_show_levels_queues_and_requests() {
     fairness.configure(busy(2, 1, 3));
     clock.pass(Duration::from_millis(1500));
     let alice = user("alice", &[]);
-    let class = fairness.classify(&info("GET", "/api/v1/namespaces/shop/pods/p/log"), &alice);
+    let class = classify(
+        &fairness,
+        info("GET", "/api/v1/namespaces/shop/pods/p/log"),
+        &alice,
+    );
     let width = Width {
         initial_seats: 2,
         final_seats: 1,
@@ -23,7 +27,11 @@ async fn dumps_show_levels_queues_and_requests() {
     };
     let executing = fairness.admit(&class, width, LONG).await.unwrap();
     clock.pass(Duration::from_millis(10));
-    let class = fairness.classify(&info("DELETE", "/apis/apps/v1/deployments"), &alice);
+    let class = classify(
+        &fairness,
+        info("DELETE", "/apis/apps/v1/deployments"),
+        &alice,
+    );
     let mut waiting = Box::pin(fairness.admit(&class, Width::of(1), LONG));
     assert!((&mut waiting).now_or_never().is_none());
     let levels = fairness.dump_priority_levels();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{Registry, TextEncoder};
 
-use super::support::{busy, engine, info, series, total_seats, user};
+use super::support::{busy, classify, engine, info, series, total_seats, user};
 use crate::{FairnessMetrics, Settings, Width};
 
 fn text(registry: &Registry) -> String {
@@ -24,7 +24,11 @@ async fn a_request_is_counted_as_by_kube_apiserver() {
     let (fairness, clock, registry) = engine(total_seats(4));
     fairness.configure(busy(4, 2, 5));
     clock.pass(Duration::from_secs(1));
-    let class = fairness.classify(&info("GET", "/api/v1/pods?watch=1"), &user("alice", &[]));
+    let class = classify(
+        &fairness,
+        info("GET", "/api/v1/pods?watch=1"),
+        &user("alice", &[]),
+    );
     let wait = Duration::from_secs(1);
     let seats = fairness.admit(&class, Width::of(3), wait).await.unwrap();
     clock.pass(Duration::from_millis(30));
@@ -86,8 +90,9 @@ async fn a_request_is_counted_as_by_kube_apiserver() {
 #[tokio::test]
 async fn series_of_what_is_gone_are_gone() {
     let (fairness, _, registry) = engine(600);
-    let class = fairness.classify(
-        &info("GET", "/api/v1/pods"),
+    let class = classify(
+        &fairness,
+        info("GET", "/api/v1/pods"),
         &user("a", &["system:authenticated"]),
     );
     let dispatched = "apiserver_flowcontrol_dispatched_requests_total";

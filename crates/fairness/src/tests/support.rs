@@ -11,7 +11,7 @@ use prometheus::Registry;
 use prometheus::proto::MetricType;
 
 use crate::clock::{Clock, Time};
-use crate::{Fairness, FairnessMetrics, Objects, Settings};
+use crate::{Classification, Fairness, FairnessMetrics, Objects, Settings};
 
 /// A clock that stands still until it is told.
 #[derive(Default)]
@@ -56,6 +56,11 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> UserInfo {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         ..UserInfo::default()
     }
+}
+
+/// The classification of a request whose caller is known.
+pub(crate) fn classify(fairness: &Fairness, info: RequestInfo, user: &UserInfo) -> Classification {
+    fairness.classify(Arc::new((info, user.clone()))).unwrap()
 }
 
 /// Numbers that look random and are the same in every language.

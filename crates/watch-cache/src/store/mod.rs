@@ -18,6 +18,7 @@ mod key;
 mod key_ranges;
 mod log;
 mod metadata;
+mod namespace_counts;
 mod object;
 mod object_tree;
 mod publication;

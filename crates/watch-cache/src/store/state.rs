@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::earlier_snapshots::EarlierSnapshots;
 use super::log::{Log, Window};
+use super::namespace_counts::NamespaceCounts;
 use super::object_tree::{Edit, Edited, ObjectTree};
 use super::resync::difference;
 use super::tree_leaf::Lineage;
@@ -95,6 +96,8 @@ pub struct Store {
     /// The object of the last event. Its watchers are about to ask for its
     /// other encoding, which was made when it came.
     fresh: Mutex<Option<Arc<StoredObject>>>,
+    /// Made when somebody asks: only large resources need it.
+    pub(super) namespace_counts: OnceLock<NamespaceCounts>,
     /// Serializes writers. The reflector is the only writer, but the type does
     /// not depend on that.
     pub(super) writer: Mutex<()>,
@@ -136,6 +139,7 @@ impl Store {
             heard: Mutex::default(),
             unwritable: Default::default(),
             fresh: Mutex::default(),
+            namespace_counts: OnceLock::new(),
             writer: Mutex::new(()),
         }
     }

@@ -1,0 +1,130 @@
+//! About how many objects namespaces have, for estimates that are made with each
+//! list: to count takes as long as to list a few objects.
+
+use std::hash::{BuildHasher, RandomState};
+
+use parking_lot::Mutex;
+
+use super::{Scope, Snapshot, Store};
+
+/// How many namespaces are remembered. Each may evict one other, which is then
+/// counted anew.
+const SLOTS: usize = 64;
+
+/// For so many versions a count holds. It is wrong by no more objects then.
+const VERSIONS: u64 = 100;
+
+pub(super) struct NamespaceCounts {
+    hasher: RandomState,
+    slots: Box<[Mutex<Option<Count>>]>,
+}
+
+struct Count {
+    namespace: String,
+    epoch: u64,
+    version: u64,
+    objects: usize,
+}
+
+impl NamespaceCounts {
+    pub(super) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
+        let slot = self.hasher.hash_one(namespace) as usize % SLOTS;
+        // Nobody waits for a slot.
+        let mut slot = self.slots.get(slot).and_then(Mutex::try_lock);
+        if let Some(Some(count)) = slot.as_deref()
+            && count.namespace == namespace
+            && count.epoch == snapshot.epoch
+            && count.version.abs_diff(snapshot.resource_version) <= VERSIONS
+        {
+            return count.objects;
+        }
+        let objects = snapshot.count_from(&Scope::Namespace(namespace.to_owned()), "");
+        if let Some(slot) = slot.as_deref_mut() {
+            *slot = Some(Count {
+                namespace: namespace.to_owned(),
+                epoch: snapshot.epoch,
+                version: snapshot.resource_version,
+                objects,
+            });
+        }
+        objects
+    }
+}
+
+impl Store {
+    /// Returns about how many objects of a snapshot of this store are in a
+    /// namespace.
+    pub fn count_about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
+        let counts = self.namespace_counts.get_or_init(NamespaceCounts::new);
+        counts.about(snapshot, namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+    use crate::store::{Resource, field_table};
+
+    fn store() -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "configmaps");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
+            bookmark: OnceLock::new(),
+        };
+        Store::new(resource, Vec::new(), 1)
+    }
+
+    fn create(store: &Store, namespace: &str, version: u64) {
+        let item = format!(
+            r#"{{"metadata":{{"name":"n{version}","namespace":"{namespace}","uid":"u",
+            "resourceVersion":"{version}"}}}}"#
+        );
+        store
+            .apply(false, Bytes::from(item), Instant::now())
+            .unwrap();
+    }
+
+    #[test]
+    fn a_count_holds_for_some_versions() {
+        let store = store();
+        let about = |namespace: &str| store.count_about(&store.snapshot(), namespace);
+        create(&store, "a", 2);
+        assert_eq!((about("a"), about("b")), (1, 0));
+        for version in 3..=2 + VERSIONS {
+            create(&store, "b", version);
+            assert_eq!(about("b"), 0);
+        }
+        create(&store, "b", 3 + VERSIONS);
+        assert_eq!((about("a"), about("b")), (1, VERSIONS as usize + 1));
+    }
+
+    #[test]
+    fn namespaces_that_share_a_slot_are_told_apart() {
+        let store = store();
+        let namespaces = 3 * SLOTS as u64;
+        for version in 0..namespaces * 2 {
+            create(&store, &format!("n{}", version % namespaces), version + 2);
+        }
+        for namespace in (0..namespaces).chain(0..namespaces) {
+            let namespace = format!("n{namespace}");
+            assert_eq!(store.count_about(&store.snapshot(), &namespace), 2);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A request that waits for its seats.
+
+use std::time::Duration;
+
+use apifront_fairness::{Classification, Place};
+
+use super::{Admitted, Flow, Refused, RequestKind};
+
+/// What a request gets that is not refused at once.
+pub enum Started<'a> {
+    Admitted(Admitted),
+    Waits(Waiting<'a>),
+}
+
+/// A place in a queue. Dropping it leaves the queue.
+pub struct Waiting<'a> {
+    pub(super) flow: &'a Flow,
+    pub(super) kind: RequestKind,
+    pub(super) class: &'a Classification,
+    pub(super) place: Place,
+}
+
+impl Waiting<'_> {
+    pub fn kind(&self) -> RequestKind {
+        self.kind
+    }
+
+    /// Waits for the seats. `within` is the time limit that the request sets for
+    /// itself. Cancel-safe.
+    pub async fn seats(self, within: Option<Duration>) -> Result<Admitted, Refused> {
+        let most = self.flow.limits.load().queue_wait;
+        // As long as kube-apiserver lets such a request wait.
+        let own = within.and_then(|within| within.checked_div(4));
+        let most = own.map_or(most, |own| own.min(most));
+        match self.place.seats(most).await {
+            Ok(seats) => Ok(self.flow.seated(self.kind, seats)),
+            Err(_) => Err(self.flow.refused(self.class)),
+        }
+    }
+}
