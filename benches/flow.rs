@@ -5,6 +5,10 @@
 //! administrator. As many seats are there as requests need, since a queue is for
 //! other machines than this one.
 //!
+//! The requests come 32 at a time: all on one connection, as from a client that
+//! does nothing else, where a request costs least, and one on each of 32
+//! connections, as from the many clients of a cluster.
+//!
 //! A round measures both sides, in changing order. The median of the rounds'
 //! differences counts, so that what else the machine does concerns both sides.
 //!
@@ -27,6 +31,9 @@ use support::{configmaps, count, require};
 
 /// The number of requests at a time.
 const AT_ONCE: usize = 32;
+
+/// The numbers of connections that they come on.
+const CONNECTIONS: [usize; 2] = [1, AT_ONCE];
 
 /// The number of other objects, in fifty namespaces.
 const OBJECTS: usize = 5_000;
@@ -60,13 +67,19 @@ async fn flow() {
         .cluster
         .certificates
         .client("reader", &["readers", "a"]);
-    let client = servers.apifront.client(Some(&reader));
     println!("\n{rounds} rounds of {requests} requests, {AT_ONCE} at a time");
-    for path in [
+    let paths = [
         "/api/v1/namespaces/default/configmaps/one?resourceVersion=0",
         "/api/v1/namespaces/default/configmaps?resourceVersion=0",
         "/api/v1/namespaces/tenant-00/configmaps?resourceVersion=0",
-    ] {
+    ];
+    for (path, connections) in paths
+        .iter()
+        .flat_map(|path| CONNECTIONS.map(|n| (*path, n)))
+    {
+        let clients: Vec<Client> = (0..connections)
+            .map(|_| servers.apifront.client(Some(&reader)))
+            .collect();
         let mut micros = Vec::new();
         for round in 0..rounds {
             let mut of_round = [0.0; 2];
@@ -74,14 +87,16 @@ async fn flow() {
                 configure(&servers, fair).await;
                 // These reads do the reviews of the caller before the
                 // measurement.
-                read(&client, path, AT_ONCE).await;
-                let ((), cost) = servers.measure(read(&client, path, requests)).await;
+                read(&clients, path, AT_ONCE).await;
+                let ((), cost) = servers.measure(read(&clients, path, requests)).await;
                 of_round[usize::from(fair)] = cost.apifront.as_secs_f64() * 1e6 / requests as f64;
             }
             micros.push(of_round);
         }
         let [without, with] = [0, 1].map(|side| median(micros.iter().map(|of| of[side])));
-        println!("{path}\n  CPU per request: {without:.2} µs without, {with:.2} µs with");
+        println!(
+            "{path}, connections: {connections}\n  CPU per request: {without:.2} µs without, {with:.2} µs with"
+        );
         let more = median(micros.iter().map(|[without, with]| with - without));
         println!("  difference: {more:.2} µs");
         let more = more / without * 100.0;
@@ -114,11 +129,15 @@ async fn configure(servers: &Servers, fair: bool) {
     }
 }
 
-async fn read(client: &Client, path: &str, requests: usize) {
-    futures::stream::iter(0..requests)
-        .for_each_concurrent(AT_ONCE, |_| async move {
+/// Reads with all clients, each of which has its share of the requests at a
+/// time.
+async fn read(clients: &[Client], path: &str, requests: usize) {
+    let (each, at_once) = (requests / clients.len(), AT_ONCE / clients.len());
+    let reads = clients.iter().map(|client| {
+        futures::stream::iter(0..each).for_each_concurrent(at_once, move |_| async move {
             let answer = client.get(path).await;
             assert_eq!(answer.status, 200, "{}", answer.text());
         })
-        .await;
+    });
+    futures::future::join_all(reads).await;
 }
