@@ -5,20 +5,26 @@ use std::time::Duration;
 
 use crate::clock::Time;
 
-/// Counts by upper bounds. The last count is of what is above all bounds.
+/// The most bounds of a histogram.
+const MOST_BOUNDS: usize = 13;
+
+/// Counts by upper bounds. The count after the last bound's is of what is above
+/// all.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
-    bounds: &'static [f64],
-    counts: Vec<u64>,
     sum: f64,
+    counts: [u64; MOST_BOUNDS + 1],
+    bounds: &'static [f64],
 }
 
 impl Histogram {
-    pub(crate) fn new(bounds: &'static [f64]) -> Self {
+    /// Makes a histogram of `N` bounds, of which there may be only so many.
+    pub(crate) fn new<const N: usize>(bounds: &'static [f64; N]) -> Self {
+        const { assert!(N <= MOST_BOUNDS) };
         Self {
-            bounds,
-            counts: vec![0; bounds.len().saturating_add(1)],
             sum: 0.0,
+            counts: [0; MOST_BOUNDS + 1],
+            bounds,
         }
     }
 
@@ -82,7 +88,7 @@ pub(crate) struct TimingRatio {
 }
 
 impl TimingRatio {
-    pub(crate) fn new(bounds: &'static [f64], now: Time) -> Self {
+    pub(crate) fn new<const N: usize>(bounds: &'static [f64; N], now: Time) -> Self {
         Self {
             histogram: Histogram::new(bounds),
             last: now,
