@@ -46,7 +46,7 @@ help: ## Lists these targets
 # long to build and shows a newcomer nothing more; ARGS go to the binary.
 .PHONY: run
 run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API server
-	cargo run --quiet -- $(ARGS)
+	cargo run -- $(ARGS)
 
 .PHONY: test
 test: test-servers ## Runs all tests, those against a real kube-apiserver included
