@@ -1,34 +1,53 @@
 //! The UID of an object, as answers name it.
 
-use http::HeaderValue;
-use thread_local::ThreadLocal;
+use std::collections::HashSet;
 
-/// A UID that is ready for a header. A value has a count of its users, so each
-/// thread has one of its own: threads would wait for each other to count.
+use bytes::Bytes;
+use http::HeaderValue;
+use parking_lot::Mutex;
+
+/// The UIDs that are kept for ever. Values of such text have no count of their
+/// users, for which threads would wait.
+static KEPT: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+
+/// So many UIDs are kept, none longer than this. A cluster has a few dozen, of
+/// 36 bytes each, and a new one for each object that is made anew.
+const MOST_KEPT: usize = 4_096;
+const LONGEST_KEPT: usize = 64;
+
+/// A UID that is ready for a header.
 #[derive(Debug)]
-pub(crate) struct Uid {
-    text: String,
-    values: ThreadLocal<Option<HeaderValue>>,
-}
+pub(crate) struct Uid(Option<HeaderValue>);
 
 impl Uid {
     pub(crate) fn new(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            values: ThreadLocal::new(),
-        }
+        let value = match kept(text) {
+            Some(text) => HeaderValue::from_maybe_shared(Bytes::from_static(text.as_bytes())).ok(),
+            None => HeaderValue::from_str(text).ok(),
+        };
+        Self(value.filter(|value| !value.is_empty()))
     }
 
     /// Returns the value of a header. Objects that are not the cluster's have no
     /// UID.
     pub(crate) fn value(&self) -> Option<&HeaderValue> {
-        let value = || {
-            HeaderValue::from_str(&self.text)
-                .ok()
-                .filter(|value| !value.is_empty())
-        };
-        self.values.get_or(value).as_ref()
+        self.0.as_ref()
     }
+}
+
+/// Returns the text as one that is kept for ever, if there is room for it.
+fn kept(text: &str) -> Option<&'static str> {
+    let mut kept = KEPT.lock();
+    let kept = kept.get_or_insert_default();
+    if let Some(known) = kept.get(text) {
+        return Some(known);
+    }
+    if kept.len() >= MOST_KEPT || text.len() > LONGEST_KEPT {
+        return None;
+    }
+    let text: &'static str = Box::leak(text.into());
+    kept.insert(text);
+    Some(text)
 }
 
 #[cfg(test)]
@@ -37,14 +56,31 @@ mod tests {
 
     #[test]
     fn only_a_uid_is_a_value() {
-        for (text, value) in [("1-2", Some("1-2")), ("", None), ("a\nb", None)] {
-            let uid = Uid::new(text);
+        let long = "1".repeat(LONGEST_KEPT + 1);
+        for (text, value) in [
+            ("1-2", Some("1-2")),
+            ("", None),
+            ("a\nb", None),
+            (&long, Some(&*long)),
+        ] {
             for _ in 0..2 {
-                assert_eq!(
-                    uid.value().map(HeaderValue::as_bytes),
-                    value.map(str::as_bytes)
-                );
+                let uid = Uid::new(text);
+                let found = uid.value().map(HeaderValue::as_bytes);
+                assert_eq!(found, value.map(str::as_bytes));
             }
         }
+    }
+
+    #[test]
+    fn no_more_are_kept_than_there_is_room_for() {
+        for n in 0..2 * MOST_KEPT {
+            let text = format!("uid-{n}");
+            let uid = Uid::new(&text);
+            assert_eq!(
+                uid.value().map(HeaderValue::as_bytes),
+                Some(text.as_bytes())
+            );
+        }
+        assert!(KEPT.lock().as_ref().map_or(0, HashSet::len) <= MOST_KEPT);
     }
 }

@@ -88,7 +88,9 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
 
 fn reason(why: Unavailable) -> &'static str {
     match why {
-        Unavailable::Refused => "the API server has none, or does not let apifront list and watch them",
+        Unavailable::Refused => {
+            "the API server has none, or does not let apifront list and watch them"
+        }
         Unavailable::Excluded => "flowcontrol.apiserver.k8s.io is hidden",
         Unavailable::Filling => "the cluster's are not known yet",
         Unavailable::Full | Unavailable::MemoryLimit => "there is no memory for the cluster's",
