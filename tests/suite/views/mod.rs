@@ -8,4 +8,5 @@ mod outage;
 mod refusals;
 mod told;
 mod watches;
+mod websocket;
 mod world;

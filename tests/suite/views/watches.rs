@@ -5,20 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::{MAPS, SOON, World, key, keys, list_and_watch, shown, told, version};
+use super::world::{MAPS, SOON, World, all, key, keys, list_and_watch, shown, told, version};
 use crate::harness::apifront::Apifront;
 use crate::harness::eventually;
 use crate::harness::watch::Watch;
 
 /// The time in which nothing may come.
 const QUIET: Duration = Duration::from_millis(1_500);
-
-fn all(kind: &str, namespace: &str) -> Vec<String> {
-    let names = ["a", "b", "c"];
-    names
-        .map(|name| format!("{kind} {namespace}/{name}"))
-        .into()
-}
 
 #[tokio::test]
 async fn a_watch_follows_bindings_and_roles() {

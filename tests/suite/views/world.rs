@@ -231,6 +231,14 @@ pub fn shown(event: &Event) -> String {
     format!("{} {}", event.kind, key(&event.object))
 }
 
+/// Returns the events of one kind of a namespace's three config maps.
+pub fn all(kind: &str, namespace: &str) -> Vec<String> {
+    let names = ["a", "b", "c"];
+    names
+        .map(|name| format!("{kind} {namespace}/{name}"))
+        .into()
+}
+
 /// Opens a watch from a version once the server takes it: a version may be too
 /// old for a view that changed a moment ago. Returns the list, too.
 pub async fn list_and_watch(world: &World, client: &Client) -> (Value, Watch) {
