@@ -26,6 +26,9 @@ const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
 const DEFAULT_REQUESTS: usize = 10_000;
 const SCHEMAS: usize = 40;
 const AT_ONCE: usize = 64;
+/// Each level has seats for all of them. The catch-all level has a fiftieth at
+/// least, and refuses at once.
+const SEATS: usize = 6_000;
 const SOON: Duration = Duration::from_secs(30);
 const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total";
 const SHOWN: usize = 20;
@@ -57,7 +60,11 @@ async fn requests_are_classified_as_kube_apiserver_does() {
     let requests: Vec<Asked> = (0..volume::count(REQUESTS, DEFAULT_REQUESTS))
         .map(|_| Asked::random(&mut rng))
         .collect();
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::start(&[
+        format!("--max-requests-inflight={}", SEATS / 2),
+        format!("--max-mutating-requests-inflight={}", SEATS / 2),
+    ])
+    .await;
     let admin = cluster.admin_client();
     prepare(&admin, &mut rng).await;
     let names = names_by_uid(&admin).await;
@@ -66,7 +73,11 @@ async fn requests_are_classified_as_kube_apiserver_does() {
     let right = ask_all(&admin, &requests).await;
     let by_server = difference(&before, &dispatched(&metrics(&admin).await, &names));
 
-    let front = Apifront::start(&cluster, |_| {}).await;
+    let front = Apifront::start(&cluster, |config| {
+        config["serving"]["maxRequestsInflight"] = json!(SEATS / 2);
+        config["serving"]["maxMutatingRequestsInflight"] = json!(SEATS / 2);
+    })
+    .await;
     let client = front.client(Some(&cluster.admin));
     knows_the_schemas(&client, &admin).await;
     let before = dispatched(&front.metrics().await, &names);
