@@ -6,7 +6,7 @@ use apifront_fairness::{Classification, Place};
 
 use super::{Admitted, Flow, Refused, RequestKind};
 
-/// What a request gets that is not refused at once.
+/// A request gets this unless it is refused at once.
 pub enum Started<'a> {
     Admitted(Admitted),
     Waits(Waiting<'a>),

@@ -20,7 +20,7 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 /// Returns a correct handshake for `path`. The headers in `changes` are
 /// replaced, or left out if empty.
-fn handshake(path: &str, changes: &[(&str, &str)]) -> String {
+pub fn handshake(path: &str, changes: &[(&str, &str)]) -> String {
     let mut headers = vec![
         ("Host", "localhost"),
         ("Connection", "Upgrade"),
@@ -43,7 +43,7 @@ fn handshake(path: &str, changes: &[(&str, &str)]) -> String {
     format!("GET {path} HTTP/1.1\r\n{headers}\r\n")
 }
 
-async fn open(client: &Client, request: &str) -> RawConnection {
+pub async fn open(client: &Client, request: &str) -> RawConnection {
     let mut connection = client.raw().await.expect("a connection");
     connection.write(request.as_bytes()).await.expect("written");
     connection

@@ -1,4 +1,4 @@
-//! What flow control knows of one request: its schema, its level and its flow.
+//! A classification tells the schema, the level and the flow of one request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Classified {
     schema: Arc<Schema>,
     flow: u64,
     is_watch: bool,
-    /// What a dump shows of the request.
+    /// A dump shows its words.
     request: Arc<dyn RequestDigest>,
 }
 

@@ -1,4 +1,4 @@
-//! What a request is classified by: KEP-1040's request digest.
+//! A request is classified by its digest (KEP-1040): what is asked, and by whom.
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;

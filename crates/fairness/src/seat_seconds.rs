@@ -10,14 +10,14 @@ use std::time::Duration;
 pub(crate) struct SeatSeconds(pub u64);
 
 const PER_SEAT_SECOND: u64 = 100_000_000;
-const NANOS_PER_UNIT: f64 = 10.0;
+const NANOS_PER_UNIT: u64 = 10;
 
 impl SeatSeconds {
     pub(crate) const MAX: Self = Self(u64::MAX);
 
     pub(crate) fn of(seats: f64, duration: Duration) -> Self {
         // A cast of a float saturates.
-        let units = seats * nanos(duration) / NANOS_PER_UNIT;
+        let units = seats * nanos(duration) / NANOS_PER_UNIT as f64;
         let whole = units as u64;
         // The nearest number. `f64::round` is a call on x86-64.
         let up = units - whole as f64 >= 0.5;
@@ -29,8 +29,8 @@ impl SeatSeconds {
     pub(crate) fn of_whole(seats: usize, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).ok();
         let work = nanos.and_then(|nanos| nanos.checked_mul(seats as u64));
-        match work.and_then(|work| work.checked_add(5)) {
-            Some(work) => Self(work / 10),
+        match work.and_then(|work| work.checked_add(NANOS_PER_UNIT / 2)) {
+            Some(work) => Self(work / NANOS_PER_UNIT),
             None => Self::of(seats as f64, duration),
         }
     }
@@ -49,7 +49,7 @@ impl SeatSeconds {
 
     /// Returns for how long so many seats do this work.
     pub(crate) fn duration_per_seat(self, seats: usize) -> Duration {
-        let nanos = self.0 as f64 / (seats.max(1) as f64) * NANOS_PER_UNIT;
+        let nanos = self.0 as f64 / (seats.max(1) as f64) * NANOS_PER_UNIT as f64;
         Duration::from_nanos(nanos as u64)
     }
 }

@@ -32,7 +32,7 @@ impl Deref for SeatedIn {
     }
 }
 
-/// What a request gets that is not refused.
+/// A request gets this unless it is refused.
 pub enum Admission {
     Seats(Seats),
     Waits(Place),

@@ -1,6 +1,7 @@
 //! The UID of an object, as answers name it.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 
 /// The UIDs that are kept for ever. Values of such text have no count of their
 /// users, for which threads would wait.
-static KEPT: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+static KEPT: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
 /// So many UIDs are kept, none longer than this. A cluster has a few dozen, of
 /// 36 bytes each, and a new one for each object that is made anew.
@@ -38,7 +39,6 @@ impl Uid {
 /// Returns the text as one that is kept for ever, if there is room for it.
 fn kept(text: &str) -> Option<&'static str> {
     let mut kept = KEPT.lock();
-    let kept = kept.get_or_insert_default();
     if let Some(known) = kept.get(text) {
         return Some(known);
     }
@@ -81,6 +81,6 @@ mod tests {
                 Some(text.as_bytes())
             );
         }
-        assert!(KEPT.lock().as_ref().map_or(0, HashSet::len) <= MOST_KEPT);
+        assert!(KEPT.lock().len() <= MOST_KEPT);
     }
 }

@@ -8,7 +8,7 @@ use crate::harness::backend::Mood;
 use crate::harness::cluster::Cluster;
 use crate::harness::kubectl::Kubectl;
 use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins};
-use crate::harness::watch::{End, Watch};
+use crate::harness::watch::Watch;
 
 const WARDLE: &str = "v1alpha1.wardle.example.com";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -203,15 +203,7 @@ async fn a_watch_tells_of_ours() {
     twins.settled(name, false).await;
     for watch in [&mut initial, &mut later] {
         loop {
-            let event = match watch.next().await {
-                Ok(event) => event,
-                // A server may end any watch, and does so rather than fall behind.
-                Err(End::Clean) => {
-                    *watch = Watch::open(&front, &path).await;
-                    continue;
-                }
-                Err(End::Broken) => panic!("a watch broke off"),
-            };
+            let event = watch.next().await.expect("an event");
             // A watch that resumes is sent recent changes of the condition
             // again.
             let condition = &event.object["status"]["conditions"][0];

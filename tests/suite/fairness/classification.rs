@@ -26,8 +26,8 @@ const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
 const DEFAULT_REQUESTS: usize = 10_000;
 const SCHEMAS: usize = 40;
 const AT_ONCE: usize = 64;
-/// Each level has seats for all of them. The catch-all level has a fiftieth at
-/// least, and refuses at once.
+/// The catch-all level refuses at once what finds no seats. It has 5 of 310
+/// shares, which are 97 seats: enough for all requests at a time.
 const SEATS: usize = 6_000;
 const SOON: Duration = Duration::from_secs(30);
 const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total";

@@ -1,12 +1,12 @@
 //! A view is the union of the lists of its namespaces, in every form.
 
 use std::io::Read;
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::world::{MAPS, SOON, World, keys, version};
+use crate::harness::eventually;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -212,13 +212,13 @@ async fn pages_hold_what_is_visible_alone() {
         "{MAPS}?resourceVersionMatch=Exact&resourceVersion={}",
         version(&whole)
     );
-    let mut exact = client.get(&path).await;
-    let deadline = tokio::time::Instant::now() + SOON;
-    while exact.status == 503 && tokio::time::Instant::now() < deadline {
-        // The list was read from upstream, and the cache is behind.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        exact = client.get(&path).await;
-    }
+    // The list may have been read from upstream, before the cache had its
+    // version.
+    eventually("the version is known", SOON, async || {
+        client.get(&path).await.status != 503
+    })
+    .await;
+    let exact = client.get(&path).await;
     if exact.status != 410 {
         let exact = keys(&exact.expect(200));
         assert!(exact.iter().all(|key| !key.starts_with(&lost)), "{exact:?}");

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::world::{MAPS, SOON, World, all, key, list_and_watch, version};
 use crate::harness::client::Client;
 use crate::harness::raw::RawConnection;
+use crate::websocket_watch;
 
 /// An unmasked text message of one frame, and the frame that closes.
 const TEXT: u8 = 0x81;
@@ -15,14 +16,8 @@ struct Socket(RawConnection);
 
 /// Opens a watch. Returns the first line of the answer, and what follows.
 async fn open(client: &Client, path: &str) -> (String, Socket) {
-    let mut connection = client.raw().await.expect("a connection");
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
-         Origin: http://localhost\r\n\r\n"
-    );
-    let request = request.as_bytes();
-    connection.write(request).await.expect("written");
+    let mut connection =
+        websocket_watch::open(client, &websocket_watch::handshake(path, &[])).await;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.extend(within(connection.read_exact(1)).await);

@@ -69,26 +69,15 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
     use std::time::Instant;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::{Resource, field_table};
+    use crate::store::tests::resource;
 
     fn store() -> Store {
-        let gvr = GroupVersionResource::new("", "v1", "configmaps");
-        let resource = Resource {
-            fields: field_table(&gvr),
-            gvr,
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
-            bookmark: OnceLock::new(),
-        };
-        Store::new(resource, Vec::new(), 1)
+        Store::new(resource(), Vec::new(), 1)
     }
 
     fn create(store: &Store, namespace: &str, version: u64) {
