@@ -137,7 +137,9 @@ impl Task<'_> {
         }
         self.known = Some(rights);
         self.is_partial = places.names_anywhere;
-        self.grants.follow(&places, Instant::now());
+        if self.grants.follow(&places, Instant::now()) {
+            view.doubt();
+        }
         if was_refused {
             self.view.ask_anew();
         }

@@ -54,8 +54,9 @@ pub(super) struct Grants {
 
 impl Grants {
     /// Takes up the places that RBAC has now. Those that it lacks are not
-    /// granted any more, and only new ones are asked for.
-    pub(super) fn follow(&mut self, places: &Places, now: Instant) {
+    /// granted any more, and only new ones are asked for. Returns whether the
+    /// places are others than before.
+    pub(super) fn follow(&mut self, places: &Places, now: Instant) -> bool {
         let whole = places.namespaces.iter().map(|namespace| Place {
             namespace: namespace.clone(),
             name: String::new(),
@@ -67,19 +68,24 @@ impl Grants {
             })
         });
         let mut before = std::mem::take(&mut self.places);
+        let mut gains = false;
         self.places = whole
             .chain(single)
             .map(|place| {
-                let grant = before.remove(&place).unwrap_or(Grant {
-                    since: now,
-                    answer: None,
-                    denials: 0,
-                    failed: false,
-                    next: now,
+                let grant = before.remove(&place).unwrap_or_else(|| {
+                    gains = true;
+                    Grant {
+                        since: now,
+                        answer: None,
+                        denials: 0,
+                        failed: false,
+                        next: now,
+                    }
                 });
                 (place, grant)
             })
             .collect();
+        gains || !before.is_empty()
     }
 
     /// Returns the places that are to be asked for now.
@@ -215,7 +221,8 @@ mod tests {
         let at = |seconds: u64| began + Duration::from_secs(seconds);
         let mut grants = Grants::default();
         assert!(grants.are_known() && grants.visible().is_empty());
-        grants.follow(&places(&["a", "b"], &[("c", "x")]), at(0));
+        assert!(grants.follow(&places(&["a", "b"], &[("c", "x")]), at(0)));
+        assert!(!grants.follow(&places(&["a", "b"], &[("c", "x")]), at(0)));
         let due = |grants: &Grants, now| {
             let due = grants.due(now).into_iter();
             let due = due.map(|place| format!("{}/{}", place.namespace, place.name));
@@ -232,7 +239,7 @@ mod tests {
             ("".into(), 3)
         );
         // A lost place needs no question; a gained one does.
-        grants.follow(&places(&["b", "d"], &[("c", "x")]), at(1));
+        assert!(grants.follow(&places(&["b", "d"], &[("c", "x")]), at(1)));
         assert_eq!(
             (due(&grants, at(1)), grants.visible().len()),
             ("d/".into(), 2)

@@ -1,5 +1,7 @@
 //! Views with servers that tests play, on virtual time.
 
+mod replicas;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -96,17 +98,7 @@ impl World {
             Instant::now(),
         );
         let view = Arc::new(view);
-        let shared = Shared {
-            settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
-                review_ttl: TTL,
-                outage: OUTAGE,
-                max_views: 10,
-                max_grants: 3,
-            }),
-            metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
-            questions: tokio::sync::Semaphore::new(2),
-        };
-        tokio::spawn(follow(view.clone(), rights.subscribe(), Arc::new(shared)));
+        tokio::spawn(follow(view.clone(), rights.subscribe(), shared(3)));
         Self {
             upstream,
             rights,
@@ -138,6 +130,20 @@ impl World {
         asked.sort();
         asked.join(" ")
     }
+}
+
+/// Returns what the tasks of views with this bound share.
+fn shared(max_grants: usize) -> Arc<Shared> {
+    Arc::new(Shared {
+        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
+            review_ttl: TTL,
+            outage: OUTAGE,
+            max_views: 10,
+            max_grants,
+        }),
+        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
+        questions: tokio::sync::Semaphore::new(2),
+    })
 }
 
 /// Returns the rights of a user who may list pods in these namespaces; `b=x`
@@ -272,6 +278,34 @@ async fn a_state_of_another_replica_is_believed_when_all_know_the_set() {
     world.bind(&["a"]);
     wait(Duration::from_millis(50)).await;
     assert!(!from(30) && !from(31));
+    drop(watched);
+}
+
+/// Another replica may have shown what was given for a moment.
+#[tokio::test(start_paused = true)]
+async fn rights_that_change_back_put_the_set_in_doubt() {
+    let world = World::new(&["a"]);
+    world.ready().await.unwrap();
+    let watched = world.view.watch_state(1).unwrap();
+    wait(TTL + OUTAGE).await;
+    let from = |version| world.view.watch_from(version).is_some();
+    assert!(from(11));
+    let since = world.view.since();
+    world.take_asked();
+    // Nobody has answered about b when it is taken back.
+    *world.upstream.is_away.lock() = true;
+    for namespaces in [&["a", "b"][..], &["a"]] {
+        world.bind(namespaces);
+        wait(Duration::from_millis(10)).await;
+        assert_eq!((world.shown(), from(11)), ("a".to_owned(), false));
+    }
+    // The set is the one that it was, also for this replica's own lists.
+    assert_eq!(world.view.since(), since);
+    assert!(world.view.list_at(12).is_some() && from(12));
+    *world.upstream.is_away.lock() = false;
+    world.upstream.version.store(20, Ordering::Relaxed);
+    wait(TTL + OUTAGE).await;
+    assert!(!from(20) && from(21));
     drop(watched);
 }
 

@@ -10,6 +10,12 @@
 //! So a client's state at a later version is known to be of the present set only
 //! if this replica listed it, or if its version was asked for after that time:
 //! it is after `everywhere`. Other clients list anew, too.
+//!
+//! The set is *in doubt* when it gains something, and when RBAC changes, although
+//! the set may stay: what is given can be taken back before its review is answered.
+//! Another replica may have known the change for a while, and clients its set.
+//! Then `everywhere` is not known any more, and watches end that were begun from
+//! a version of another replica and less than `spread` ago.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,6 +67,9 @@ struct State {
     /// The versions of the lists of the present set that are not after
     /// `everywhere`.
     lists: BTreeSet<u64>,
+    /// Gets the moment when the set is in doubt. Each doubt has its own channel,
+    /// so that a watch hears of the first one after it was resumed.
+    doubted: watch::Sender<Option<Instant>>,
     /// The number of sets that were published.
     published: u64,
     /// The highest version that a client got with a list.
@@ -123,6 +132,7 @@ impl View {
                 spread: Duration::ZERO,
                 published_at: now,
                 lists: BTreeSet::new(),
+                doubted: watch::channel(None).0,
                 published: 0,
                 given: 0,
                 holds_until: None,
@@ -193,16 +203,17 @@ impl View {
     /// may have another set.
     pub fn watch_from(&self, version: u64) -> Option<Visibility> {
         let is_later = |than: Option<u64>| than.is_some_and(|than| version > than);
-        let mut gains_end_before = None;
+        let mut resumed = None;
         let visibility = self.watch(|state| {
             let listed_here = state.lists.contains(&version);
             if !listed_here {
-                gains_end_before = Instant::now().checked_add(state.spread);
+                let until = Instant::now().checked_add(state.spread);
+                resumed = until.map(|until| (state.doubted.subscribe(), until));
             }
             is_later(state.since) && (listed_here || is_later(state.everywhere))
         })?;
-        Some(match gains_end_before {
-            Some(until) => visibility.resumed(until),
+        Some(match resumed {
+            Some((doubted, until)) => visibility.resumed(doubted, until),
             None => visibility,
         })
     }
@@ -294,11 +305,23 @@ impl View {
         }
         // First nobody can begin with a version, then the set is another.
         state.forget_versions();
+        let (gained, lost) = difference(&before, &visible);
+        if gained > 0 {
+            state.doubt();
+        }
         state.visible.send_replace(visible.clone());
         state.phase = Phase::Ready;
         drop(state);
         self.changed.send_replace(());
-        was_ready.then(|| difference(&before, &visible))
+        was_ready.then_some((gained, lost))
+    }
+
+    /// Notes that other replicas may have known another set for a while.
+    pub(super) fn doubt(&self) {
+        let mut state = self.state.lock();
+        state.everywhere = None;
+        state.published_at = Instant::now();
+        state.doubt();
     }
 
     /// Returns the number of the present set if its `since` is not known.
@@ -389,6 +412,13 @@ impl State {
         self.lists.clear();
         self.published_at = Instant::now();
         self.published = self.published.saturating_add(1);
+    }
+
+    /// Ends the watches whose clients may have another set.
+    fn doubt(&mut self) {
+        let next = watch::channel(None).0;
+        let doubted = std::mem::replace(&mut self.doubted, next);
+        doubted.send_replace(Some(Instant::now()));
     }
 
     /// Notes the version of a list of the present set.

@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 use kubernetes_wire::representation::EventType;
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
 
 use super::batch::Batch;
 use super::session::{INITIAL_BATCH_BYTES, INITIAL_OBJECTS, Step, Watch, WatchEnd};
+use super::visibility::Resumed;
 use super::{NotReached, Visibility};
 use crate::store::{Evicted, KeyRanges, Scope, Snapshot, Topic, Visible};
 
@@ -42,8 +42,8 @@ pub(super) struct View {
     told: u64,
     /// The store had not reached the version that the watch begins after.
     is_ahead: bool,
-    /// A gain before this moment ends the watch: see [`Visibility::resumed`].
-    gains_end_before: Option<Instant>,
+    /// See [`Visibility::resumed`].
+    resumed: Option<Resumed>,
 }
 
 /// The way of a client from what it has been shown to another set.
@@ -83,12 +83,23 @@ impl View {
         self.told = self.told.max(version);
     }
 
-    /// Resolves when there is another set, or none any more.
+    /// Resolves when there is another set, or none any more, and when the watch
+    /// began with another one.
     pub(super) fn changed(&self) -> impl Future<Output = ()> + use<> {
         let (mut newest, shown) = (self.newest.clone(), self.shown.clone());
+        let resumed = self.resumed.clone();
+        let refuted = async move {
+            match resumed {
+                Some(resumed) => resumed.refuted().await,
+                None => std::future::pending().await,
+            }
+        };
         async move {
-            // An error is the end of the view.
-            let _ = newest.wait_for(|newest| !newest.is(&shown)).await;
+            tokio::select! {
+                // An error is the end of the view.
+                _ = newest.wait_for(|newest| !newest.is(&shown)) => {}
+                () = refuted => {}
+            }
         }
     }
 }
@@ -113,7 +124,7 @@ impl Watch {
         let Visibility {
             begins_with,
             newest,
-            gains_end_before,
+            resumed,
         } = visibility;
         let change = self.initial.take().map(|initial| SetChange {
             to: begins_with.clone(),
@@ -126,7 +137,7 @@ impl Watch {
         let is_ahead = version > self.store.highest_version();
         self.view = Some(Box::new(View {
             is_ahead,
-            gains_end_before,
+            resumed,
             newest,
             shown: begins_with.clone(),
             change,
@@ -198,6 +209,10 @@ impl Watch {
             return Ok(None);
         };
         let newest = view.newest()?;
+        // A set that puts the beginning in doubt is published after the doubt.
+        if view.resumed.as_ref().is_some_and(Resumed::is_refuted) {
+            return Err(WatchEnd::FellBehind);
+        }
         let is_new = match &view.change {
             Some(change) => !newest.is(&change.to),
             None if newest.is(&view.shown) => return Ok(None),
@@ -209,14 +224,7 @@ impl Watch {
                 None => (KeyRanges::of(&view.shown), false, false),
             };
             let to = KeyRanges::of(&newest);
-            let may_be_late = view
-                .gains_end_before
-                .is_some_and(|end| Instant::now() < end);
-            let gained = to.minus(&has);
-            if may_be_late && !gained.is_empty() {
-                return Err(WatchEnd::FellBehind);
-            }
-            let concerned = has.minus(&to).plus(&gained);
+            let concerned = has.minus(&to).plus(&to.minus(&has));
             let state = self
                 .store
                 .state_at(self.cursor, |key| concerned.contains(key))

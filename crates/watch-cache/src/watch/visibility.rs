@@ -13,8 +13,35 @@ pub struct Visibility {
     /// The newest set. When its sender is gone, nobody looks after the view any
     /// more, and the watch ends.
     pub(super) newest: Receiver<Visible>,
-    /// See [`Visibility::resumed`].
-    pub(super) gains_end_before: Option<Instant>,
+    pub(super) resumed: Option<Resumed>,
+}
+
+/// The set that the watch begins with is in doubt: see [`Visibility::resumed`].
+#[derive(Clone, Debug)]
+pub(super) struct Resumed {
+    doubted: Receiver<Option<Instant>>,
+    until: Instant,
+}
+
+impl Resumed {
+    /// Tells whether the client may have begun with another set.
+    pub(super) fn is_refuted(&self) -> bool {
+        self.refutes(*self.doubted.borrow())
+    }
+
+    fn refutes(&self, doubted: Option<Instant>) -> bool {
+        doubted.is_some_and(|at| at < self.until)
+    }
+
+    /// Resolves when the client may have begun with another set.
+    pub(super) async fn refuted(self) {
+        let mut doubted = self.doubted.clone();
+        let is_over = doubted.wait_for(|at| self.refutes(*at)).await.is_err();
+        if is_over {
+            // There will be no doubt before that moment any more.
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Visibility {
@@ -24,18 +51,18 @@ impl Visibility {
         Self {
             begins_with,
             newest,
-            gains_end_before: None,
+            resumed: None,
         }
     }
 
-    /// Notes that another replica may have given the client its state. That one
-    /// may have known of a gain that will be known here until this moment, and
-    /// what was deleted meanwhile would not be told. So a gain before ends the
-    /// watch, and the client lists anew.
+    /// Notes that another replica may have given the client its state, and that
+    /// that one may have known of a change that will be known here before
+    /// `until`. What was deleted there meanwhile would not be told. So the watch
+    /// ends if `doubted` has a moment before, and the client lists anew.
     #[must_use]
-    pub fn resumed(self, until: Instant) -> Self {
+    pub fn resumed(self, doubted: Receiver<Option<Instant>>, until: Instant) -> Self {
         Self {
-            gains_end_before: Some(until),
+            resumed: Some(Resumed { doubted, until }),
             ..self
         }
     }
