@@ -5,7 +5,7 @@
 //! an annotation names the file of the APIService, and a request that would
 //! change the object is refused with a reference to that file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -193,6 +193,31 @@ impl Upstreams {
         })
     }
 
+    pub fn has(&self, name: &str) -> bool {
+        self.items.contains_key(name)
+    }
+
+    /// Returns the versions after this one and up to the list's that no object
+    /// has, the newest first, and leaves out the given number of them.
+    pub fn versions_between(&self, after: u64, spared: usize) -> impl Iterator<Item = u64> + use<> {
+        let version = |item: &Bytes| {
+            let version = scan::text_at(item, &["metadata", "resourceVersion"])?;
+            version.parse::<u64>().ok()
+        };
+        let last = self.resource_version;
+        let is_new = |version: &u64| *version > after && *version <= last;
+        let used: HashSet<u64> = self
+            .items
+            .values()
+            .filter_map(version)
+            .filter(is_new)
+            .collect();
+        let all = usize::try_from(last.saturating_sub(after)).unwrap_or(usize::MAX);
+        let room = all.saturating_sub(used.len()).saturating_sub(spared);
+        let mut versions = (after.saturating_add(1)..=last).rev();
+        std::iter::from_fn(move || versions.find(|version| !used.contains(version))).take(room)
+    }
+
     /// Adds the configured objects, and returns all sorted by name. A
     /// configured object replaces upstream's of the same name.
     pub fn with(mut self, ours: impl IntoIterator<Item = (String, Bytes)>) -> Vec<Bytes> {
@@ -276,6 +301,31 @@ mod tests {
         let local = text(&local, &Condition::local(at(1)));
         assert!(local.contains(r#""spec":{"group":"#) && local.contains(r#""reason":"Local""#));
         assert!(uuid::Uuid::parse_str(&uid).unwrap().get_version_num() == 8);
+    }
+
+    #[test]
+    fn versions_are_those_that_nobody_has() {
+        let item = |name: &str, version: &str| json!({ "metadata": { "name": name, "resourceVersion": version } });
+        let list = json!({
+            "metadata": { "resourceVersion": "12" },
+            "items": [item("v1.a", "3"), item("v1.b", "12"), item("v1.c", "10")],
+        });
+        let upstreams = Upstreams::parse(list.to_string().as_bytes()).unwrap();
+        assert!(upstreams.has("v1.a") && !upstreams.has("v1"));
+        for (after, spared, expected) in [
+            (8, 0, &[11, 9][..]),
+            (8, 1, &[11]),
+            (8, 2, &[]),
+            (8, 9, &[]),
+            (9, 0, &[11]),
+            (11, 0, &[]),
+            (12, 0, &[]),
+            (13, 0, &[]),
+            (u64::MAX, 0, &[]),
+        ] {
+            let versions: Vec<_> = upstreams.versions_between(after, spared).collect();
+            assert_eq!(versions, expected, "{after} {spared}");
+        }
     }
 
     #[test]

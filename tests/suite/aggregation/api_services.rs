@@ -1,10 +1,12 @@
 //! Reads and writes of `/apis/apiregistration.k8s.io/v1/apiservices`, which
 //! shows the upstream's APIServices and those of the configuration.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::backend::Mood;
+use crate::harness::backend::{Backend, Mood};
 use crate::harness::cluster::Cluster;
 use crate::harness::kubectl::Kubectl;
 use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins};
@@ -211,6 +213,50 @@ async fn a_watch_tells_of_ours() {
                 assert_eq!(event.kind, "MODIFIED");
                 assert!(event.version() > version.parse().expect("a number"));
                 break;
+            }
+        }
+    }
+}
+
+/// When several APIServices change together, a watch tells of each, at versions
+/// of their own, and goes on.
+#[tokio::test]
+async fn a_watch_tells_of_several_that_change_at_once() {
+    let groups = ["one.example.com", "two.example.com", "three.example.com"];
+    let mut backends = Vec::new();
+    let twins = Twins::start(async |parts: &Parts| {
+        backends.extend(groups.map(|group| parts.backend(group, Mood::Fine)));
+        let register = |(group, backend): (&str, &Backend)| {
+            let service = group.split('.').next().expect("a name");
+            Registration::new(group, "v1", service, backend.port()).trust(parts.ca())
+        };
+        groups.into_iter().zip(&backends).map(register).collect()
+    })
+    .await;
+    let names = groups.map(|group| format!("v1.{group}"));
+    for name in &names {
+        twins.settled(name, true).await;
+    }
+    let front = twins.front_client();
+    let list = front.get(API_SERVICES).await.expect(200);
+    let version = &list["metadata"]["resourceVersion"];
+    let path = format!(
+        "{API_SERVICES}?watch=1&resourceVersion={}",
+        version.as_str().expect("a version")
+    );
+    let mut watch = Watch::open(&front, &path).await;
+    for (mood, status) in [(Mood::Status(500), "False"), (Mood::Fine, "True")] {
+        backends.iter().for_each(|backend| backend.become_(mood));
+        let mut told = BTreeSet::new();
+        let mut last = 0;
+        while told.len() < names.len() {
+            let event = watch.next().await.expect("an event");
+            assert!(event.version() > last, "{} after {last}", event.version());
+            last = event.version();
+            let condition = &event.object["status"]["conditions"][0];
+            if names.iter().any(|name| event.name() == name) && condition["status"] == status {
+                assert_eq!(event.kind, "MODIFIED");
+                told.insert(event.name().to_owned());
             }
         }
     }

@@ -48,8 +48,8 @@ struct Follower {
     /// The store of the watch, which is dropped with the watch.
     merged: Weak<Store>,
     /// The configured APIServices as they were last reported, without a
-    /// version, and the version at which they were reported.
-    told: BTreeMap<String, (Bytes, u64)>,
+    /// version.
+    told: BTreeMap<String, Bytes>,
 }
 
 /// Opens a watch of upstream's APIServices, which are in `base`, and of the
@@ -68,7 +68,7 @@ pub(super) async fn open(
             let exact = format!("?resourceVersion={version}&resourceVersionMatch=Exact");
             match listed(&generation.cache, &exact).await {
                 Ok(upstreams) => {
-                    let items = upstreams.with(ours(&generation.aggregation, |_| version));
+                    let items = upstreams.with(ours(&generation.aggregation, version));
                     (items, version)
                 }
                 Err(status) => return Ok(Err(status)),
@@ -136,15 +136,10 @@ async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstr
     api_service_objects::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
-/// Returns the configured APIServices as they are now, by name, at the versions
-/// given.
-fn ours(
-    aggregation: &Aggregation,
-    version: impl Fn(&str) -> u64,
-) -> impl Iterator<Item = (String, Bytes)> {
+/// Returns the configured APIServices as they are now, by name, at this version.
+fn ours(aggregation: &Aggregation, version: u64) -> impl Iterator<Item = (String, Bytes)> {
     aggregation.registered().iter().map(move |registered| {
         let service = &registered.service;
-        let version = version(&service.name);
         let item =
             api_service_objects::item(service, &registered.condition(), registered.loaded, version);
         (service.name.clone(), item)
@@ -161,8 +156,7 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
 fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
     let version = merged.progress().resource_version;
     let aggregation = &generation.aggregation;
-    let known = ours(aggregation, |_| NO_VERSION).map(|(name, item)| (name, (item, version)));
-    let mut told: BTreeMap<_, _> = known.collect();
+    let mut told: BTreeMap<_, _> = ours(aggregation, NO_VERSION).collect();
     if resumed {
         let young = Utc::now().checked_sub_signed(TOLD_AGAIN);
         let young = young.unwrap_or(DateTime::<Utc>::MIN_UTC);
@@ -172,7 +166,7 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
                 .last_transition_time
                 .max(registered.loaded)
                 > young
-                && let Some((item, _)) = told.get_mut(&registered.service.name)
+                && let Some(item) = told.get_mut(&registered.service.name)
             {
                 *item = Bytes::new();
             }
@@ -208,9 +202,9 @@ impl Follower {
         progress.mark_unchanged();
         self.events()?;
         let aggregation = self.process.current_aggregation.load_full();
-        let now = ours(&aggregation, |_| NO_VERSION).collect();
+        let now = ours(&aggregation, NO_VERSION).collect();
         if whole || self.differ(&now) {
-            self.relist(&aggregation, now).await?;
+            self.relist(now).await?;
         }
         // After this wait, the configured APIServices are checked in any case.
         let news = tokio::time::timeout(PERIOD, progress.changed()).await;
@@ -221,6 +215,9 @@ impl Follower {
     /// Applies upstream's events, in order.
     fn events(&mut self) -> Option<()> {
         let merged = self.merged.upgrade()?;
+        // Events may come while others are read: the version up to which all of
+        // them are read is known before.
+        let known = self.base.progress().resource_version;
         loop {
             let events = self.base.read(&mut self.cursor, BATCH).ok()?;
             if events.is_empty() {
@@ -238,45 +235,61 @@ impl Follower {
                 merged.apply(deleted, item, Instant::now()).ok()?;
             }
         }
-        merged.advance(self.base.progress().resource_version, Instant::now());
+        merged.advance(known, Instant::now());
         Some(())
     }
 
     fn differ(&self, now: &BTreeMap<String, Bytes>) -> bool {
-        let told = self.told.iter().map(|(name, (item, _))| (name, item));
-        !told.eq(now.iter())
+        self.told != *now
     }
 
     /// Reports the changes of the configured APIServices. These have no
-    /// versions of their own, so a list of upstream gives the version, and the
-    /// objects in that list are reported at the same time. If upstream's
-    /// version has not moved since the last report, nothing is reported, and
-    /// the list is repeated later. Leases alone move the version every few
-    /// seconds.
-    async fn relist(
-        &mut self,
-        aggregation: &Aggregation,
-        now: BTreeMap<String, Bytes>,
-    ) -> Option<()> {
+    /// versions of their own, so each gets one that no object of upstream has,
+    /// up to that of a list of upstream, and the objects in that list are
+    /// reported at the same time. Changes for which there is no version yet are
+    /// reported later. Leases alone move upstream's version every few seconds.
+    async fn relist(&mut self, now: BTreeMap<String, Bytes>) -> Option<()> {
         let Ok(upstreams) = listed(&self.process.cache, "").await else {
             return Some(());
         };
         let merged = self.merged.upgrade()?;
-        let version = upstreams.resource_version;
-        if version <= merged.progress().resource_version {
+        let state = merged.snapshot();
+        if upstreams.resource_version <= state.resource_version {
             return Some(());
         }
-        let told: BTreeMap<_, _> = now
-            .into_iter()
-            .map(|(name, item)| {
-                let before = self.told.get(&name).filter(|(told, _)| *told == item);
-                let since = before.map_or(version, |(_, since)| *since);
-                (name, (item, since))
-            })
-            .collect();
-        let since = |name: &str| told.get(name).map_or(version, |(_, since)| *since);
-        let items = upstreams.with(ours(aggregation, since));
-        merged.replace(objects(&merged, items).ok()?, version, Instant::now());
+        let is_gone = |name: &str| !now.contains_key(name) && !upstreams.has(name);
+        let objects_now = state.iter(&Scope::All);
+        let deletions = objects_now.filter(|object| is_gone(object.key.name()));
+        let mut versions = upstreams.versions_between(state.resource_version, deletions.count());
+        let mut ours = BTreeMap::new();
+        let mut told = BTreeMap::new();
+        let envelope = &merged.resource.envelope;
+        for (name, item) in now {
+            let before = self.told.get(&name);
+            let is_told = before.is_some_and(|told| *told == item);
+            let version = (!is_told).then(|| versions.next()).flatten();
+            let object = match version {
+                Some(version) => {
+                    told.insert(name.clone(), item.clone());
+                    let object = StoredObject::parse(item, &merged.resource.fields).ok()?;
+                    object
+                        .stamped(version, envelope)?
+                        .item(Encoding::Json, envelope)?
+                }
+                // It stays as it was reported.
+                None => {
+                    let (Some(before), Some(object)) = (before, state.get("", &name)) else {
+                        continue;
+                    };
+                    told.insert(name.clone(), before.clone());
+                    object.item(Encoding::Json, envelope)?
+                }
+            };
+            ours.insert(name, object);
+        }
+        let version = upstreams.resource_version;
+        let listed = objects(&merged, upstreams.with(ours)).ok()?;
+        merged.replace(listed, version, Instant::now());
         self.told = told;
         Some(())
     }
