@@ -204,18 +204,16 @@ impl Upstreams {
             let version = scan::text_at(item, &["metadata", "resourceVersion"])?;
             version.parse::<u64>().ok()
         };
-        let last = self.resource_version;
-        let is_new = |version: &u64| *version > after && *version <= last;
-        let used: HashSet<u64> = self
-            .items
-            .values()
-            .filter_map(version)
-            .filter(is_new)
-            .collect();
-        let all = usize::try_from(last.saturating_sub(after)).unwrap_or(usize::MAX);
+        let versions = after.saturating_add(1)..=self.resource_version;
+        let used = self.items.values().filter_map(version);
+        let used: HashSet<_> = used.filter(|used| versions.contains(used)).collect();
+        let all = self.resource_version.saturating_sub(after);
+        let all = usize::try_from(all).unwrap_or(usize::MAX);
         let room = all.saturating_sub(used.len()).saturating_sub(spared);
-        let mut versions = (after.saturating_add(1)..=last).rev();
-        std::iter::from_fn(move || versions.find(|version| !used.contains(version))).take(room)
+        let free = versions
+            .rev()
+            .filter(move |version| !used.contains(version));
+        free.take(room)
     }
 
     /// Adds the configured objects, and returns all sorted by name. A

@@ -63,6 +63,7 @@ struct State {
     everywhere: Option<u64>,
     /// The time in which every replica learns of a change.
     spread: Duration,
+    /// The moment of the last publication or doubt.
     published_at: Instant,
     /// The versions of the lists of the present set that are not after
     /// `everywhere`.
@@ -305,23 +306,20 @@ impl View {
         }
         // First nobody can begin with a version, then the set is another.
         state.forget_versions();
-        let (gained, lost) = difference(&before, &visible);
-        if gained > 0 {
+        let changed = was_ready.then(|| difference(&before, &visible));
+        if changed.is_some_and(|(gained, _)| gained > 0) {
             state.doubt();
         }
         state.visible.send_replace(visible.clone());
         state.phase = Phase::Ready;
         drop(state);
         self.changed.send_replace(());
-        was_ready.then_some((gained, lost))
+        changed
     }
 
     /// Notes that other replicas may have known another set for a while.
     pub(super) fn doubt(&self) {
-        let mut state = self.state.lock();
-        state.everywhere = None;
-        state.published_at = Instant::now();
-        state.doubt();
+        self.state.lock().doubt();
     }
 
     /// Returns the number of the present set if its `since` is not known.
@@ -414,11 +412,13 @@ impl State {
         self.published = self.published.saturating_add(1);
     }
 
-    /// Ends the watches whose clients may have another set.
+    /// Puts the set in doubt: see the module.
     fn doubt(&mut self) {
+        let now = Instant::now();
+        self.everywhere = None;
+        self.published_at = now;
         let next = watch::channel(None).0;
-        let doubted = std::mem::replace(&mut self.doubted, next);
-        doubted.send_replace(Some(Instant::now()));
+        std::mem::replace(&mut self.doubted, next).send_replace(Some(now));
     }
 
     /// Notes the version of a list of the present set.

@@ -1,6 +1,7 @@
-//! Random rights, changed and changed back, of which each of three apifronts
-//! hears late, another authorizer, of which they hear nothing, and clients that list, watch and resume at any of them: in the
-//! end each has the objects that it may see.
+//! Rights change at random, and back, and each of three apifronts hears of it
+//! late. Another authorizer changes, too, of which they hear nothing. Clients
+//! list, watch and resume at any of them, and in the end each has the objects
+//! that it may see.
 //!
 //! No client has the version of another one's list here. A version does not tell
 //! which apifront gave it, and each believes those of its own lists.
@@ -32,10 +33,10 @@ const LAG: Duration = Duration::from_secs(8);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What RBAC and the objects are upstream.
+/// Upstream: it knows RBAC and the objects as they are.
 struct Truth {
     rights: Mutex<BTreeSet<&'static str>>,
-    /// What another authorizer denies.
+    /// The namespace that another authorizer denies.
     denied: Mutex<&'static str>,
     store: Arc<Store>,
 }
@@ -212,8 +213,8 @@ impl Replicas {
                 self.resume(client).await;
             }
             75..78 => self.pass(TTL + OUTAGE).await,
-            // What is given and taken between two reviews is not noticed. So the
-            // other authorizer changes each namespace once.
+            // The other authorizer changes each namespace once: nobody notices
+            // what it gives and takes between two reviews.
             78 if *self.truth.denied.lock() == "b" => *self.truth.denied.lock() = "c",
             78..90 => {
                 let time = Duration::from_millis(self.rng.random_range(0..4_000));

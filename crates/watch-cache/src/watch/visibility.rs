@@ -26,22 +26,22 @@ pub(super) struct Resumed {
 impl Resumed {
     /// Tells whether the client may have begun with another set.
     pub(super) fn is_refuted(&self) -> bool {
-        self.refutes(*self.doubted.borrow())
-    }
-
-    fn refutes(&self, doubted: Option<Instant>) -> bool {
-        doubted.is_some_and(|at| at < self.until)
+        is_before(self.until, *self.doubted.borrow())
     }
 
     /// Resolves when the client may have begun with another set.
-    pub(super) async fn refuted(self) {
-        let mut doubted = self.doubted.clone();
-        let is_over = doubted.wait_for(|at| self.refutes(*at)).await.is_err();
+    pub(super) async fn refuted(mut self) {
+        let refuted = |at: &Option<Instant>| is_before(self.until, *at);
+        let is_over = self.doubted.wait_for(refuted).await.is_err();
         if is_over {
             // There will be no doubt before that moment any more.
             std::future::pending::<()>().await;
         }
     }
+}
+
+fn is_before(until: Instant, doubted: Option<Instant>) -> bool {
+    doubted.is_some_and(|at| at < until)
 }
 
 impl Visibility {

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::resource_version::with_resource_version;
 
 use super::newest::Newest;
 use super::watch;
@@ -203,7 +204,7 @@ impl Follower {
         self.events()?;
         let aggregation = self.process.current_aggregation.load_full();
         let now = ours(&aggregation, NO_VERSION).collect();
-        if whole || self.differ(&now) {
+        if whole || self.told != now {
             self.relist(now).await?;
         }
         // After this wait, the configured APIServices are checked in any case.
@@ -239,10 +240,6 @@ impl Follower {
         Some(())
     }
 
-    fn differ(&self, now: &BTreeMap<String, Bytes>) -> bool {
-        self.told != *now
-    }
-
     /// Reports the changes of the configured APIServices. These have no
     /// versions of their own, so each gets one that no object of upstream has,
     /// up to that of a list of upstream, and the objects in that list are
@@ -261,20 +258,16 @@ impl Follower {
         let objects_now = state.iter(&Scope::All);
         let deletions = objects_now.filter(|object| is_gone(object.key.name()));
         let mut versions = upstreams.versions_between(state.resource_version, deletions.count());
-        let mut ours = BTreeMap::new();
-        let mut told = BTreeMap::new();
-        let envelope = &merged.resource.envelope;
+        let (mut ours, mut told) = (BTreeMap::new(), BTreeMap::new());
         for (name, item) in now {
             let before = self.told.get(&name);
             let is_told = before.is_some_and(|told| *told == item);
             let version = (!is_told).then(|| versions.next()).flatten();
             let object = match version {
                 Some(version) => {
-                    told.insert(name.clone(), item.clone());
-                    let object = StoredObject::parse(item, &merged.resource.fields).ok()?;
+                    let object = with_resource_version(&item, version)?;
+                    told.insert(name.clone(), item);
                     object
-                        .stamped(version, envelope)?
-                        .item(Encoding::Json, envelope)?
                 }
                 // It stays as it was reported.
                 None => {
@@ -282,7 +275,7 @@ impl Follower {
                         continue;
                     };
                     told.insert(name.clone(), before.clone());
-                    object.item(Encoding::Json, envelope)?
+                    object.item(Encoding::Json, &merged.resource.envelope)?
                 }
             };
             ours.insert(name, object);
