@@ -83,8 +83,11 @@ export class Browser {
   async stop() {
     this.process.removeAllListeners("exit");
     const ended = new Promise((resolve) => this.process.once("exit", resolve));
-    this.process.kill("SIGKILL");
+    // A browser that is killed leaves processes that still write to the folder.
+    this.send("Browser.close").catch(() => {});
+    const late = setTimeout(() => this.process.kill("SIGKILL"), 5000);
     await ended;
+    clearTimeout(late);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
