@@ -10,6 +10,7 @@ pub(super) mod frame_meter;
 pub(super) mod framing;
 pub(super) mod http1;
 pub(super) mod http2;
+pub(super) mod large_heads;
 pub(super) mod listen;
 pub(super) mod loopback_guard;
 pub(super) mod slow_client;

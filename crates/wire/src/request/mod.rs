@@ -1,5 +1,5 @@
 //! Reads requests as k8s.io/apiserver does: `RequestInfo`, the objects that a
-//! path names, the request's time limit, and its metric labels.
+//! path names, the request's time limit, its metric labels, and its target's octets.
 
 mod deadline;
 mod metric_classes;
@@ -7,6 +7,7 @@ pub mod metric_labels;
 mod path;
 mod request_info;
 mod scope;
+pub mod target;
 
 pub use deadline::Deadline;
 pub use request_info::{RequestInfo, RequestInfoError};
