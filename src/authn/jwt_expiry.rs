@@ -6,8 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-/// The most bytes of claims that are read: as many as the headers of a request
-/// may have by default (`serving.maxRequestHeaderBytes`).
+/// The most bytes of claims that are read. Tokens are much shorter.
 const MAX_CLAIMS_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize)]

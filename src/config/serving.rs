@@ -188,12 +188,12 @@ impl ConnectionLimits {
                 2_000,
                 0..=1 << 20,
             ),
-            // Bearer tokens with many groups come close to 16 KiB. No
-            // legitimate header comes close to 1 MiB.
+            // kube-apiserver's limit. Large heads share a budget
+            // (`server/listener/large_heads.rs`).
             max_request_header_bytes: check.count(
                 "serving.maxRequestHeaderBytes",
                 raw.max_request_header_bytes,
-                64 << 10,
+                1 << 20,
                 4 << 10..=1 << 20,
             ),
             http2_max_streams_per_connection: check.count(

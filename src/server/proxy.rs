@@ -24,16 +24,18 @@ use crate::server::answer::{
     aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
     shadow, stream, upgrade, watch_stream, websocket_watch,
 };
-use crate::server::listener::http1::HeaderRead;
+use crate::server::listener::http1::HeadRead;
+use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
-use crate::server::stage::{Identified, PendingGrant, access_log, audit, handshake, places, seats};
+use crate::server::stage::{Identified, PendingGrant, access_log, audit, places, seats};
 use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
     /// A reload replaces the generation as a whole.
     pub(super) current: Arc<ArcSwap<Generation>>,
+    pub(super) large_heads: LargeHeads,
 }
 
 #[async_trait]
@@ -44,15 +46,17 @@ impl ProxyHttp for Proxy {
         RequestContext::new(self.current.load_full())
     }
 
-    /// Ends the deadline of the request header, which has been read.
+    /// Takes over the part of an HTTP/1 request's head that pingora has not
+    /// read.
     fn on_connection_reuse(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         ctx: &mut RequestContext,
         user_context: Box<dyn std::any::Any + Send + Sync>,
     ) {
-        if let Ok(read) = user_context.downcast::<HeaderRead>() {
-            ctx.next_request = Some(read.done());
+        if let Ok(read) = user_context.downcast::<HeadRead>() {
+            ctx.next_request = Some(read.next);
+            ctx.large_head = read.rest.complete(session.req_header_mut());
         }
     }
 
@@ -63,7 +67,7 @@ impl ProxyHttp for Proxy {
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<bool> {
-        let identified = match admit(session, ctx).await? {
+        let identified = match admit(session, ctx, &self.large_heads).await? {
             ControlFlow::Continue(identified) => identified,
             ControlFlow::Break(answer) => return self.finish(session, ctx, answer).await,
         };
@@ -92,7 +96,7 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
-        let failed = if handshake::is_upgrade(session.req_header()) {
+        let failed = if upgrade::is_relayed(session.req_header()) {
             upgrade::tunnel(session, ctx).await?
         } else if stream::is_stream(session.req_header(), identified.info()) {
             stream::forward(session, ctx, sampled).await?
@@ -280,11 +284,17 @@ impl Proxy {
 async fn admit(
     session: &mut Session,
     ctx: &mut RequestContext,
+    large_heads: &LargeHeads,
 ) -> Result<ControlFlow<Answer, Arc<Identified>>> {
     // A request that two parsers could read differently goes no further.
-    if let Some((status, text)) = framing::refuse(session, &ctx.generation().config.serving) {
-        session.set_keepalive(None);
-        return Ok(ControlFlow::Break(Answer::text(status, text)));
+    match framing::check(session, &ctx.generation().config.serving, large_heads) {
+        Ok(None) => {}
+        Ok(large) => ctx.large_head = large,
+        Err(refusal) => {
+            let headers = &session.req_header().headers;
+            let answer = Answer::from_status(&refusal.status(), headers, &Query::default());
+            return Ok(ControlFlow::Break(answer));
+        }
     }
     let received = match ctx.receive(session) {
         Ok(received) => received,

@@ -42,6 +42,40 @@ impl RawConnection {
         all
     }
 
+    /// Returns the next answer of HTTP/1.1, with its body, or what came of it
+    /// before the peer closed.
+    pub async fn read_answer(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut end: Option<usize> = None;
+        while end.is_none_or(|end| all.len() < end) {
+            let Ok(byte) = self.read_exact(1).await else {
+                break;
+            };
+            all.extend(byte);
+            if end.is_none() && all.ends_with(b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&all).to_ascii_lowercase();
+                let length = head
+                    .split("\r\n")
+                    .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+                match length {
+                    Some(length) => end = Some(all.len() + length),
+                    None if head.contains("transfer-encoding: chunked") => {
+                        while !all.ends_with(b"\r\n0\r\n\r\n") {
+                            let Ok(byte) = self.read_exact(1).await else {
+                                return all;
+                            };
+                            all.extend(byte);
+                        }
+                        return all;
+                    }
+                    None if head.starts_with("http/1.1 1") => return all,
+                    None => {}
+                }
+            }
+        }
+        all
+    }
+
     /// Tells whether the peer closes within `deadline`. Bytes that arrive
     /// before are dropped.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {

@@ -53,6 +53,7 @@ mod encodings;
 mod explain;
 mod failover;
 mod fairness;
+mod faithful;
 mod field_selectors;
 mod flow;
 mod fuzz;

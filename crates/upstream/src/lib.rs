@@ -49,6 +49,7 @@ mod long_running_body;
 mod long_running_error;
 mod metrics;
 mod pool;
+pub mod request_body;
 mod response_body;
 pub mod review;
 mod review_client;

@@ -10,12 +10,11 @@
 //! tunnels whose 101 comes early (pingora issue 946). Also, a request that
 //! pingora handles cannot be ended in order when apifront stops.
 
+use std::mem;
 use std::sync::Arc;
 
 use http::header::{HOST, UPGRADE};
 use http::{HeaderMap, Request, Response};
-use http_body_util::Empty;
-use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
@@ -23,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use super::connect::{Io, NewConnection, Offer, connect};
 pub use super::long_running_body::LongRunningBody;
 pub use super::long_running_error::LongRunningError;
+use super::request_body::RequestBody;
 use super::shared_connections::StreamConnection;
 use super::{Endpoint, Upstream};
 
@@ -39,8 +39,9 @@ const ATTEMPTS: usize = 3;
 pub struct AnsweredBy(pub Arc<Endpoint>);
 
 impl Upstream {
-    /// Sends a request without a body and waits without a time limit for the
-    /// head of its answer: a log that nothing is written to has no head yet.
+    /// Sends a request and waits without a time limit for the head of its answer:
+    /// a log that nothing is written to has no head yet. The body is sent while
+    /// it comes, once a server can be connected to.
     /// Servers that cannot be connected to are passed over. Once the request is
     /// sent, its answer is final, unless the request is `repeatable` and there
     /// is no answer. Dropping the answer, or this future, cancels the request
@@ -48,12 +49,16 @@ impl Upstream {
     pub async fn send_long_running(
         &self,
         request: Request<()>,
+        mut body: RequestBody,
         repeatable: bool,
     ) -> Result<Response<LongRunningBody>, LongRunningError> {
         let mut tried = Vec::new();
         let mut last = LongRunningError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match self.send_to(&endpoint, &request, repeatable).await {
+            match self
+                .send_to(&endpoint, &request, &mut body, repeatable)
+                .await
+            {
                 Ok(mut answer) => {
                     answer.extensions_mut().insert(AnsweredBy(endpoint));
                     return Ok(answer);
@@ -77,6 +82,7 @@ impl Upstream {
         &self,
         endpoint: &Endpoint,
         request: &Request<()>,
+        body: &mut RequestBody,
         repeatable: bool,
     ) -> Result<Response<LongRunningBody>, LongRunningError> {
         let after = self.timing.connect_timeout;
@@ -84,7 +90,8 @@ impl Upstream {
         let mut attempts: usize = 0;
         loop {
             attempts = attempts.saturating_add(1);
-            let way = if request.headers().contains_key(UPGRADE) {
+            let own = request.headers().contains_key(UPGRADE) || !body.is_empty();
+            let way = if own {
                 match connect(endpoint, Offer::Http1, after).await? {
                     NewConnection::Http1(io) | NewConnection::Http2(io) => {
                         StreamConnection::Dedicated(io)
@@ -94,7 +101,9 @@ impl Upstream {
                 endpoint.shared_connections.connect(endpoint, after).await?
             };
             let slot = match way {
-                StreamConnection::Dedicated(io) => return ask(endpoint, io, request).await,
+                StreamConnection::Dedicated(io) => {
+                    return ask(endpoint, io, request, mem::take(body)).await;
+                }
                 StreamConnection::Shared(slot) => slot,
             };
             let used_before = slot.used_before();
@@ -144,6 +153,7 @@ async fn ask(
     endpoint: &Endpoint,
     io: Box<dyn Io>,
     request: Request<()>,
+    body: RequestBody,
 ) -> Result<Response<LongRunningBody>, LongRunningError> {
     let failed = |error: hyper::Error| LongRunningError::Http {
         server: endpoint.name.clone(),
@@ -158,7 +168,7 @@ async fn ask(
         .await
         .map_err(failed)?;
     tokio::spawn(connection.with_upgrades());
-    let request = request.map(|()| Empty::<Bytes>::new());
+    let request = request.map(|()| body);
     let answer = sender.send_request(request).await.map_err(failed)?;
     Ok(answer.map(LongRunningBody::own))
 }

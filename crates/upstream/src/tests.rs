@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::long_running::{LongRunningBody, LongRunningError};
+use super::request_body::RequestBody;
 use super::{Credentials, Server, Settings, Upstream};
 use crate::metrics::UpstreamMetrics;
 
@@ -142,9 +143,12 @@ async fn ask(
     repeatable: bool,
 ) -> Result<Response<LongRunningBody>, LongRunningError> {
     let request = Request::get(path).body(()).unwrap();
-    tokio::time::timeout(SOON, upstream.send_long_running(request, repeatable))
-        .await
-        .expect("an answer")
+    tokio::time::timeout(
+        SOON,
+        upstream.send_long_running(request, RequestBody::default(), repeatable),
+    )
+    .await
+    .expect("an answer")
 }
 
 async fn open(upstream: &Upstream, path: &str, times: usize) -> Vec<LongRunningBody> {

@@ -18,6 +18,7 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 
 use crate::audit::Trail;
+use crate::server::listener::coalesce::Coalesced;
 use crate::server::listener::http1::NextRequest;
 use crate::server::stage::access_log::{Finished, Watching};
 use crate::server::stage::context::{Guards, RequestContext};
@@ -68,7 +69,7 @@ pub(in crate::server) fn detach(
     (take_session(session), detached)
 }
 
-/// Takes the bare stream of an HTTP/1 connection whose request has no body.
+/// Takes the bare stream of an HTTP/1 connection whose request has been read.
 /// Fails for HTTP/2, where a stream is not a connection.
 pub(in crate::server) fn detach_stream(
     session: &mut Session,
@@ -78,10 +79,22 @@ pub(in crate::server) fn detach_stream(
     session.as_http1().ok_or_else(shared)?;
     let detached = Detached::new(session, ctx);
     match take_session(session) {
-        ServerSession::H1(v1) => Ok((v1.into_inner(), detached)),
+        ServerSession::H1(v1) => Ok((opened(v1.into_inner()), detached)),
         ServerSession::H2(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => {
             Err(shared())
         }
+    }
+}
+
+/// Lets the reader of a connection have what the client sent behind its request.
+fn opened(stream: Stream) -> Stream {
+    match stream.into_any().downcast::<Coalesced>() {
+        Ok(mut stream) => {
+            stream.open();
+            stream
+        }
+        // No listener makes another kind of stream.
+        Err(_) => Box::new(Cursor::new(Vec::<u8>::new())),
     }
 }
 

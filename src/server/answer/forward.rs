@@ -5,7 +5,7 @@ use std::time::Instant;
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{Purpose, Unreachable};
 use http::header::{EXPECT, HOST};
-use http::{Method, StatusCode, Version};
+use http::{Method, StatusCode};
 use kubernetes_wire::api::{Query, Status};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
@@ -56,15 +56,24 @@ pub(in crate::server) fn not_forwarded<T>() -> Result<T> {
 /// because upstream's own 100 does not come through HTTP/2. From here on the
 /// client must keep pace.
 pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
-    let request = session.req_header();
-    if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
-        session.as_mut().write_continue_response().await?;
-    }
+    tell_to_go_on(session).await?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let session = session.as_mut();
     session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
     if !forward.long_running && !session.is_body_empty() {
         slow_client::body_begins();
+    }
+    Ok(())
+}
+
+/// Sends a 100 to a client that waits for it. pingora takes every answer before
+/// the end of the body for the last one of its connection, also this one.
+pub(super) async fn tell_to_go_on(session: &mut Session) -> Result<()> {
+    if respond::waits_for_100(session) {
+        let session = session.as_mut();
+        let keepalive = session.get_keepalive();
+        session.write_continue_response().await?;
+        session.set_keepalive(keepalive);
     }
     Ok(())
 }

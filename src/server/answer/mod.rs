@@ -30,6 +30,7 @@ mod status_report;
 mod status_shadow;
 pub(super) mod stream;
 pub(super) mod upgrade;
+mod upload;
 mod watch_client;
 pub(super) mod watch_frames;
 pub(super) mod watch_stream;

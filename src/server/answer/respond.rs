@@ -11,7 +11,7 @@ use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, RETRY_AFTER,
     VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Version};
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::negotiation;
 use kubernetes_wire::representation::error_status::encode_status;
@@ -247,7 +247,7 @@ pub(in crate::server) async fn send(
     let header = head::of(session.req_header(), answer.status, headers)?;
     // An answer tells a client that waits for a 100 not to send its body. The
     // connection is not reused then.
-    let waits = session.req_header().headers.contains_key(EXPECT);
+    let waits = waits_for_100(session);
     if waits || !drain_little(session).await {
         session.set_keepalive(None);
     }
@@ -272,6 +272,15 @@ pub(in crate::server) async fn send(
         drain(session, usize::MAX, LINGER).await;
     }
     Ok(length)
+}
+
+/// Tells whether the client sends its body only after a 100. HTTP/1.0 has none
+/// (RFC 9110, 10.1.1).
+pub(super) fn waits_for_100(session: &mut Session) -> bool {
+    let request = session.req_header();
+    request.version == Version::HTTP_11
+        && request.headers.contains_key(EXPECT)
+        && !session.as_mut().is_body_empty()
 }
 
 /// Writes as fast as the client reads, and gives up if the client is too slow.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use apifront_upstream::is_hop_by_hop;
 use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRAILER, TRANSFER_ENCODING};
-use http::{Method, Request, Response, Version};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use kubernetes_wire::api::Status;
+use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::request::RequestInfo;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
@@ -19,12 +19,13 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
 use super::detached::{Detached, Ending, detach};
-use super::respond::{self, Answer, debug_header};
+use super::respond::{Answer, debug_header};
 use super::shadow::{Capture, Tee};
+use super::upload::Upload;
 use super::watch_frames::Frames;
-use super::{aggregate, aggregator_headers, deprecation, forward};
+use super::{aggregate, aggregator_headers, deprecation, forward, record_write};
+use crate::server::listener::loopback_guard;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
-use crate::server::listener::{client_gone, loopback_guard};
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::server::stage::handshake;
@@ -50,11 +51,19 @@ pub(in crate::server) async fn forward(
     ctx: &mut RequestContext,
     sampled: Option<Box<Capture>>,
 ) -> Result<Option<Answer>> {
-    // The request is a GET, so it can be repeated.
-    let response = match ask_upstream(session, ctx, true).await? {
-        Ok(response) => response,
+    let (mut upload, response) = match ask_upstream(session, ctx).await? {
+        Ok(asked) => asked,
         Err(answer) => return Ok(Some(answer)),
     };
+    // A stream goes on in a task of its own, which has no use for a body.
+    if !upload.finish(session, ctx.audit.as_deref_mut()).await {
+        session.set_keepalive(None);
+        let status = Status::too_large("this request takes no body");
+        let headers = &session.req_header().headers;
+        let nothing = Query::default();
+        let query = ctx.query().unwrap_or(&nothing);
+        return Ok(Some(Answer::from_status(&status, headers, query)));
+    }
     let content_type = response.headers().get(CONTENT_TYPE).cloned();
     let mut tee = sampled.and_then(|sampled| {
         let (status, headers) = (response.status(), response.headers());
@@ -89,36 +98,35 @@ pub(in crate::server) async fn forward(
     Ok(None)
 }
 
-/// Sends the request upstream. The inner error is the answer if that failed.
-/// Ends early when the client goes away.
+/// Sends the request upstream, with its body as far as it comes before the
+/// answer does. The inner error is the answer if that failed. Ends early when the
+/// client goes away.
 pub(in crate::server) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
-    repeatable: bool,
-) -> Result<std::result::Result<Response<LongRunningBody>, Answer>> {
+) -> Result<std::result::Result<(Upload, Response<LongRunningBody>), Answer>> {
     let Some(forward) = &mut ctx.forward else {
         return forward::not_forwarded();
     };
-    // These requests have no use for a body, but some clients send one.
-    if !respond::drain_little(session).await {
-        session.set_keepalive(None);
-        let status = Status::too_large("this request takes no body");
-        return Ok(Err(answer(&status, session, forward)));
-    }
     let span = ctx.span.as_deref_mut();
-    let request = match upstream_request(session.req_header(), forward, span) {
+    let has_body = !session.as_mut().is_body_empty();
+    let request = match upstream_request(session.req_header(), has_body, forward, span) {
         Ok(request) => request,
         Err(error) => {
             let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
             return Ok(Err(answer(&status, session, forward)));
         }
     };
+    let method = &session.req_header().method;
+    // An upgrade is not repeated: whatever its method, it may start a command.
+    let upgrading = handshake::is_upgrade(session.req_header());
+    let repeatable = *method == Method::GET && !has_body && !upgrading;
+    let (mut upload, body) = Upload::begin(session).await?;
     forward.asked = Some(Instant::now());
+    let trail = ctx.audit.as_deref_mut();
     let asked = tokio::select! {
-        asked = forward.upstream.send_long_running(request, repeatable) => asked,
-        _ = session.as_mut().read_body_or_idle(true) => {
-            return Err(client_gone::error());
-        }
+        asked = forward.upstream.send_long_running(request, body, repeatable) => asked,
+        gone = upload.go_on(session, trail) => return gone.map(|never| match never {}),
     };
     match asked {
         Ok(response) => {
@@ -128,8 +136,8 @@ pub(in crate::server) async fn ask_upstream(
                 }
                 span.answered(response.status().as_u16());
             }
-            let upgrading = handshake::is_upgrade(session.req_header());
-            Ok(aggregate::checked(response, forward, upgrading))
+            let checked = aggregate::checked(response, forward, upgrading);
+            Ok(checked.map(|response| (upload, response)))
         }
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
@@ -154,13 +162,13 @@ fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
 
 fn upstream_request(
     request: &RequestHeader,
+    has_body: bool,
     forward: &Forward,
     span: Option<&mut RequestSpan>,
 ) -> Result<Request<()>> {
     let mut request = request.clone();
-    for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
-        request.remove_header(&of_the_body);
-    }
+    // The client has been told to send its body.
+    request.remove_header(&EXPECT);
     aggregator_headers::request(&mut request, forward)?;
     forward::introduce(&mut request, forward, span)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
@@ -169,7 +177,12 @@ fn upstream_request(
         .uri(path)
         .body(())
         .map_err(|e| Error::because(ErrorType::InvalidHTTPHeader, "request line", e))?;
-    *upstream.headers_mut() = request.as_owned_parts().headers;
+    let headers = upstream.headers_mut();
+    *headers = request.as_owned_parts().headers;
+    headers.remove(TRANSFER_ENCODING);
+    if has_body && !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
     Ok(upstream)
 }
 
@@ -208,6 +221,9 @@ pub(in crate::server) async fn send_head(
     }
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
         deprecation::replace(&mut header, warnings)?;
+    }
+    if let Some(forward) = &mut ctx.forward {
+        record_write::begin(request, &header, forward);
     }
     session
         .write_response_header(Box::new(header), false)

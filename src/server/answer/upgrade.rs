@@ -1,20 +1,32 @@
-//! Forwards upgrade requests: the client's connection is joined to one
-//! upstream.
+//! Forwards upgrade requests, which are requests like others until upstream
+//! answers 101. Then the client's connection is joined to one upstream.
 
 use std::time::Instant;
 
 use apifront_upstream::long_running::{self, LongRunningBody};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, WARNING};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use pingora_core::{Error, ErrorType, Result};
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::detached::detach_stream;
 use super::respond::Answer;
-use super::{deprecation, stream};
+use super::upload::Upload;
+use super::{deprecation, record_write, stream};
+use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::context::RequestContext;
+use crate::server::stage::handshake;
+
+/// Tells whether the request is forwarded here: an upgrade, or a request of
+/// HTTP/1.0 that may change something. pingora would drop the first one's wish, and
+/// send chunks to the second one's client.
+pub(in crate::server) fn is_relayed(request: &RequestHeader) -> bool {
+    let http_10 = request.version == Version::HTTP_10 && request.method != Method::GET;
+    handshake::is_upgrade(request) || http_10
+}
 
 /// Asks upstream to upgrade. If upstream agrees, a task of its own joins the
 /// two connections. Returns the answer if that failed.
@@ -22,16 +34,18 @@ pub(in crate::server) async fn tunnel(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    // The request is not repeated: whatever its method, it may start a command.
-    let mut response = match stream::ask_upstream(session, ctx, false).await? {
-        Ok(response) => response,
+    let (upload, mut response) = match stream::ask_upstream(session, ctx).await? {
+        Ok(asked) => asked,
         Err(answer) => return Ok(Some(answer)),
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if !upload.is_done() {
+            return Error::e_explain(ErrorType::ReadError, "an upgrade before the request's end");
+        }
         let upgrade = hyper::upgrade::on(&mut response);
         return switch(session, ctx, response.map(drop), upgrade).await;
     }
-    decline(session, ctx, response).await?;
+    relay(session, ctx, upload, response).await?;
     Ok(None)
 }
 
@@ -93,24 +107,42 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
     head
 }
 
-/// Passes on an ordinary answer, and closes the connection. What follows on a
-/// connection that asked for an upgrade cannot be trusted (CVE-2020-8559).
-async fn decline(
+/// Passes on an ordinary answer, while the rest of the body goes the other way.
+async fn relay(
     session: &mut Session,
     ctx: &mut RequestContext,
+    mut upload: Upload,
     response: Response<LongRunningBody>,
 ) -> Result<()> {
-    session.set_keepalive(None);
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = stream::send_head(session, ctx, response).await?;
-    while let Some(frame) = body.frame().await {
+    if ctx.forward.as_ref().is_some_and(|f| !f.long_running) {
+        slow_client::answer_begins();
+    }
+    loop {
+        let trail = ctx.audit.as_deref_mut();
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            gone = upload.go_on(session, trail) => return gone.map(|never| match never {}),
+        };
+        let Some(frame) = frame else { break };
         let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
-        if let Ok(data) = frame.into_data() {
-            ctx.reply.bytes = ctx.reply.bytes.saturating_add(data.len());
-            if let Some(trail) = &mut ctx.audit {
-                trail.response_piece(&data);
-            }
-            session.write_response_body(Some(data), false).await?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        ctx.reply.bytes = ctx.reply.bytes.saturating_add(data.len());
+        slow_client::answer_written(data.len());
+        if let Some(trail) = &mut ctx.audit {
+            trail.response_piece(&data);
         }
+        if let Some(forward) = &mut ctx.forward {
+            record_write::learn(&data, false, forward);
+        }
+        session.write_response_body(Some(data), false).await?;
+    }
+    if let Some(forward) = &mut ctx.forward {
+        record_write::learn(&[], true, forward);
     }
     session.write_response_body(None, true).await
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::head::HeadRefusal;
+
 /// The times that a client may take to send something.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Deadlines {
@@ -36,6 +38,8 @@ pub(in crate::server) enum Ended {
     /// The client sent too many frames or streams that ask for nothing.
     Flood,
     Unauthenticated,
+    /// The head of a request was not read as one, and the client was told.
+    Refused(HeadRefusal),
 }
 
 impl Ended {
@@ -49,6 +53,9 @@ impl Ended {
             Self::Idle => "idle",
             Self::Flood => "flood",
             Self::Unauthenticated => "unauthenticated",
+            Self::Refused(HeadRefusal::TooLarge | HeadRefusal::TargetTooLong) => "large-head",
+            Self::Refused(HeadRefusal::TooManyLarge) => "large-heads",
+            Self::Refused(_) => "malformed-head",
         })
     }
 }

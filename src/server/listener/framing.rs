@@ -1,86 +1,65 @@
-//! Refuses requests that two HTTP parsers could read differently, and requests
-//! whose headers are too large.
+//! Refuses HTTP/2 requests that two HTTP parsers could read differently, and
+//! requests whose heads are too large. [`super::head`] does this for HTTP/1.
 
-use http::header::{HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, StatusCode, Version};
+use std::net::IpAddr;
+
+use http::header::HOST;
+use http::{HeaderMap, Method};
 use pingora_proxy::Session;
 
+use super::head::HeadRefusal;
+use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 use crate::config::Serving;
 
-/// A status and its text, in the words of Go's HTTP server, which answers such
-/// requests in plain text, before any API machinery.
-pub(in crate::server) type Refusal = (StatusCode, &'static str);
-
-/// Returns the refusal of an unacceptable request.
-pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<Refusal> {
+/// Checks the head of a request, and returns its part of the budget, if it is
+/// large.
+pub(in crate::server) fn check(
+    session: &Session,
+    serving: &Serving,
+    large: &LargeHeads,
+) -> Result<Option<LargeHead>, HeadRefusal> {
+    if session.as_http1().is_some() {
+        return Ok(None);
+    }
     let request = session.req_header();
     if request.method == Method::CONNECT {
-        return Some((StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed"));
+        return Err(HeadRefusal::Connect);
     }
-    let target = request.raw_path().len();
-    if size(&request.headers).saturating_add(target) > serving.connection.max_request_header_bytes {
-        return Some((
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "431 Request Header Fields Too Large",
-        ));
+    let target = request.raw_path();
+    if !target.starts_with(b"/") && !(target == b"*" && request.method == Method::OPTIONS) {
+        return Err(HeadRefusal::Malformed("invalid request target"));
     }
-    ambiguity(session).map(|text| (StatusCode::BAD_REQUEST, text))
-}
-
-/// Returns the refusal's text for a request that two parsers could take for two
-/// requests.
-fn ambiguity(session: &Session) -> Option<&'static str> {
-    let request = session.req_header();
-    let headers = &request.headers;
-    // RFC 9112, 6.1: both headers together are an attempt at request smuggling.
-    // pingora drops the length, so it is searched for in the received bytes.
-    if headers.contains_key(TRANSFER_ENCODING)
-        && let Some(http1) = session.as_http1()
-        && has_content_length(&http1.get_headers_raw_bytes())
-    {
-        return Some("400 Bad Request: both Content-Length and Transfer-Encoding");
-    }
-    if !is_target(request.raw_path(), &request.method) {
-        return Some("400 Bad Request: invalid request target");
-    }
-    // RFC 9112, 3.2. HTTP/2 has :authority instead.
-    let mut hosts = headers.get_all(HOST).iter();
+    let mut hosts = request.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => Some("400 Bad Request: too many Host headers"),
+        (Some(_), Some(_)) => return Err(HeadRefusal::Malformed("too many Host headers")),
         (Some(host), None) if !host.as_bytes().iter().all(is_host_byte) => {
-            Some("400 Bad Request: malformed Host header")
+            return Err(HeadRefusal::Malformed("malformed Host header"));
         }
-        (None, _) if request.version == Version::HTTP_11 => {
-            Some("400 Bad Request: missing required Host header")
-        }
-        _ => None,
+        _ => {}
     }
-}
-
-fn has_content_length(header: &[u8]) -> bool {
-    const NAME: &[u8] = b"content-length";
-    header.split(|b| *b == b'\n').any(|line| {
-        line.get(..NAME.len())
-            .is_some_and(|name| name.eq_ignore_ascii_case(NAME))
-            && line.get(NAME.len()).is_some_and(|b| *b == b':')
-    })
-}
-
-/// Accepts the origin form, the absolute form, and the asterisk of OPTIONS.
-fn is_target(target: &[u8], method: &Method) -> bool {
-    target.starts_with(b"/")
-        || target.starts_with(b"http://")
-        || target.starts_with(b"https://")
-        || (target == b"*" && *method == Method::OPTIONS)
+    let size = size(&request.headers).saturating_add(target.len());
+    if size > serving.connection.max_request_header_bytes {
+        return Err(HeadRefusal::TooLarge);
+    }
+    if size <= SMALL_HEAD {
+        return Ok(None);
+    }
+    let client = session.client_addr().and_then(|a| a.as_inet());
+    let client = client.map_or(IpAddr::from([0; 4]), |address| address.ip());
+    match large.take(client, size) {
+        Some(taken) => Ok(Some(taken)),
+        None => Err(HeadRefusal::TooManyLarge),
+    }
 }
 
 /// Does the same as Go's `httpguts.ValidHostHeader` for one byte.
-fn is_host_byte(byte: &u8) -> bool {
+pub(super) fn is_host_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte)
 }
 
-/// The bytes of the colon, the space and the line end of a header.
-const LINE_BYTES: usize = 4;
+/// The bytes that HTTP/2 counts for each field beside its name and value (RFC
+/// 9113, 6.5.2).
+const LINE_BYTES: usize = 32;
 
 fn size(headers: &HeaderMap) -> usize {
     headers

@@ -1,12 +1,12 @@
-//! HTTP/1 connections, with a limit on the time a request header may take.
+//! HTTP/1 connections: their requests, one after the other.
 //!
-//! pingora bounds each read, not the header as a whole, so a client that sends
-//! a byte now and then ("slowloris") could hold a connection for hours. Here
-//! the time from the start of a request, including the idle time before it, to
-//! the end of its header is bounded. `http2.rs` has the deadlines of HTTP/2.
+//! A client that sends a byte now and then ("slowloris") could hold a
+//! connection for hours. So the time from the start of a request, including the
+//! idle time before it, to the end of its head is bounded. `http2.rs` has the
+//! deadlines of HTTP/2.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -14,29 +14,27 @@ use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
+use tokio::time::timeout;
 
-use super::deadlines::Deadlines;
+use super::coalesce::Coalesced;
+use super::deadlines::{Deadlines, Ended};
+use super::head::{self, Head, HeadLimits, HeadRefusal, Rest};
 
 /// The app that answers the requests of a connection, and the settings of the
 /// connection.
 pub(in crate::server) struct Http1<A> {
     pub(in crate::server) app: Arc<A>,
     pub(in crate::server) deadlines: Deadlines,
+    pub(in crate::server) limits: HeadLimits,
+    pub(in crate::server) client: Option<IpAddr>,
     pub(in crate::server) shutdown: ShutdownWatch,
 }
 
-/// Signals that the header has been read. The value travels with the connection
-/// to `ProxyHttp::on_connection_reuse`.
-pub(in crate::server) struct HeaderRead {
-    read: Arc<AtomicBool>,
-    next: NextRequest,
-}
-
-impl HeaderRead {
-    pub(in crate::server) fn done(self) -> NextRequest {
-        self.read.store(true, Ordering::Release);
-        self.next
-    }
+/// What pingora does not know of a request. It travels with the connection to
+/// `ProxyHttp::on_connection_reuse`.
+pub(in crate::server) struct HeadRead {
+    pub(in crate::server) rest: Rest,
+    pub(in crate::server) next: NextRequest,
 }
 
 type ServeRest = dyn FnOnce(Stream) -> BoxFuture<'static, ()> + Send + Sync;
@@ -54,65 +52,116 @@ impl NextRequest {
     }
 }
 
+/// A connection between two requests.
+struct Idle {
+    stream: Box<Coalesced>,
+    /// The time for the next head.
+    allowed: Duration,
+    after_post: bool,
+}
+
 impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
-    /// Serves the requests of a connection, one after the other. Returns false
-    /// if a header did not come in time.
-    pub(in crate::server) async fn serve(&self, stream: Stream) -> bool {
-        // A client connects to ask something, so its first request is expected
-        // at once.
-        self.serve_first_within(stream, self.deadlines.header).await
+    /// Serves the requests of a connection, one after the other.
+    pub(in crate::server) async fn serve(&self, stream: Box<Coalesced>) -> Ended {
+        self.serve_from(Idle {
+            stream,
+            // A client connects to ask something, so its first request is
+            // expected at once.
+            allowed: self.deadlines.header,
+            after_post: false,
+        })
+        .await
+    }
+
+    async fn serve_from(&self, mut idle: Idle) -> Ended {
+        loop {
+            let read = tokio::select! {
+                biased;
+                read = timeout(idle.allowed, self.read_head(&mut idle)) => read,
+                () = self.stopped() => return Ended::ByClient,
+            };
+            let head = match read {
+                Ok(Ok(Some(head))) => head,
+                Ok(Ok(None)) => return Ended::ByClient,
+                Ok(Err(refusal)) => {
+                    refusal.answer(idle.stream).await;
+                    return Ended::Refused(refusal);
+                }
+                Err(_) => return Ended::HeaderTimeout,
+            };
+            let after_post = head.is_post;
+            let Some(stream) = self.answer(idle.stream, head).await else {
+                return Ended::ByClient;
+            };
+            idle = Idle {
+                stream,
+                allowed: self.deadlines.idle_and_header(),
+                after_post,
+            };
+        }
+    }
+
+    async fn read_head(&self, idle: &mut Idle) -> Result<Option<Head>, HeadRefusal> {
+        let read = idle.stream.end_request();
+        let (stream, after_post) = (&mut idle.stream, idle.after_post);
+        head::read(stream, read, after_post, &self.limits, self.client).await
+    }
+
+    /// Lets pingora answer the request. Returns the connection if another
+    /// request may follow.
+    async fn answer(&self, mut stream: Box<Coalesced>, head: Head) -> Option<Box<Coalesced>> {
+        stream.begin_request(head.body, head.next);
+        let mut session = ServerSession::new_http1(stream);
+        // pingora would take 0 seconds as no limit.
+        let idle = self.deadlines.idle.as_secs().max(1);
+        let keepalive = (!*self.shutdown.borrow()).then_some(idle);
+        session.set_keepalive(keepalive);
+        session.set_pipelined_prefix(head.for_pingora);
+        session.set_connection_user_context(Some(Box::new(HeadRead {
+            rest: head.rest,
+            next: self.next_request(),
+        })));
+        let reused = self.app.process_new_http(session, &self.shutdown).await;
+        reused.and_then(|reused| coalesced(reused.consume().0))
+    }
+
+    /// Resolves when the process stops. A connection between two requests is
+    /// closed then.
+    async fn stopped(&self) {
+        let mut shutdown = self.shutdown.clone();
+        if shutdown.wait_for(|stop| *stop).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     fn next_request(&self) -> NextRequest {
         let rest = Self {
             app: self.app.clone(),
             deadlines: self.deadlines,
+            limits: self.limits.clone(),
+            client: self.client,
             shutdown: self.shutdown.clone(),
         };
         NextRequest(Box::new(move |stream| {
             Box::pin(async move {
-                let allowed = rest.deadlines.idle_and_header();
-                if !rest.serve_first_within(stream, allowed).await {
-                    tracing::debug!("closed a connection whose request header took too long");
+                let Some(stream) = coalesced(stream) else {
+                    return;
+                };
+                let idle = Idle {
+                    stream,
+                    allowed: rest.deadlines.idle_and_header(),
+                    after_post: false,
+                };
+                let ended = rest.serve_from(idle).await;
+                if let Some(reason) = ended.reason() {
+                    tracing::debug!(reason, "closed a connection");
                 }
             })
         }))
     }
+}
 
-    async fn serve_first_within(&self, stream: Stream, mut allowed: Duration) -> bool {
-        let mut session = ServerSession::new_http1(stream);
-        // pingora would take 0 seconds as no limit.
-        let idle = self.deadlines.idle.as_secs().max(1);
-        let keepalive = (!*self.shutdown.borrow()).then_some(idle);
-        session.set_keepalive(keepalive);
-        loop {
-            let read = Arc::new(AtomicBool::new(false));
-            session.set_connection_user_context(Some(Box::new(HeaderRead {
-                read: read.clone(),
-                next: self.next_request(),
-            })));
-            let mut request = self.app.process_new_http(session, &self.shutdown);
-            // Most requests end before the deadline. Waking a task when each
-            // header has been read would cost each request more than the
-            // deadline costs the few requests that reach it.
-            let reused = tokio::select! {
-                biased;
-                reused = &mut request => reused,
-                () = tokio::time::sleep(allowed) => {
-                    if !read.load(Ordering::Acquire) {
-                        return false;
-                    }
-                    request.await
-                }
-            };
-            let Some((stream, settings)) = reused.map(|reused| reused.consume()) else {
-                return true;
-            };
-            session = ServerSession::new_http1(stream);
-            if let Some(settings) = settings {
-                settings.apply_to_session(&mut session);
-            }
-            allowed = self.deadlines.idle_and_header();
-        }
-    }
+/// Returns the connection that pingora gives back.
+fn coalesced(stream: Stream) -> Option<Box<Coalesced>> {
+    stream.into_any().downcast().ok()
 }

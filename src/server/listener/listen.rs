@@ -28,6 +28,7 @@ use super::coalesce::Coalesced;
 use super::connections::{Connections, Seat};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
+use super::head::HeadLimits;
 use super::http1::Http1;
 use super::http2::{self, Http2Options};
 use crate::metrics::ListenerMetrics;
@@ -51,6 +52,7 @@ pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) connections: Arc<Connections>,
     pub(in crate::server) metrics: ListenerMetrics,
     pub(in crate::server) deadlines: Deadlines,
+    pub(in crate::server) heads: HeadLimits,
     pub(in crate::server) http2: Http2Options,
 }
 
@@ -202,12 +204,11 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         let http1 = Http1 {
             app: self.app.clone(),
             deadlines,
+            limits: self.settings.heads.clone(),
+            client: Some(peer.ip()),
             shutdown: shutdown.clone(),
         };
-        match Box::pin(http1.serve(stream)).await {
-            true => Ended::ByClient,
-            false => Ended::HeaderTimeout,
-        }
+        Box::pin(http1.serve(stream)).await
     }
 }
 

@@ -8,6 +8,7 @@ pub(super) mod connections;
 pub(super) mod deadlines;
 pub(super) mod frame_meter;
 pub(super) mod framing;
+pub(super) mod head;
 pub(super) mod http1;
 pub(super) mod http2;
 pub(super) mod large_heads;

@@ -17,7 +17,9 @@ use crate::config::{self, Config};
 use crate::server::answer::observability::Observability;
 use crate::server::listener::connections::{self, Connections, Limits};
 use crate::server::listener::deadlines::Deadlines;
+use crate::server::listener::head::HeadLimits;
 use crate::server::listener::http2::Http2Options;
+use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::listen::{ConnectionSettings, ListenError, Listener};
 use crate::server::listener::slow_client::SlowClientGuard;
 use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
@@ -67,23 +69,24 @@ impl Listeners {
         stop: &ShutdownWatch,
     ) -> Result<Vec<JoinHandle<()>>, StartError> {
         let mut serving = Vec::new();
+        let large = LargeHeads::default();
         let clients = Connections::new(connection_limits(&current.load().config));
         if let (Some(listener), Some(certificates)) = (self.secure, certificates) {
             let tls = tls_settings(certificates, client_certificates)?;
-            let settings = connection_settings(current, "secure", &clients);
-            let app = proxy_app(current);
+            let settings = connection_settings(current, "secure", &clients, &large);
+            let app = proxy_app(current, &large);
             serving.push(listener.serve(app, Some(tls), settings, stop.clone()));
         }
         if let Some(listener) = self.insecure {
-            let settings = connection_settings(current, "insecure", &clients);
-            let app = proxy_app(current);
+            let settings = connection_settings(current, "insecure", &clients, &large);
+            let app = proxy_app(current, &large);
             serving.push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = self.observability {
             // These are counted apart: a flood of clients does not keep scrapes
             // out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
-            let settings = connection_settings(current, "observability", &connections);
+            let settings = connection_settings(current, "observability", &connections, &large);
             let current = current.clone();
             let app = HttpServer::new_app(Observability { current });
             serving.push(listener.serve(app, None, settings, stop.clone()));
@@ -99,7 +102,10 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> SlowClientGuard<HttpProxy<Proxy>> {
+fn proxy_app(
+    current: &Arc<ArcSwap<Generation>>,
+    large_heads: &LargeHeads,
+) -> SlowClientGuard<HttpProxy<Proxy>> {
     let conf = ServerConf {
         // All requests share the connections to a few API servers.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
@@ -109,6 +115,7 @@ fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> SlowClientGuard<HttpProxy<Pr
         &Arc::new(conf),
         Proxy {
             current: current.clone(),
+            large_heads: large_heads.clone(),
         },
     );
     SlowClientGuard::new(proxy, current.load().metrics.flow.clone())
@@ -135,6 +142,7 @@ fn connection_settings(
     current: &Arc<ArcSwap<Generation>>,
     listener: &'static str,
     connections: &Arc<Connections>,
+    large: &LargeHeads,
 ) -> ConnectionSettings {
     let generation = current.load();
     let serving = &generation.config.serving;
@@ -149,6 +157,10 @@ fn connection_settings(
         deadlines: Deadlines {
             header: serving.connection.request_header_timeout,
             idle: serving.connection.idle_timeout,
+        },
+        heads: HeadLimits {
+            max_bytes: header_bytes,
+            large: large.clone(),
         },
         http2: Http2Options {
             h2,

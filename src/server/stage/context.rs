@@ -26,6 +26,7 @@ use crate::flow::{Admitted, Classification, Place};
 use crate::metrics::LongRunning;
 use crate::server::listener::http1::NextRequest;
 use crate::server::listener::http2;
+use crate::server::listener::large_heads::LargeHead;
 use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Generation;
 use crate::spans::RequestSpan;
@@ -62,6 +63,8 @@ pub struct RequestContext {
     pub(in crate::server) observer: Option<Box<dyn AnswerObserver>>,
     /// The rest of an HTTP/1 connection, for a request that leaves pingora.
     pub(in crate::server) next_request: Option<NextRequest>,
+    /// The part of the budget for large heads that the request's head has.
+    pub(in crate::server) large_head: Option<LargeHead>,
 }
 
 /// The answer, as far as it has been sent.
@@ -110,6 +113,7 @@ impl RequestContext {
             forward: None,
             observer: None,
             next_request: None,
+            large_head: None,
         }
     }
 

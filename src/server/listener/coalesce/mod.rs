@@ -17,6 +17,7 @@
 //! All bytes of a connection go through this layer. So it holds the
 //! connection's [`Seat`], and counts its frames ([`FrameMeter`]).
 
+mod boundary;
 mod delegation;
 mod slow_copy;
 #[cfg(test)]
@@ -27,10 +28,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::boundary::Boundary;
 use self::slow_copy::{SKEW, copies_slowly};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
@@ -86,7 +88,7 @@ pub(in crate::server) struct Coalesced {
 
 #[derive(Debug)]
 enum Protocol {
-    Http1 { tls: bool },
+    Http1 { tls: bool, boundary: Boundary },
     Http2(FrameMeter),
 }
 
@@ -107,11 +109,37 @@ impl Coalesced {
 
     pub(in crate::server) fn http1(inner: Stream, seat: Option<Seat>) -> Self {
         let tls = inner.get_ssl_digest().is_some();
-        Self::new(inner, Protocol::Http1 { tls }, seat)
+        let boundary = Boundary::new();
+        Self::new(inner, Protocol::Http1 { tls, boundary }, seat)
     }
 
     pub(in crate::server) fn http2(inner: Stream, meter: FrameMeter, seat: Option<Seat>) -> Self {
         Self::new(inner, Protocol::Http2(meter), seat)
+    }
+
+    /// Begins a request on an HTTP/1 connection: see
+    /// [`Boundary::begin_request`].
+    pub(in crate::server) fn begin_request(&mut self, body: Option<u64>, next: BytesMut) {
+        if let Protocol::Http1 { boundary, .. } = &mut self.protocol {
+            boundary.begin_request(body, next);
+        }
+    }
+
+    /// Ends the request on an HTTP/1 connection. Returns the bytes that were
+    /// read of what follows.
+    pub(in crate::server) fn end_request(&mut self) -> BytesMut {
+        match &mut self.protocol {
+            Protocol::Http1 { boundary, .. } => boundary.end_request(),
+            Protocol::Http2(_) => BytesMut::new(),
+        }
+    }
+
+    /// Lets the reader of an HTTP/1 connection have everything that comes, also
+    /// what follows the request: the connection speaks another protocol.
+    pub(in crate::server) fn open(&mut self) {
+        if let Protocol::Http1 { boundary, .. } = &mut self.protocol {
+            boundary.open();
+        }
     }
 
     fn gathers(&self) -> bool {
@@ -136,7 +164,7 @@ impl Coalesced {
         let inner = Pin::new(&mut self.inner);
         let written = match (&self.protocol, bufs) {
             // The rest of the piece begins at an offset that is copied fast.
-            (Protocol::Http1 { tls: true }, [buf])
+            (Protocol::Http1 { tls: true, .. }, [buf])
                 if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
             {
                 inner.poll_write(cx, buf.get(..SKEW).unwrap_or(buf))
@@ -210,6 +238,9 @@ impl AsyncRead for Coalesced {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if let Protocol::Http1 { boundary, .. } = &mut this.protocol {
+            return boundary.poll_read(&mut this.inner, cx, buf);
+        }
         if let Protocol::Http2(meter) = &mut this.protocol {
             if meter.state().has_stopped_reading() {
                 // The connection's task has been told, and ends the connection.

@@ -1,0 +1,105 @@
+//! Passes on the body of a request that does not go through pingora, while its
+//! answer is awaited or comes.
+
+use std::convert::Infallible;
+
+use apifront_upstream::request_body::{BodySender, RequestBody};
+use bytes::Bytes;
+use pingora_core::Result;
+use pingora_proxy::Session;
+use tokio::time::timeout;
+
+use super::forward;
+use super::respond::DRAIN_WITHIN;
+use crate::audit::Trail;
+use crate::server::listener::{client_gone, slow_client};
+
+pub(in crate::server) struct Upload {
+    /// `None` when upstream has all of the body, or takes no more of it.
+    upstream: Option<BodySender>,
+    /// A piece that upstream has not taken yet.
+    waiting: Option<Bytes>,
+    /// Whether the whole body has been read.
+    read: bool,
+}
+
+impl Upload {
+    /// Begins to pass on the body of a request, if it has one. A client that waits
+    /// for a 100 before it sends its body is told to go on: upstream's own 100 does
+    /// not come through.
+    pub(super) async fn begin(session: &mut Session) -> Result<(Self, RequestBody)> {
+        if session.as_mut().is_body_empty() {
+            let nothing = Self {
+                upstream: None,
+                waiting: None,
+                read: true,
+            };
+            return Ok((nothing, RequestBody::default()));
+        }
+        forward::tell_to_go_on(session).await?;
+        session.as_mut().set_total_drain_timeout(Some(DRAIN_WITHIN));
+        slow_client::body_begins();
+        let (sender, body) = RequestBody::streamed();
+        let upload = Self {
+            upstream: Some(sender),
+            waiting: None,
+            read: false,
+        };
+        Ok((upload, body))
+    }
+
+    /// Tells whether the whole body was read and passed on.
+    pub(super) fn is_done(&self) -> bool {
+        self.read && self.upstream.is_none()
+    }
+
+    /// Passes on what comes. It ends only when the client goes away. Cancel-safe:
+    /// a piece that was read and not passed on is kept.
+    pub(super) async fn go_on(
+        &mut self,
+        session: &mut Session,
+        trail: Option<&mut Trail>,
+    ) -> Result<Infallible> {
+        self.pass_on(session, trail).await?;
+        let idle = session.as_mut().read_body_or_idle(true).await;
+        Err(idle.err().unwrap_or_else(client_gone::error))
+    }
+
+    /// Passes on the rest of a short body. Returns false if it is long or slow.
+    pub(super) async fn finish(
+        &mut self,
+        session: &mut Session,
+        trail: Option<&mut Trail>,
+    ) -> bool {
+        let passed = timeout(DRAIN_WITHIN, self.pass_on(session, trail)).await;
+        matches!(passed, Ok(Ok(())))
+    }
+
+    async fn pass_on(
+        &mut self,
+        session: &mut Session,
+        mut trail: Option<&mut Trail>,
+    ) -> Result<()> {
+        while let Some(upstream) = &self.upstream {
+            if let Some(piece) = &self.waiting {
+                if !upstream.send(piece.clone()).await {
+                    self.upstream = None;
+                }
+                self.waiting = None;
+            } else if self.read {
+                upstream.end().await;
+                self.upstream = None;
+            } else {
+                let piece = session.as_mut().read_request_body().await?;
+                if let (Some(trail), Some(piece)) = (&mut trail, &piece) {
+                    trail.request_piece(piece);
+                }
+                let last = piece.is_none();
+                slow_client::body_received(piece.as_ref().map_or(0, Bytes::len), last);
+                self.read = last;
+                self.waiting = piece.filter(|piece| !piece.is_empty());
+            }
+        }
+        Ok(())
+    }
+}

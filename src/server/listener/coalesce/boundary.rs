@@ -1,0 +1,106 @@
+//! The end of a request on an HTTP/1 connection.
+//!
+//! What a client sends behind a request belongs to its next one, or to the
+//! protocol that it upgrades to. pingora reads as much as there is. So it is
+//! given the bytes of its own request, and the others are kept for later.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use pingora_core::protocols::Stream;
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// The most bytes that are kept of what follows. A client that sends more waits
+/// until its request is answered.
+const KEPT: usize = 4 << 10;
+/// The bytes of one read of what follows.
+const READ: usize = 512;
+
+/// The bytes that are still to come of the request in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// All that comes: the length is not known in advance, or no request is in
+    /// progress.
+    All,
+    Counted(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Boundary {
+    left: Left,
+    /// Bytes behind the request in progress.
+    next: BytesMut,
+}
+
+impl Boundary {
+    pub(super) fn new() -> Self {
+        Self {
+            left: Left::All,
+            next: BytesMut::new(),
+        }
+    }
+
+    /// Begins a request whose head has been read together with `next`, which
+    /// follows it. `body` is the number of bytes that its body still has, or
+    /// `None` if only its reader can tell.
+    pub(super) fn begin_request(&mut self, body: Option<u64>, next: BytesMut) {
+        self.left = body.map_or(Left::All, Left::Counted);
+        self.next = next;
+    }
+
+    /// Ends the request. Returns the bytes that were read of what follows.
+    pub(super) fn end_request(&mut self) -> BytesMut {
+        self.left = Left::All;
+        std::mem::take(&mut self.next)
+    }
+
+    /// Gives the reader everything that comes from here on.
+    pub(super) fn open(&mut self) {
+        self.left = Left::All;
+    }
+
+    pub(super) fn poll_read(
+        &mut self,
+        inner: &mut Stream,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let left = match self.left {
+            Left::Counted(0) => return self.poll_closed(inner, cx),
+            Left::Counted(left) => left,
+            Left::All if self.next.is_empty() => return Pin::new(inner).poll_read(cx, buf),
+            Left::All => {
+                let taken = self.next.len().min(buf.remaining());
+                buf.put_slice(self.next.get(..taken).unwrap_or_default());
+                self.next.advance(taken);
+                return Poll::Ready(Ok(()));
+            }
+        };
+        let before = buf.filled().len();
+        ready!(Pin::new(inner).poll_read(cx, buf))?;
+        let read = buf.filled().get(before..).unwrap_or_default();
+        let own = usize::try_from(left).map_or(read.len(), |left| read.len().min(left));
+        self.next
+            .extend_from_slice(read.get(own..).unwrap_or_default());
+        self.left = Left::Counted(left.saturating_sub(own as u64));
+        buf.set_filled(before.saturating_add(own));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Keeps what follows the request, and tells only when the client closes.
+    fn poll_closed(&mut self, inner: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.next.len() < KEPT {
+            let mut read = [0; READ];
+            let mut read = ReadBuf::new(&mut read);
+            ready!(Pin::new(&mut *inner).poll_read(cx, &mut read))?;
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.next.extend_from_slice(read.filled());
+        }
+        // The reader has other things to wait for: its answer.
+        Poll::Pending
+    }
+}

@@ -1,0 +1,260 @@
+//! The head of an HTTP/1 request: its request line and its fields.
+//!
+//! pingora cuts a target at `#`, refuses octets and folded lines that Go's
+//! server takes, takes no more than 256 lines, and answers what it refuses
+//! without a word. So heads are read here first. pingora is then given a head
+//! that it reads to the same effect: nearly always the one that came.
+
+mod fields;
+mod refusal;
+mod request_line;
+
+use std::net::IpAddr;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderName, HeaderValue};
+use pingora_http::RequestHeader;
+use tokio::io::AsyncReadExt;
+
+use self::fields::{Field, Fields, Framing};
+pub(in crate::server) use self::refusal::HeadRefusal;
+use self::request_line::RequestLine;
+use super::coalesce::Coalesced;
+use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
+
+/// The bytes that a head may have above the limit. Go's server has the same
+/// margin, for what its buffer reads beyond the head.
+const MARGIN: usize = 4 << 10;
+
+/// The room for the first read. It holds most requests.
+const FIRST_READ: usize = 4 << 10;
+/// The most bytes of one read.
+const READ: usize = 64 << 10;
+
+/// The octets of empty lines behind a POST that are passed over.
+const EMPTY_LINES: usize = 4;
+
+/// The lines that pingora takes, with some to spare.
+const PINGORAS_LINES: usize = 250;
+/// The most lines of a head. The type that holds them has room for few more.
+const LINES: usize = 16 << 10;
+
+/// The fields that pingora needs to read the rest of a request.
+const PINGORAS: [HeaderName; 6] = [
+    HOST,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    CONNECTION,
+    UPGRADE,
+    EXPECT,
+];
+
+/// The limits of heads.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct HeadLimits {
+    /// The value of `serving.maxRequestHeaderBytes`.
+    pub(in crate::server) max_bytes: usize,
+    pub(in crate::server) large: LargeHeads,
+}
+
+/// A head, and what was read with it.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// The head for pingora, and the part of the body that has been read.
+    pub(super) for_pingora: BytesMut,
+    /// The bytes of the body that are still to come; `None` if only its chunks
+    /// tell.
+    pub(super) body: Option<u64>,
+    /// Bytes behind the request.
+    pub(super) next: BytesMut,
+    pub(super) is_post: bool,
+    pub(super) rest: Rest,
+}
+
+/// The part of a head that does not go through pingora.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Rest {
+    /// All fields, if pingora was given only those that it needs.
+    fields: Option<Vec<(Bytes, HeaderValue)>>,
+    large: Option<LargeHead>,
+}
+
+impl Rest {
+    /// Puts the fields in the place of those that pingora has read. Returns the
+    /// head's part of the budget, which the request holds.
+    pub(in crate::server) fn complete(self, request: &mut RequestHeader) -> Option<LargeHead> {
+        let fields = self.fields?;
+        for name in &PINGORAS {
+            request.remove_header(name);
+        }
+        for (name, value) in fields {
+            // Names and values were checked when they were read, and there are
+            // fewer than the type has room for.
+            let appended = request.append_header(name, value);
+            debug_assert!(appended.is_ok(), "{appended:?}");
+        }
+        self.large
+    }
+}
+
+/// Reads a head. `read` is what was read of it already. Returns `None` if the
+/// client closes the connection. Some clients send an empty line behind the body
+/// of a POST. As Go's server, apifront passes over it, and over no other.
+pub(super) async fn read(
+    stream: &mut Coalesced,
+    mut read: BytesMut,
+    after_post: bool,
+    limits: &HeadLimits,
+    client: Option<IpAddr>,
+) -> Result<Option<Head>, HeadRefusal> {
+    let most = limits.max_bytes.saturating_add(MARGIN);
+    let mut large = None;
+    let mut seen = 0;
+    let mut skipped = if after_post { EMPTY_LINES } else { 0 };
+    let end = loop {
+        while skipped > 0 && matches!(read.first(), Some(b'\r' | b'\n')) {
+            read.advance(1);
+            skipped = skipped.saturating_sub(1);
+        }
+        if let Some(end) = end_of_head(&read, seen) {
+            break end;
+        }
+        seen = read.len();
+        if seen > most {
+            return Err(HeadRefusal::TooLarge);
+        }
+        if seen >= SMALL_HEAD {
+            hold(&mut large, limits, client)?;
+        }
+        read.reserve(seen.clamp(FIRST_READ, READ));
+        match stream.read_buf(&mut read).await {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(_) => {}
+        }
+    };
+    if end > most {
+        return Err(HeadRefusal::TooLarge);
+    }
+    let behind = read.split_off(end);
+    judge(read, behind, large).map(Some)
+}
+
+/// Takes room for one more read of a large head.
+fn hold(
+    large: &mut Option<LargeHead>,
+    limits: &HeadLimits,
+    client: Option<IpAddr>,
+) -> Result<(), HeadRefusal> {
+    // Every client that connects over a network has an address.
+    let client = client.unwrap_or(IpAddr::from([0; 4]));
+    let taken = match large {
+        Some(large) => large.grow(READ),
+        None => {
+            *large = limits.large.take(client, SMALL_HEAD.saturating_add(READ));
+            large.is_some()
+        }
+    };
+    match taken {
+        true => Ok(()),
+        false => Err(HeadRefusal::TooManyLarge),
+    }
+}
+
+/// Returns the length of the head with its empty line, once that has come. The
+/// first `seen` bytes were looked at before.
+fn end_of_head(read: &[u8], seen: usize) -> Option<usize> {
+    let from = seen.saturating_sub(2);
+    memchr::memchr_iter(b'\n', read.get(from..)?).find_map(|line_end| {
+        let next = from.saturating_add(line_end).saturating_add(1);
+        match read.get(next..)? {
+            [b'\n', ..] => Some(next.saturating_add(1)),
+            [b'\r', b'\n', ..] => Some(next.saturating_add(2)),
+            _ if next == 1 || (next == 2 && read.first() == Some(&b'\r')) => Some(next),
+            _ => None,
+        }
+    })
+}
+
+fn judge(
+    head: BytesMut,
+    mut behind: BytesMut,
+    large: Option<LargeHead>,
+) -> Result<Head, HeadRefusal> {
+    let malformed = HeadRefusal::Malformed("malformed HTTP request");
+    let (line, rest) = fields::take_line(&head).ok_or(malformed)?;
+    let line = RequestLine::parse(line)?;
+    let framing = Framing::read(rest, line.version)?;
+    if framing.lines > LINES {
+        return Err(HeadRefusal::TooLarge);
+    }
+    let is_post = line.method == b"POST";
+    let body = framing.body();
+    let is_long = framing.lines > PINGORAS_LINES || head.len() > SMALL_HEAD;
+    let (mut for_pingora, fields) = if line.is_plain() && !framing.folded && !is_long {
+        (head, None)
+    } else {
+        rewrite(&line, rest, is_long)?
+    };
+    let mut rest = Rest { fields, large };
+    if rest.fields.is_none() {
+        rest.large = None;
+    }
+    // What has come of the body goes to pingora; the rest is the next request's.
+    let own = body.map_or(behind.len(), |body| {
+        usize::try_from(body).map_or(behind.len(), |body| body.min(behind.len()))
+    });
+    let next = behind.split_off(own);
+    if !behind.is_empty() {
+        for_pingora.unsplit(behind);
+    }
+    Ok(Head {
+        for_pingora,
+        body: body.map(|body| body.saturating_sub(own as u64)),
+        next,
+        is_post,
+        rest,
+    })
+}
+
+/// The fields that do not go through pingora.
+type Kept = Option<Vec<(Bytes, HeaderValue)>>;
+
+/// Writes a head of the same meaning that pingora reads. The fields of a long
+/// one are returned instead.
+fn rewrite(
+    line: &RequestLine<'_>,
+    rest: &[u8],
+    is_long: bool,
+) -> Result<(BytesMut, Kept), HeadRefusal> {
+    let mut head = BytesMut::with_capacity(FIRST_READ);
+    for piece in [line.method, b" ", &line.target, b" ", line.version, b"\r\n"] {
+        head.extend_from_slice(piece);
+    }
+    let mut kept = is_long.then(Vec::new);
+    for field in Fields::of(rest) {
+        let mut field = field?;
+        if let (Some(authority), true) = (line.authority, field.is(&HOST)) {
+            field.value = authority.into();
+        }
+        if let Some(kept) = &mut kept {
+            let value = HeaderValue::from_bytes(&field.value)
+                .map_err(|_| HeadRefusal::Malformed("invalid header value"))?;
+            kept.push((Bytes::copy_from_slice(field.name), value));
+        }
+        if !is_long || PINGORAS.iter().any(|name| field.is(name)) {
+            write(&mut head, &field);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    Ok((head, kept))
+}
+
+fn write(head: &mut BytesMut, field: &Field<'_>) {
+    for piece in [field.name, b": ", &field.value, b"\r\n"] {
+        head.extend_from_slice(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Answers of the connection itself: to heads that are not read as requests.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use http::StatusCode;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, RETRY_AFTER};
+use kubernetes_wire::api::{Reason, Status};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::server::listener::coalesce::Coalesced;
+
+/// The time that a client has to take the answer, and then to stop sending. A
+/// connection that is closed while its client still sends may lose the answer.
+/// Go's server waits as long (`rstAvoidanceDelay`).
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The most bytes that are read while the connection lingers.
+const LINGER_BYTES: usize = 4 << 20;
+
+/// The reason why a head is not read as a request, in the words of Go's server
+/// where it has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum HeadRefusal {
+    Malformed(&'static str),
+    /// The head is over `serving.maxRequestHeaderBytes`.
+    TooLarge,
+    /// The target is longer than a URI may be here.
+    TargetTooLong,
+    /// Too many bytes of large heads are held already.
+    TooManyLarge,
+    /// A method that asks for a tunnel.
+    Connect,
+    Expectation,
+    TransferCoding,
+    Version,
+}
+
+impl HeadRefusal {
+    pub(in crate::server) fn status(self) -> Status {
+        let (code, reason, text) = match self {
+            Self::Malformed(text) => (StatusCode::BAD_REQUEST, Reason::BadRequest, text),
+            Self::TooLarge => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                Reason::Unknown,
+                "the head of the request is larger than the server takes",
+            ),
+            Self::TargetTooLong => (
+                StatusCode::URI_TOO_LONG,
+                Reason::Unknown,
+                "the target of the request is longer than 65534 bytes",
+            ),
+            Self::TooManyLarge => (
+                StatusCode::TOO_MANY_REQUESTS,
+                Reason::TooManyRequests,
+                "the server holds too many requests with large heads",
+            ),
+            Self::Connect => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                Reason::MethodNotAllowed,
+                "the server does not allow the method CONNECT",
+            ),
+            Self::Expectation => (
+                StatusCode::EXPECTATION_FAILED,
+                Reason::Unknown,
+                "the server knows no expectation but 100-continue",
+            ),
+            Self::TransferCoding => (
+                StatusCode::NOT_IMPLEMENTED,
+                Reason::Unknown,
+                "unsupported transfer encoding",
+            ),
+            Self::Version => (
+                StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+                Reason::Unknown,
+                "unsupported protocol version",
+            ),
+        };
+        let status = Status::failure(code.as_u16(), reason, text);
+        match self {
+            Self::TooManyLarge => status.with_retry_after(1),
+            _ => status,
+        }
+    }
+
+    /// Answers on an HTTP/1 connection, and ends it.
+    pub(in crate::server::listener) async fn answer(self, mut stream: Box<Coalesced>) {
+        let _ = timeout(LINGER, stream.write_all(&self.message())).await;
+        let _ = timeout(LINGER, stream.flush()).await;
+        let linger = async {
+            let mut read = [0; 4 << 10];
+            let mut left = LINGER_BYTES;
+            while let Ok(n @ 1..) = stream.read(&mut read).await {
+                left = left.saturating_sub(n);
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(LINGER, linger).await;
+        // A client that reads no more does not notice if this fails.
+        let _ = stream.shutdown().await;
+    }
+
+    fn message(self) -> Vec<u8> {
+        let status = self.status();
+        let body = status.to_json();
+        let code = status.http_status();
+        let mut head = format!("HTTP/1.1 {code}\r\n");
+        let mut field = |name: http::HeaderName, value: &dyn std::fmt::Display| {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        };
+        field(CONTENT_TYPE, &"application/json");
+        field(CONTENT_LENGTH, &body.len());
+        field(DATE, &Utc::now().format("%a, %d %b %Y %H:%M:%S GMT"));
+        field(CONNECTION, &"close");
+        if status.retry_after() > 0 {
+            field(RETRY_AFTER, &status.retry_after());
+        }
+        head.push_str("\r\n");
+        [head.as_bytes(), &body].concat()
+    }
+}
