@@ -1,6 +1,6 @@
 //! Makes the checked [`Config`] of the document as written.
 
-use apifront_watch_cache::Consistency;
+use apifront_watch_cache::{Consistency, ResourcePattern};
 
 use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
@@ -85,6 +85,8 @@ impl Config {
         let flow = Flow::check(&raw.flow, &mut check);
         flow.check_seats(&serving, &mut check);
         cache.pinned = flow.pinned();
+        let api_services = ResourcePattern::Exact(cache::api_services());
+        cache.pinned.push(api_services);
         let proxy_client = access
             .as_ref()
             .and_then(Access::delegated)

@@ -18,6 +18,12 @@ const CHECKS_IN_SHADOW: Duration = Duration::from_secs(10 * 60);
 /// The least number of bytes that comparisons may hold: one object of any size.
 const LEAST_HELD: u64 = 4 << 20;
 
+/// Returns the resource of APIServices, which tell what the API server serves
+/// itself.
+pub fn api_services() -> GroupVersionResource {
+    GroupVersionResource::new("apiregistration.k8s.io", "v1", "apiservices")
+}
+
 /// The defaults that depend on the kind of process.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
@@ -86,6 +92,7 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
         // Events are written often, read rarely, and dropped by etcd after an
         // hour.
         exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
+        aggregated: patterns("cache.aggregated", &raw.aggregated, &[], check),
         preload,
         pinned: Vec::new(),
         persistence: persistence(raw, check),
@@ -167,6 +174,9 @@ fn persistence(raw: &raw::Cache, check: &mut Check) -> Option<Persistence> {
             "needed, because cache.persistence.exclude lacks secrets",
         );
     }
+    // What upstream serves itself is asked anew after each start.
+    let mut exclude = exclude;
+    exclude.push(ResourcePattern::Exact(api_services()));
     Some(Persistence {
         directory: directory?,
         interval,

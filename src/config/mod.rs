@@ -47,6 +47,7 @@ use kubernetes_wire::api::GroupVersionResource;
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
+pub use cache::api_services;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::{Flags, VERSION};

@@ -312,6 +312,12 @@ pub struct Cache {
     /// Resources that may not be cached, whatever `include` says. Default
     /// `["events"]`.
     pub exclude: Option<Vec<String>>,
+    /// Resources of extension API servers (behind an APIService of the cluster, or
+    /// of `aggregation`) that may be cached: their server shows every caller who
+    /// may list all objects the same ones, in one order, and a list of a namespace
+    /// is a part of the list of all. Default none: such servers may answer each
+    /// caller differently.
+    pub aggregated: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
     /// The reads that go on while no API server can be reached.

@@ -273,7 +273,8 @@ fn there_are_seats_to_share() {
     );
     let without = [none[0], none[1], "--enable-priority-and-fairness=false"];
     let config = load_text(MINIMAL, &without).unwrap();
-    assert!(!config.flow.enable_priority_and_fairness && config.cache.pinned.is_empty());
+    assert!(!config.flow.enable_priority_and_fairness);
+    assert_eq!(config.cache.pinned.len(), 1);
     let config = load_text(MINIMAL, &none[..1]).unwrap();
     assert_eq!(config.serving.total_seats(), 200);
     let pinned: Vec<_> = config
@@ -287,6 +288,7 @@ fn there_are_seats_to_share() {
         [
             "flowschemas.v1.flowcontrol.apiserver.k8s.io",
             "prioritylevelconfigurations.v1.flowcontrol.apiserver.k8s.io",
+            "apiservices.v1.apiregistration.k8s.io",
         ]
     );
 }

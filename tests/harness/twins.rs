@@ -250,6 +250,10 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
             backends.push(backend);
         }
     }
+    // These backends show the same to everybody.
+    if config["cache"]["aggregated"].is_null() {
+        config["cache"]["aggregated"] = json!(["*"]);
+    }
     config["aggregation"] = json!({
         "apiServices": [format!("{}/*.yaml", manifests.display())],
         "backends": backends,

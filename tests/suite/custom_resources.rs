@@ -273,7 +273,7 @@ async fn a_definition_appears_while_clients_wait_for_it() {
     let admin = both.direct.clone();
     let group = format!("{}.example.test", unique("appears"));
     let list = format!("/apis/{group}/v1/gadgets");
-    let not_there = both.expect(Expect::Bypass("not_watchable"));
+    let not_there = both.expect(Expect::Bypass("aggregated"));
     not_there.get(&format!("{list}?resourceVersion=0")).await;
     let ns = Cluster::shared().namespace("appears").await;
     let mine = format!("/apis/{group}/v1/namespaces/{ns}/gadgets");
@@ -377,7 +377,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
     pairs.agree(&[6]).await;
     same_lists(&mut both, &new).await;
     for accept in ["application/json", TABLE] {
-        let not_there = both.expect(Expect::Bypass("not_watchable"));
+        let not_there = both.expect(Expect::Bypass("aggregated"));
         let path = format!("{old}?resourceVersion=0");
         not_there.get_as(&path, accept).await;
     }

@@ -22,6 +22,9 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
+    /// Resources of other servers than upstream's own of which the owner says
+    /// that their server shows the same to every caller who may list them.
+    pub aggregated: Vec<ResourcePattern>,
     /// The resources that are cached before the first request. Each pattern
     /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
@@ -164,6 +167,11 @@ impl Settings {
     /// Tells whether `gvr` may be served from memory.
     pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
+    }
+
+    /// Tells whether the owner vouches for the server of `gvr`.
+    pub fn trusts(&self, gvr: &GroupVersionResource) -> bool {
+        self.aggregated.iter().any(|p| p.matches(gvr))
     }
 
     /// Tells whether the cache's owner needs `gvr` itself.

@@ -26,7 +26,8 @@ pub(in crate::server) fn check(
         return Err(HeadRefusal::Connect);
     }
     let target = request.raw_path();
-    if !target.starts_with(b"/") && !(target == b"*" && request.method == Method::OPTIONS) {
+    let of_server = target == b"*" && request.method == Method::OPTIONS;
+    if !of_server && !target.starts_with(b"/") {
         return Err(HeadRefusal::Malformed("invalid request target"));
     }
     let mut hosts = request.headers.get_all(HOST).iter();

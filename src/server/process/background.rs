@@ -12,8 +12,8 @@ use super::learn_deprecations;
 use super::reload::Reloader;
 use crate::config::{LiveConfig, Mode};
 use crate::server::answer::make_ahead;
-use crate::server::state::flow_objects;
 use crate::server::state::generation::Generation;
+use crate::server::state::{flow_objects, local_groups};
 use crate::status::SAMPLE_EVERY;
 
 /// The time between two looks whether a personal apifront has to learn its user.
@@ -34,6 +34,8 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(process.discovery.clone().run());
     tasks.spawn(process.flow.clone().run());
     tasks.spawn(flow_objects::follow(current.clone()));
+    tasks.spawn(local_groups::follow(current.clone()));
+    tasks.spawn(local_groups::follow(current.clone()));
     tasks.spawn(learn_own_user(current.clone()));
     tasks.spawn(self_check(current.clone()));
     tasks.spawn(learn_deprecations::run(current.clone()));

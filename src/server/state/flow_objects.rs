@@ -37,6 +37,10 @@ impl Selection for Needed<'_> {
     fn allows(&self, gvr: &GroupVersionResource) -> bool {
         self.0.cache.pins(gvr) && self.0.apis.runtime_config.is_resource_enabled(gvr)
     }
+
+    fn trusts(&self, gvr: &GroupVersionResource) -> bool {
+        self.0.cache.trusts(gvr)
+    }
 }
 
 /// The stores of both resources.
@@ -91,7 +95,7 @@ fn reason(why: Unavailable) -> &'static str {
         Unavailable::Refused => {
             "the API server has none, or does not let apifront list and watch them"
         }
-        Unavailable::Excluded => "flowcontrol.apiserver.k8s.io is hidden",
+        Unavailable::Excluded | Unavailable::Aggregated => "flowcontrol.apiserver.k8s.io is hidden",
         Unavailable::Filling => "the cluster's are not known yet",
         Unavailable::Full | Unavailable::MemoryLimit => "there is no memory for the cluster's",
     }

@@ -32,4 +32,8 @@ impl Selection for Config {
     fn allows(&self, gvr: &GroupVersionResource) -> bool {
         self.cache.caches(gvr) && self.apis.runtime_config.is_resource_enabled(gvr)
     }
+
+    fn trusts(&self, gvr: &GroupVersionResource) -> bool {
+        self.cache.trusts(gvr)
+    }
 }

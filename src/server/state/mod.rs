@@ -7,6 +7,7 @@ pub(super) mod gate;
 pub(super) mod gauges;
 pub(super) mod generation;
 pub(super) mod known_rights;
+pub(super) mod local_groups;
 pub(super) mod process_state;
 mod reading;
 pub(super) mod saved_rbac;

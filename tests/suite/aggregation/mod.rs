@@ -2,6 +2,7 @@
 //! servers behind kube-apiserver's aggregator.
 
 mod api_services;
+mod by_caller;
 mod forwarding;
 mod isolation;
 mod json_only;

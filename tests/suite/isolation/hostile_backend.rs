@@ -140,6 +140,7 @@ async fn a_backend_without_end_leaves_the_others_served() {
     cluster.admin_client().post(&maps, &small).await.expect(201);
     let front = Apifront::start(cluster, |config| {
         config["cache"]["memoryLimit"] = json!(format!("{LIMIT}Mi"));
+        config["cache"]["aggregated"] = json!(["*"]);
         config["aggregation"] = json!({
             "apiServices": [manifest],
             "backends": [{

@@ -33,6 +33,9 @@ pub enum BypassReason {
     WatchProtocol,
     /// The configuration excludes the resource from the cache.
     Excluded,
+    /// Another server than upstream's own answers for the resource, and may show
+    /// each caller something else.
+    Aggregated,
     /// The resource is in shadow mode: upstream answers, and the cache only
     /// compares.
     Shadow,
@@ -51,7 +54,7 @@ pub enum BypassReason {
 }
 
 impl BypassReason {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UnusualRequest,
         Self::InvalidOptions,
         Self::MostRecent,
@@ -64,6 +67,7 @@ impl BypassReason {
         Self::NoBookmark,
         Self::WatchProtocol,
         Self::Excluded,
+        Self::Aggregated,
         Self::Shadow,
         Self::Filling,
         Self::NotWatchable,
@@ -125,6 +129,10 @@ impl BypassReason {
                 "The configuration keeps the resource out: cache.include and cache.exclude. \
                  Events are out by default."
             }
+            Self::Aggregated => {
+                "An extension API server may answer each caller differently. If it shows the same \
+                 to all, name the resource in cache.aggregated."
+            }
             Self::Shadow => {
                 "The resource is in shadow mode. If /debug/shadow shows no differences, serve it: \
                  cache.mode and cache.resourceModes."
@@ -170,6 +178,7 @@ impl BypassReason {
             Self::NoBookmark => "no_bookmark",
             Self::WatchProtocol => "watch_protocol",
             Self::Excluded => "excluded",
+            Self::Aggregated => "aggregated",
             Self::Shadow => "shadow",
             Self::Filling => "filling",
             Self::NotWatchable => "not_watchable",
@@ -185,6 +194,7 @@ impl From<Unavailable> for BypassReason {
     fn from(unavailable: Unavailable) -> Self {
         match unavailable {
             Unavailable::Excluded => Self::Excluded,
+            Unavailable::Aggregated => Self::Aggregated,
             Unavailable::Filling => Self::Filling,
             Unavailable::Refused => Self::NotWatchable,
             Unavailable::Full => Self::TooManyResources,

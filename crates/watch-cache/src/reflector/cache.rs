@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
+use super::aggregated::Local;
 use super::discovery;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
@@ -33,6 +34,9 @@ pub(super) const REFUSAL: Duration = Duration::from_secs(10);
 pub enum Unavailable {
     /// The configuration excludes it.
     Excluded,
+    /// Another server than upstream's own answers for it, and may show each
+    /// caller something else.
+    Aggregated,
     /// The first list is under way.
     Filling,
     /// Upstream does not let apifront list and watch it.
@@ -46,6 +50,10 @@ pub enum Unavailable {
 /// Decides which resources may be cached.
 pub trait Selection: Send + Sync {
     fn allows(&self, gvr: &GroupVersionResource) -> bool;
+
+    /// Tells whether the owner says that the resource's server, whichever it is,
+    /// shows the same to every caller who may list it.
+    fn trusts(&self, gvr: &GroupVersionResource) -> bool;
 }
 
 /// A group version and the servers that answer for it.
@@ -57,6 +65,8 @@ pub struct Cache {
     /// The servers of group versions that are not upstream's, by descending
     /// priority.
     routes: RwLock<Vec<Route>>,
+    /// The group versions that upstream serves itself.
+    local: watch::Sender<Local>,
     pub(super) metrics: Metrics,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
@@ -81,6 +91,7 @@ impl Cache {
             entries: RwLock::default(),
             upstream,
             routes: RwLock::default(),
+            local: watch::channel(Local::Unknown).0,
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
@@ -106,9 +117,53 @@ impl Cache {
         gvr: &GroupVersionResource,
         selection: &dyn Selection,
     ) -> Result<Arc<Entry>, Unavailable> {
+        self.check(gvr, selection)?;
+        self.entry(gvr)
+    }
+
+    /// Begins with a saved store. The resource was upstream's own when it was
+    /// saved. Nobody reads it before it is known to be so still.
+    pub(super) fn resume_one(
+        &self,
+        gvr: &GroupVersionResource,
+        selection: &dyn Selection,
+    ) -> Result<Arc<Entry>, Unavailable> {
+        match self.check(gvr, selection) {
+            Ok(()) | Err(Unavailable::Filling) => self.entry(gvr),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Checks whether a resource may be cached at all.
+    fn check(
+        &self,
+        gvr: &GroupVersionResource,
+        selection: &dyn Selection,
+    ) -> Result<(), Unavailable> {
         if !selection.allows(gvr) {
             return Err(Unavailable::Excluded);
         }
+        if selection.trusts(gvr) {
+            return Ok(());
+        }
+        match Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream) {
+            true => self.local.borrow().check(gvr),
+            false => Err(Unavailable::Aggregated),
+        }
+    }
+
+    /// Sets the group versions that upstream serves itself. Resources that it
+    /// serves no more are dropped, and their watchers are closed.
+    pub fn serves_itself(&self, local: Local, selection: &dyn Selection) {
+        self.local.send_replace(local);
+        for entry in self.entries() {
+            if self.check(&entry.gvr, selection) == Err(Unavailable::Aggregated) {
+                self.stop(&entry.gvr, "served by another server now", |_| true);
+            }
+        }
+    }
+
+    fn entry(&self, gvr: &GroupVersionResource) -> Result<Arc<Entry>, Unavailable> {
         let now = Instant::now();
         let known = {
             let entries = self.entries.read();
@@ -147,16 +202,46 @@ impl Cache {
         selection: &dyn Selection,
         wait: Duration,
     ) -> Result<Arc<Entry>, Unavailable> {
-        let found = self.lookup(gvr, selection);
+        let by = Instant::now().checked_add(wait);
+        let found = self.lookup_located(gvr, selection, wait).await;
         if found.as_ref().err() != Some(&Unavailable::Filling) {
             return found;
         }
+        let wait = by.map_or(wait, |by| by.saturating_duration_since(Instant::now()));
         let filling = self.entries.read().get(gvr).cloned();
         let entry = filling.ok_or(Unavailable::Filling)?;
         match entry.store_within(wait).await {
             Some(_) => Ok(entry),
             None => Err(Unavailable::Filling),
         }
+    }
+
+    /// Does the same as [`Cache::lookup`], but waits until it is known what
+    /// upstream serves itself, which it is soon after a start.
+    pub async fn lookup_located(
+        &self,
+        gvr: &GroupVersionResource,
+        selection: &dyn Selection,
+        wait: Duration,
+    ) -> Result<Arc<Entry>, Unavailable> {
+        let found = self.lookup(gvr, selection);
+        if found.as_ref().err() != Some(&Unavailable::Filling) || !self.is_unknown() {
+            return found;
+        }
+        if self.check(gvr, selection) == Err(Unavailable::Filling) {
+            let _ = tokio::time::timeout(wait, self.known()).await;
+        }
+        self.lookup(gvr, selection)
+    }
+
+    fn is_unknown(&self) -> bool {
+        *self.local.borrow() == Local::Unknown
+    }
+
+    /// Waits until it is known what upstream serves itself.
+    async fn known(&self) {
+        let mut local = self.local.subscribe();
+        let _ = local.wait_for(|local| *local != Local::Unknown).await;
     }
 
     /// Starts a resource before the first request for it. If the pattern has no
@@ -173,7 +258,17 @@ impl Cache {
             }
             ResourcePattern::All | ResourcePattern::Group(_) => return,
         };
+        if self.check(&gvr, selection) == Err(Unavailable::Filling) {
+            self.known().await;
+        }
         match self.lookup(&gvr, selection) {
+            Err(Unavailable::Aggregated) => {
+                tracing::warn!(
+                    resource = %gvr,
+                    "cannot be preloaded: not named in cache.aggregated, and served by another \
+                     server than the API server"
+                );
+            }
             Err(Unavailable::Excluded) => {
                 tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
             }

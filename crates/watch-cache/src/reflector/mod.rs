@@ -1,6 +1,7 @@
 //! Keeps stores equal to upstream with one list and one watch per resource,
 //! however many clients read it.
 
+mod aggregated;
 mod cache;
 mod custom_resource_definition;
 mod diagnosis;
@@ -30,6 +31,7 @@ mod watch_decoder;
 mod watch_lag;
 mod watch_list;
 
+pub use aggregated::Local;
 pub use cache::{Cache, Route, Selection, Unavailable};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use entry::Entry;

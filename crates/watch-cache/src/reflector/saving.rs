@@ -32,9 +32,14 @@ impl Cache {
                 saved.remove(&gvr);
                 continue;
             }
-            match self.lookup(&gvr, selection) {
+            match self.resume_one(&gvr, selection) {
                 Ok(_) | Err(Unavailable::Filling) => {}
-                Err(Unavailable::Excluded | Unavailable::Refused | Unavailable::Full) => {
+                Err(
+                    Unavailable::Aggregated
+                    | Unavailable::Excluded
+                    | Unavailable::Refused
+                    | Unavailable::Full,
+                ) => {
                     saved.refused(&gvr, &Refusal::NotCached);
                 }
                 Err(Unavailable::MemoryLimit) => {

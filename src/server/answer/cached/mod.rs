@@ -327,7 +327,8 @@ async fn find(
     let generation = identified.generation();
     let selection = generation.config.as_ref();
     if !waits {
-        return Ok(generation.cache.lookup(gvr, selection)?);
+        let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
+        return Ok(found.await?);
     }
     let found = generation.cache.lookup_within(gvr, selection, WATCH_WAITS);
     Ok(found.await?)

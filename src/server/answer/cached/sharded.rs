@@ -104,6 +104,7 @@ pub(super) fn status(reason: BypassReason, message: String) -> Status {
         | BypassReason::NoBookmark
         | BypassReason::WatchProtocol
         | BypassReason::Excluded
+        | BypassReason::Aggregated
         | BypassReason::Shadow
         | BypassReason::NotWatchable
         | BypassReason::TooCostly => Status::bad_request(message),

@@ -18,6 +18,7 @@ fn config() -> Settings {
         include: vec![ResourcePattern::All],
         exclude: vec![],
         preload: vec![],
+        aggregated: vec![],
         pinned: vec![],
         persistence: None,
     }

@@ -26,6 +26,10 @@ impl Selection for Everything {
     fn allows(&self, _: &GroupVersionResource) -> bool {
         true
     }
+
+    fn trusts(&self, _: &GroupVersionResource) -> bool {
+        true
+    }
 }
 
 fn pods() -> GroupVersionResource {
