@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use tokio::time::{sleep, timeout};
 
 use super::generation::Generation;
-use crate::config::api_services;
+use crate::config::{Config, api_services};
 
 /// The time that the first list may take before another look.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
@@ -99,27 +99,32 @@ fn tell(generation: &Generation, local: Local) {
 /// Tells the cache of each change, until the store is closed.
 async fn follow_store(current: &ArcSwap<Generation>, store: &Store) {
     let mut progress = store.subscribe();
-    let mut before = None;
+    // What was told last, under which configuration.
+    let mut told: Option<(Local, Arc<Config>)> = None;
     loop {
         if progress.borrow_and_update().closed {
             return;
         }
+        let generation = current.load_full();
+        let (cache, config) = (&generation.cache, &generation.config);
+        // Nobody else may read the resource, which would then be dropped.
+        cache.touch(&api_services());
         match local_groups(store) {
-            Some(local) if before.as_ref() == Some(&local) => {}
             Some(local) => {
-                tell(&current.load(), local.clone());
-                before = Some(local);
+                let now = (local, config.clone());
+                let is_new = told
+                    .as_ref()
+                    .is_none_or(|told| told.0 != now.0 || !Arc::ptr_eq(&told.1, &now.1));
+                if is_new {
+                    cache.serves_itself(now.0.clone(), config.as_ref());
+                    told = Some(now);
+                }
             }
             None => tracing::warn!("an APIService cannot be read"),
         }
-        loop {
-            // Nobody else may read the resource, which would then be dropped.
-            current.load().cache.touch(&api_services());
-            match timeout(STILL, progress.changed()).await {
-                Ok(Ok(())) => break,
-                Ok(Err(_)) => return,
-                Err(_) => {}
-            }
+        drop(generation);
+        if let Ok(Err(_)) = timeout(STILL, progress.changed()).await {
+            return;
         }
     }
 }

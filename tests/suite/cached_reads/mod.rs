@@ -34,6 +34,7 @@ const PARTIAL_LIST_PROTOBUF: &str =
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const YAML: &str = "application/yaml";
 
+const AGGREGATED: Expect = Expect::Bypass("aggregated");
 const EXCLUDED: Expect = Expect::Bypass("excluded");
 const FIELD_SELECTOR: Expect = Expect::Bypass("field_selector");
 const FUTURE: Expect = Expect::Bypass("future_version");

@@ -3,8 +3,8 @@
 use http::Method;
 
 use super::{
-    FIELD_SELECTOR, INVALID, NOT_WATCHABLE, PARTIAL, PARTIAL_LIST, REPRESENTATION, TABLE,
-    TABLE_BETA, UNUSUAL, YAML,
+    AGGREGATED, FIELD_SELECTOR, INVALID, NOT_WATCHABLE, PARTIAL, PARTIAL_LIST, REPRESENTATION,
+    TABLE, TABLE_BETA, UNUSUAL, YAML,
 };
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
@@ -233,7 +233,7 @@ async fn odd_paths(both: &mut Differential) {
         (NOT_WATCHABLE, "/api/v1/nonsense?resourceVersion=0"),
         (NOT_WATCHABLE, "/api/v9/pods?resourceVersion=0"),
         (
-            NOT_WATCHABLE,
+            AGGREGATED,
             "/apis/nonsense.test/v1/things?resourceVersion=0",
         ),
         (NOT_WATCHABLE, "/apis/apps/v9/deployments?resourceVersion=0"),
