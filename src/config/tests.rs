@@ -627,7 +627,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `mode`, \
              `resourceModes`, `shadow`, `consistency`, `shardedListAndWatch`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
-             `include`, `exclude`, `preload`, `degraded`, `directory`, `persistence`",
+             `include`, `exclude`, `aggregated`, `preload`, `degraded`, `directory`, `persistence`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \

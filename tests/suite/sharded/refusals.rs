@@ -98,7 +98,7 @@ async fn what_the_cache_cannot_answer_is_refused() {
             format!("/apis/none.test/v1/nothings?shardSelector={half}"),
             "*/*",
             400,
-            "not_watchable",
+            "aggregated",
         ),
     ] {
         let mut got = client.get_as(&path, accept).await;
