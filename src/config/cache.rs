@@ -174,9 +174,6 @@ fn persistence(raw: &raw::Cache, check: &mut Check) -> Option<Persistence> {
             "needed, because cache.persistence.exclude lacks secrets",
         );
     }
-    // What upstream serves itself is asked anew after each start.
-    let mut exclude = exclude;
-    exclude.push(ResourcePattern::Exact(api_services()));
     Some(Persistence {
         directory: directory?,
         interval,

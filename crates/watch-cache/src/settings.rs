@@ -179,9 +179,12 @@ impl Settings {
         self.pinned.iter().any(|p| p.matches(gvr))
     }
 
-    /// Tells whether the store of `gvr` may be saved.
+    /// Tells whether the store of `gvr` may be saved. APIServices are not: what
+    /// upstream serves itself is asked anew after each start.
     pub fn saves(&self, gvr: &GroupVersionResource) -> bool {
         let may = |p: &Persistence| !p.exclude.iter().any(|p| p.matches(gvr));
-        self.persistence.as_ref().is_some_and(may) && self.caches(gvr)
+        self.persistence.as_ref().is_some_and(may)
+            && self.caches(gvr)
+            && gvr.group != "apiregistration.k8s.io"
     }
 }
