@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::backend::{Backend, Mood};
 use crate::harness::cluster::Cluster;
 use crate::harness::kubectl::Kubectl;
-use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins};
+use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins, settled};
 use crate::harness::watch::Watch;
 
 const WARDLE: &str = "v1alpha1.wardle.example.com";
@@ -247,6 +247,10 @@ async fn a_watch_tells_of_several_that_change_at_once() {
     let mut watch = Watch::open(&front, &path).await;
     for (mood, status) in [(Mood::Status(500), "False"), (Mood::Fine, "True")] {
         backends.iter().for_each(|backend| backend.become_(mood));
+        // A backend that works is checked less often than a watch is waited for.
+        for name in &names {
+            settled(&front, name, status == "True").await;
+        }
         let mut told = BTreeSet::new();
         let mut last = 0;
         while told.len() < names.len() {
