@@ -74,6 +74,7 @@ mod new_for_old;
 mod newer_server;
 mod openapi;
 mod personal;
+mod recording;
 mod reload;
 mod restart;
 mod schema;

@@ -1,0 +1,122 @@
+//! Frames of HTTP/2 (RFC 9113), written and read one by one.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub const DATA: u8 = 0x0;
+pub const HEADERS: u8 = 0x1;
+pub const RST_STREAM: u8 = 0x3;
+pub const SETTINGS: u8 = 0x4;
+pub const PING: u8 = 0x6;
+pub const GOAWAY: u8 = 0x7;
+pub const WINDOW_UPDATE: u8 = 0x8;
+pub const CONTINUATION: u8 = 0x9;
+
+pub const ACK: u8 = 0x1;
+pub const END_STREAM: u8 = 0x1;
+pub const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+pub const CANCEL: u32 = 8;
+pub const INTERNAL_ERROR: u32 = 2;
+
+/// The largest payload that every peer takes.
+pub const LARGEST: usize = 16_384;
+/// The window that a peer has before it says otherwise.
+pub const FIRST_WINDOW: i64 = 65_535;
+/// The window that the tests give, so that their peers never wait for it.
+const WINDOW: u32 = 0x3fff_ffff;
+
+#[derive(Debug)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Returns the number that a WINDOW_UPDATE or RST_STREAM holds.
+    pub fn number(&self) -> u32 {
+        let bytes = self.payload.first_chunk().copied().unwrap_or_default();
+        u32::from_be_bytes(bytes)
+    }
+
+    /// Returns the payload of DATA or HEADERS without padding and priority.
+    pub fn content(&self) -> &[u8] {
+        let mut rest = self.payload.as_slice();
+        if self.has(PADDED) {
+            let padding = rest.first().map_or(0, |n| usize::from(*n));
+            let end = rest.len().saturating_sub(padding);
+            rest = rest.get(1..end).unwrap_or_default();
+        }
+        if self.kind == HEADERS && self.has(PRIORITY) {
+            rest = rest.get(5..).unwrap_or_default();
+        }
+        rest
+    }
+}
+
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Returns the settings that both ends begin with: large windows.
+pub fn settings() -> Vec<u8> {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let mut payload = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
+    payload.extend(WINDOW.to_be_bytes());
+    let mut bytes = frame(SETTINGS, 0, 0, &payload);
+    bytes.extend(frame(WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes()));
+    bytes
+}
+
+/// Returns the frames of a header block.
+pub fn headers(stream: u32, block: &[u8], is_end: bool) -> Vec<u8> {
+    let mut parts = block.chunks(LARGEST).peekable();
+    let first = parts.next().unwrap_or_default();
+    let end_of = |is_last: bool| if is_last { END_HEADERS } else { 0 };
+    let end = if is_end { END_STREAM } else { 0 };
+    let mut bytes = frame(HEADERS, end | end_of(parts.peek().is_none()), stream, first);
+    while let Some(part) = parts.next() {
+        let flags = end_of(parts.peek().is_none());
+        bytes.extend(frame(CONTINUATION, flags, stream, part));
+    }
+    bytes
+}
+
+/// Reads a frame. `None` is the end of the connection.
+pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some(Frame {
+        kind: head[3],
+        flags: head[4],
+        stream: u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]),
+        payload,
+    })
+}
+
+/// Returns the stream window that settings announce, if they do.
+pub fn initial_window(settings: &Frame) -> Option<i64> {
+    let mut found = None;
+    for setting in settings.payload.chunks_exact(6) {
+        if let [0, 4, a, b, c, d] = *setting {
+            found = Some(i64::from(u32::from_be_bytes([a, b, c, d])));
+        }
+    }
+    found
+}

@@ -1,0 +1,84 @@
+//! Inputs that the generator does not make yet, because apifront changes them
+//! or loses them. An entry is removed with the fault that it names.
+
+use super::exchange::Wire;
+use super::generate::{Trial, is_for_backend};
+use super::go_url;
+
+struct LeftOut {
+    what: &'static str,
+    why: &'static str,
+    applies: fn(&Trial) -> bool,
+}
+
+const LEFT_OUT: [LeftOut; 7] = [
+    LeftOut {
+        what: "octets in a target of HTTP/2 that no URI may hold",
+        why: "they are refused, or what follows them is cut off",
+        applies: |trial| {
+            let target = &trial.request.target;
+            trial.request.wire == Wire::Http2 && go_url::escaped(target) != *target
+        },
+    },
+    LeftOut {
+        what: "faults in HTTP/2 but two",
+        why: "they end the whole connection, or are taken",
+        applies: |trial| {
+            const REFUSED_WELL: [&str; 2] = ["path without a slash", "field of a connection"];
+            let fault = trial.fault.map(|fault| fault.name);
+            trial.request.wire == Wire::Http2
+                && fault.is_some_and(|fault| !REFUSED_WELL.contains(&fault))
+        },
+    },
+    LeftOut {
+        what: "octets in a backend's query that are not UTF-8",
+        why: "they are replaced",
+        applies: |trial| {
+            let rewritten = go_url::rewritten(&trial.request.target);
+            let plain = percent_encoding::percent_decode(&rewritten).decode_utf8();
+            is_for_backend(&trial.request) && plain.is_err()
+        },
+    },
+    LeftOut {
+        what: "Upgrade in HTTP/1.0, or without Connection",
+        why: "Connection is added",
+        applies: |trial| {
+            let mut fields = trial.request.fields.iter();
+            fields.any(|field| field.is("upgrade")) && !trial.request.is_upgrade()
+        },
+    },
+    LeftOut {
+        what: "GET whose body goes on after its answer, in HTTP/1.0 or of a log",
+        why: "apifront reads the body to its end first, and gives up with a 413",
+        applies: |trial| {
+            let request = &trial.request;
+            let path = request.target.split(|b| *b == b'?').next();
+            let stays_open =
+                request.wire == Wire::Http10 || path.is_some_and(|path| path.ends_with(b"/log"));
+            trial.planned.is_early && stays_open && request.method == b"GET"
+        },
+    },
+    LeftOut {
+        what: "trailers",
+        why: "they are lost",
+        applies: |trial| {
+            !trial.request.body.trailers.is_empty() || !trial.planned.trailers.is_empty()
+        },
+    },
+    LeftOut {
+        what: "informational answers",
+        why: "they are lost where the answer comes over HTTP/2, and of streams",
+        applies: |trial| !trial.planned.informational.is_empty(),
+    },
+];
+
+pub fn is_left_out(trial: &Trial) -> bool {
+    LEFT_OUT.iter().any(|left_out| (left_out.applies)(trial))
+}
+
+/// Returns the list for people.
+pub fn listing() -> String {
+    let entries = LEFT_OUT.iter();
+    let lines = entries.map(|entry| format!("left out: {}: {}\n", entry.what, entry.why));
+    lines.collect()
+}
