@@ -14,6 +14,8 @@ pub struct Fault {
     /// The statuses of which the answer has one. In HTTP/2 the stream may be
     /// reset instead.
     pub statuses: &'static [u16],
+    /// Whether Go's server takes the request all the same.
+    pub is_stricter: bool,
     inject: fn(&mut StdRng, &mut Request),
 }
 
@@ -22,16 +24,19 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "escape that is none, in the path",
         statuses: &[400],
+        is_stricter: false,
         inject: bad_escape,
     },
     Fault {
         name: "space in the target",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| in_target(rng, request, b" "),
     },
     Fault {
         name: "control character in the target",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let octet = *b"\x01\x0b\x1f\x7f\t".choose(rng).expect("octets");
             in_target(rng, request, &[octet]);
@@ -40,16 +45,19 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "target without a slash",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| request.target = b"api/v1".to_vec(),
     },
     Fault {
         name: "control character in a value",
         statuses: &[400],
+        is_stricter: false,
         inject: control_in_value,
     },
     Fault {
         name: "name that is no token",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let names = ["X A", "X(A)", "", "X\u{e4}", "X[1]", "\"X\"", "X/A"];
             add(request, names.choose(rng).expect("names"), " 1");
@@ -58,16 +66,19 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "space before the colon",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| add(request, "X-A ", " 1"),
     },
     Fault {
         name: "two hosts",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| add(request, "Host", " localhost"),
     },
     Fault {
         name: "host that is none",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             request.fields.retain(|field| !field.is("host"));
             let hosts = [" a b", " a/b", " a\"b", " <a>", " a\\b"];
@@ -77,6 +88,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "no host",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| {
             request.wire = Wire::Http11;
             request.fields.retain(|field| !field.is("host"));
@@ -85,6 +97,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "two lengths",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| {
             add(request, "Content-Length", " 0");
             add(request, "Content-Length", " 4");
@@ -93,6 +106,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "length that is none",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let lengths = [" -1", " +1", " 1,2", " 1x", " 0x1", " 99999999999999999999"];
             let length = lengths.choose(rng).expect("lengths");
@@ -104,6 +118,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "length and chunks",
         statuses: &[400],
+        is_stricter: true,
         inject: |_, request| {
             request.wire = Wire::Http11;
             add(request, "Content-Length", " 5");
@@ -113,6 +128,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "coding that nobody knows",
         statuses: &[400, 501],
+        is_stricter: false,
         inject: |rng, request| {
             request.wire = Wire::Http11;
             let codings = [
@@ -132,6 +148,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "expectation that nobody knows",
         statuses: &[417],
+        is_stricter: false,
         inject: |rng, request| {
             let expectations = [" something", " 200-ok", " 100-continued"];
             add(request, "Expect", expectations.choose(rng).expect("values"));
@@ -140,6 +157,7 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "method that is no token",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let methods = ["G(T", "GE\u{e4}T", "G@T", "", "GET/"];
             request.method = methods.choose(rng).expect("methods").as_bytes().to_vec();
@@ -148,16 +166,19 @@ const HTTP1: [Fault; 19] = [
     Fault {
         name: "CONNECT",
         statuses: &[400, 405],
+        is_stricter: false,
         inject: |_, request| request.method = b"CONNECT".to_vec(),
     },
     Fault {
         name: "line without a colon",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| add(request, "X-A", " 1\r\nno colon"),
     },
     Fault {
         name: "fold before the first field",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| {
             let first = Field::new(" X-A", " 1");
             request.fields.insert(0, first);
@@ -170,11 +191,13 @@ const HTTP2: [Fault; 9] = [
     Fault {
         name: "escape that is none, in the path",
         statuses: &[400],
+        is_stricter: false,
         inject: bad_escape,
     },
     Fault {
         name: "control character in the path",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let octet = *b"\x01\x0b\x1f\x7f\0\r\n".choose(rng).expect("octets");
             in_target(rng, request, &[octet]);
@@ -183,26 +206,31 @@ const HTTP2: [Fault; 9] = [
     Fault {
         name: "path without a slash",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| request.target = b"api/v1".to_vec(),
     },
     Fault {
         name: "empty path",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| request.target.clear(),
     },
     Fault {
         name: "control character in a value",
         statuses: &[400],
+        is_stricter: false,
         inject: control_in_value,
     },
     Fault {
         name: "name with capitals",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| add(request, "X-Capital", "1"),
     },
     Fault {
         name: "name that is no token",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let names = ["x a", "x(a)", "", "x\u{e4}", "x\r\ny"];
             add(request, names.choose(rng).expect("names"), "1");
@@ -211,6 +239,7 @@ const HTTP2: [Fault; 9] = [
     Fault {
         name: "field of a connection",
         statuses: &[400],
+        is_stricter: false,
         inject: |rng, request| {
             let fields = [
                 ("connection", "keep-alive"),
@@ -228,6 +257,7 @@ const HTTP2: [Fault; 9] = [
     Fault {
         name: "length of a body that does not come",
         statuses: &[400],
+        is_stricter: false,
         inject: |_, request| add(request, "content-length", "5"),
     },
 ];

@@ -13,6 +13,7 @@ mod answer_changes;
 mod answers;
 mod changes;
 mod check;
+mod cluster_state;
 mod exchange;
 mod faults;
 mod fields;

@@ -118,7 +118,11 @@ pub fn fields(rng: &mut StdRng, wire: Wire) -> Fields {
                 let (name, values) = *OF_THE_CONNECTION.choose(rng).expect("names");
                 fields.push(known(rng, name, values));
             }
-            8 => fields.push(Field::new("te", "trailers")),
+            // Go's server takes it once.
+            8 if !fields.iter().any(|field: &Field| field.is("te")) => {
+                fields.push(Field::new("te", "trailers"));
+            }
+            8 => {}
             _ => {
                 let (name, value) = *CLAIMS.choose(rng).expect("claims");
                 fields.push(Field::new(name, value));

@@ -1,0 +1,85 @@
+//! Connections stay open where kube-apiserver keeps them, and unusual forms of a
+//! request mean the same.
+
+use super::super::exchange::{Body, BodyFraming, Request, Waits, Wire, fields_of};
+use super::Both;
+use super::writes::Write;
+
+const OBJECT: &str = "/api/v1/namespaces/{ns}/configmaps/o1";
+
+fn get(wire: Wire, target: &str, fields: &[(&str, &str)]) -> Request {
+    Request {
+        number: 0,
+        wire,
+        method: b"GET".to_vec(),
+        target: target.as_bytes().to_vec(),
+        authority: Some(b"localhost".to_vec()),
+        fields: fields_of(fields),
+        body: Body::default(),
+    }
+}
+
+/// Asks both for each request in turn, on one connection if they keep it.
+async fn same(requests: Vec<Request>) {
+    let mut both = Both::new().await;
+    both.create_all().await;
+    let mut wrong = Vec::new();
+    for request in requests {
+        let write = Write::new(request);
+        let (_, difference) = both.ask(&write).await;
+        wrong.extend(difference.map(|difference| format!("{}\n{difference}", write.shown())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[tokio::test]
+async fn a_connection_outlives_expectations_and_declined_upgrades() {
+    let host = ("Host", "localhost");
+    let mut expecting = get(
+        Wire::Http11,
+        OBJECT,
+        &[
+            host,
+            ("Content-Type", "application/merge-patch+json"),
+            ("Expect", "100-continue"),
+        ],
+    );
+    expecting.method = b"PATCH".to_vec();
+    expecting.body.framing = BodyFraming::Length;
+    expecting.body.pieces = vec![b"{\"data\":{\"a\":\"d\"}}".to_vec()];
+    expecting.body.waits = Waits::Continue;
+    let declined = |protocol: &str| {
+        let fields = [host, ("Connection", "Upgrade"), ("Upgrade", protocol)];
+        get(Wire::Http11, OBJECT, &fields)
+    };
+    same(vec![
+        expecting.clone(),
+        get(Wire::Http11, OBJECT, &[host]),
+        declined("h2c"),
+        declined("websocket"),
+        declined("TLS/1.2"),
+        declined(""),
+        expecting,
+        get(Wire::Http11, OBJECT, &[host, ("Connection", "keep-alive")]),
+        get(Wire::Http11, OBJECT, &[host, ("Connection", "close")]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_absolute_target_may_name_any_authority() {
+    let host = ("Host", "localhost");
+    let authorities = [
+        "localhost",
+        "localhost:1",
+        "elsewhere.example:443",
+        "127.0.0.1:6443",
+    ];
+    let absolute = authorities.iter().flat_map(|authority| {
+        ["http", "https"].map(|scheme| {
+            let target = format!("{scheme}://{authority}{OBJECT}?resourceVersion=0");
+            get(Wire::Http11, &target, &[host])
+        })
+    });
+    same(absolute.collect()).await;
+}
