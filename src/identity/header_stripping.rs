@@ -19,6 +19,10 @@ use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
 /// could become two. RFC 9110 forbids naming them there.
 const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
+/// The header of an upgrade to HTTP/2, which belongs to one connection (RFC 7540,
+/// 3.2.1).
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
 /// The header by which a caller asks for a view. It is meant for the first
 /// apifront alone.
 pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
@@ -30,14 +34,16 @@ pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
 /// - every header that `Connection` names, and the other hop-by-hop ones;
 /// - the header that asks this process for a view.
 ///
-/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Each item is a
+/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Only HTTP/1.1 has
+/// upgrades (RFC 9110, 7.8): `may_upgrade` tells that this is one. Each item is a
 /// header to remove, and the value that replaces it. The changes must be made
 /// after authentication and before [`super::apply`].
 pub fn changes(
     headers: &HeaderMap,
     configured: Option<&RequestHeaderNames>,
+    may_upgrade: bool,
 ) -> Vec<(HeaderName, Option<HeaderValue>)> {
-    let upgrade = headers.contains_key(UPGRADE) && bearer_token::is_upgrade(headers);
+    let upgrade = may_upgrade && headers.contains_key(UPGRADE) && bearer_token::is_upgrade(headers);
     let named = named_by_connection(headers);
     let doomed = |name: &HeaderName| {
         if FRAMING.contains(name) || *name == UPGRADE || *name == CONNECTION {
@@ -46,6 +52,7 @@ pub fn changes(
         is_hop_by_hop(name)
             || named.iter().any(|n| n == name.as_str())
             || *name == VIEW
+            || *name == HTTP2_SETTINGS
             || claims_identity(name.as_str())
             || configured.is_some_and(|names| names.contains(name.as_str()))
     };

@@ -5,7 +5,7 @@ use crate::authn::RequestHeaderNames;
 use crate::authn::testing::headers;
 
 fn strip(headers: &mut HeaderMap, configured: Option<&RequestHeaderNames>) {
-    for (name, value) in changes(headers, configured) {
+    for (name, value) in changes(headers, configured, true) {
         headers.remove(&name);
         if let Some(value) = value {
             headers.insert(name, value);
@@ -264,4 +264,31 @@ fn what_would_be_read_differently_is_not_sent() {
         ..caller(&jane)
     };
     assert!(apply(Mode::PassThrough, token, &mut HeaderMap::new()).is_err());
+}
+
+#[test]
+fn an_upgrade_is_kept_where_there_are_upgrades() {
+    let asking = [
+        ("Connection", "Upgrade, HTTP2-Settings"),
+        ("Upgrade", "h2c"),
+        ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA"),
+    ];
+    for (fields, may_upgrade, left) in [
+        (
+            &asking[..],
+            true,
+            &["connection: Upgrade", "upgrade: h2c"][..],
+        ),
+        (&asking[..], false, &[]),
+        (&asking[1..], true, &[]),
+    ] {
+        let mut all = headers(fields);
+        for (name, value) in changes(&all.clone(), None, may_upgrade) {
+            all.remove(&name);
+            if let Some(value) = value {
+                all.insert(name, value);
+            }
+        }
+        assert_eq!(list(&all), left, "{fields:?}");
+    }
 }

@@ -9,7 +9,7 @@ use base64::Engine;
 use kube::client::ConfigExt;
 use pingora_core::protocols::ALPN;
 use pingora_core::protocols::tls::CaType;
-use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -99,6 +99,9 @@ impl Transport {
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut template = HttpPeer::new(unset, secure, name);
         template.group_key = group;
+        // Upgrades never pass pingora: see `long_running.rs`. By itself it would
+        // complete an `Upgrade: websocket` that no `Connection` names.
+        template.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
         if secure {
             template.options.alpn = ALPN::H2H1;
             template.options.max_h2_streams = H2_STREAMS_PER_CONNECTION;

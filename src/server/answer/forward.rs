@@ -5,7 +5,7 @@ use std::time::Instant;
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{Purpose, Unreachable};
 use http::header::{EXPECT, HOST};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use kubernetes_wire::api::{Query, Status};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
@@ -173,7 +173,8 @@ pub(in crate::server) fn introduce(
     span: Option<&mut RequestSpan>,
 ) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
-    for (name, value) in identity::changes(&request.headers, front_proxy) {
+    let may_upgrade = request.version == Version::HTTP_11;
+    for (name, value) in identity::changes(&request.headers, front_proxy, may_upgrade) {
         request.remove_header(&name);
         if let Some(value) = value {
             request.append_header(name, value)?;

@@ -14,7 +14,7 @@ use super::http2_client::Http2Client;
 use super::ledger::Ledger;
 use super::outcome::Outcome;
 use super::refusal;
-use super::tally::Tally;
+use super::tally::{self, Tally};
 use super::worlds::World;
 
 /// The time within which an exchange must end. Everything is on this machine.
@@ -137,6 +137,14 @@ impl<'a> Worker<'a> {
             }
             return vec![format!("no answer: {}", outcome.shown())];
         };
+        let is_broken = trial.planned.ending == Ending::Whole
+            && answered.status == 503
+            && String::from_utf8_lossy(&answered.content.body).contains("broke off before")
+            && refusal::is_own_answer(answered, &request.method);
+        if is_broken {
+            self.tally.count(tally::BROKEN);
+            return Vec::new();
+        }
         self.tally.count("answered");
         let mut wrong = answer_changes::differences(&answer_changes::Case {
             request,

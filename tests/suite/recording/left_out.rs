@@ -11,7 +11,7 @@ struct LeftOut {
     applies: fn(&Trial) -> bool,
 }
 
-const LEFT_OUT: [LeftOut; 7] = [
+const LEFT_OUT: [LeftOut; 6] = [
     LeftOut {
         what: "octets in a target of HTTP/2 that no URI may hold",
         why: "they are refused, or what follows them is cut off",
@@ -37,14 +37,6 @@ const LEFT_OUT: [LeftOut; 7] = [
             let rewritten = go_url::rewritten(&trial.request.target);
             let plain = percent_encoding::percent_decode(&rewritten).decode_utf8();
             is_for_backend(&trial.request) && plain.is_err()
-        },
-    },
-    LeftOut {
-        what: "Upgrade in HTTP/1.0, or without Connection",
-        why: "Connection is added",
-        applies: |trial| {
-            let mut fields = trial.request.fields.iter();
-            fields.any(|field| field.is("upgrade")) && !trial.request.is_upgrade()
         },
     },
     LeftOut {

@@ -109,6 +109,8 @@ impl Tally {
         let shown = shown.join("\n\n");
         assert!(inner.differences.is_empty(), "\n{shown}");
         assert!(inner.sent as u64 >= wanted, "{} requests", inner.sent);
+        let broken = inner.outcomes.get(BROKEN).copied().unwrap_or(0);
+        assert!(broken * MOST_BROKEN <= inner.sent, "{broken} {BROKEN}");
     }
 }
 
@@ -123,3 +125,9 @@ fn most_arrivals(request: &Request, planned: &Planned) -> usize {
 }
 
 const MOST_ATTEMPTS: usize = 16;
+
+/// Answers of apifront's own to requests whose connection upstream broke, though
+/// the recorder broke none: on a busy machine pings are answered too late.
+pub const BROKEN: &str = "without an answer of upstream";
+/// One of so many requests may be such a one.
+const MOST_BROKEN: usize = 100;
