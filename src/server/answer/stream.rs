@@ -155,6 +155,17 @@ pub(in crate::server) async fn ask_upstream(
     }
 }
 
+/// Returns the answer to a request that upstream has perhaps carried out.
+pub(in crate::server) fn outcome_unknown(
+    session: &Session,
+    ctx: &RequestContext,
+) -> Result<Answer> {
+    match &ctx.forward {
+        Some(forward) => Ok(answer(&forward::unknown_outcome(), session, forward)),
+        None => forward::not_forwarded(),
+    }
+}
+
 fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
     let headers = &session.req_header().headers;
     Answer::from_status(status, headers, forward.query())

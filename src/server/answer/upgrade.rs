@@ -39,8 +39,10 @@ pub(in crate::server) async fn tunnel(
         Err(answer) => return Ok(Some(answer)),
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        if !upload.is_done() {
-            return Error::e_explain(ErrorType::ReadError, "an upgrade before the request's end");
+        if !upload.is_passed_on(session) {
+            // Upstream has begun to carry out the request, which therefore must not
+            // be tried again.
+            return Ok(Some(stream::outcome_unknown(session, ctx)?));
         }
         let upgrade = hyper::upgrade::on(&mut response);
         return switch(session, ctx, response.map(drop), upgrade).await;

@@ -21,6 +21,8 @@ pub(in crate::server) struct Upload {
     waiting: Option<Bytes>,
     /// Whether the whole body has been read.
     read: bool,
+    /// Whether upstream refused a piece.
+    refused: bool,
 }
 
 impl Upload {
@@ -33,6 +35,7 @@ impl Upload {
                 upstream: None,
                 waiting: None,
                 read: true,
+                refused: false,
             };
             return Ok((nothing, RequestBody::default()));
         }
@@ -44,6 +47,7 @@ impl Upload {
             upstream: Some(sender),
             waiting: None,
             read: false,
+            refused: false,
         };
         Ok((upload, body))
     }
@@ -51,6 +55,14 @@ impl Upload {
     /// Tells whether the whole body was read and passed on.
     pub(super) fn is_done(&self) -> bool {
         self.read && self.upstream.is_none()
+    }
+
+    /// Tells whether upstream has all of the body. A body whose length is known has
+    /// no other end than its last octet, so that upstream may answer before the end
+    /// is read here.
+    pub(super) fn is_passed_on(&self, session: &mut Session) -> bool {
+        let is_read = self.read || session.as_mut().is_body_done();
+        is_read && self.waiting.is_none() && !self.refused
     }
 
     /// Passes on what comes. It ends only when the client goes away. Cancel-safe:
@@ -84,6 +96,7 @@ impl Upload {
             if let Some(piece) = &self.waiting {
                 if !upstream.send(piece.clone()).await {
                     self.upstream = None;
+                    self.refused = true;
                 }
                 self.waiting = None;
             } else if self.read {

@@ -107,6 +107,11 @@ impl Side {
             true => self.http2.is_some(),
             false => self.http1.is_some(),
         };
+        // An answer that upstream gave before it read the body may promise a
+        // connection that apifront then closes.
+        if write.has_body() && (write.method() == "GET" || is_error(&outcome)) {
+            self.http1 = None;
+        }
         let has_audit_id = outcome
             .answer()
             .is_some_and(|answered| !answered.header("audit-id").is_empty());
@@ -178,6 +183,10 @@ impl Outcomes {
         compare("what is there", &direct.state, &front.state);
         (!is_equal).then_some(text)
     }
+}
+
+fn is_error(outcome: &Outcome) -> bool {
+    outcome.answer().is_none_or(|answered| answered.status >= 400)
 }
 
 /// Tells whether an object is there, in the end.
