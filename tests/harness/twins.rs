@@ -262,22 +262,27 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
 
 pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// Creates the APIService and its service. The service leads to this machine's
-/// loopback, at the port of the APIService, and needs no cluster network.
+/// Creates the APIService and its service.
 pub async fn register(admin: &Client, registration: &Registration) {
+    expose(admin, registration.service()).await;
+    admin
+        .post(API_SERVICES, &registration.manifest)
+        .await
+        .expect(201);
+}
+
+/// Creates the service, if it is not there. It leads to this machine's loopback,
+/// at the port of the APIService, and needs no cluster network.
+pub async fn expose(admin: &Client, service: &str) {
     let service = json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": { "name": registration.service() },
+        "metadata": { "name": service },
         "spec": { "type": "ExternalName", "externalName": "localhost" },
     });
     let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
     let made = admin.post(&path, &service).await;
     assert!(made.status == 201 || made.status == 409, "{}", made.text());
-    admin
-        .post(API_SERVICES, &registration.manifest)
-        .await
-        .expect(201);
 }
 
 /// Returns the `Available` condition, if there is one yet.

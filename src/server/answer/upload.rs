@@ -52,11 +52,6 @@ impl Upload {
         Ok((upload, body))
     }
 
-    /// Tells whether the whole body was read and passed on.
-    pub(super) fn is_done(&self) -> bool {
-        self.read && self.upstream.is_none()
-    }
-
     /// Tells whether upstream has all of the body. A body whose length is known has
     /// no other end than its last octet, so that upstream may answer before the end
     /// is read here.

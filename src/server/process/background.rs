@@ -35,7 +35,6 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(process.flow.clone().run());
     tasks.spawn(flow_objects::follow(current.clone()));
     tasks.spawn(local_groups::follow(current.clone()));
-    tasks.spawn(local_groups::follow(current.clone()));
     tasks.spawn(learn_own_user(current.clone()));
     tasks.spawn(self_check(current.clone()));
     tasks.spawn(learn_deprecations::run(current.clone()));

@@ -12,7 +12,7 @@ use super::start_error::StartError;
 use crate::aggregation::{self, AvailabilityMetrics};
 use crate::audit;
 use crate::authn::CaBundle;
-use crate::config::{Config, LiveConfig};
+use crate::config::{Config, LiveConfig, api_services};
 use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
 use crate::spans;
@@ -109,7 +109,7 @@ impl Reloader {
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != fresh.config.upstream {
             // Upstream may be another cluster now.
-            fresh.cache.upstream_replaced();
+            fresh.cache.upstream_replaced(&api_services());
             self.access.forget();
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();

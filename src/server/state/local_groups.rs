@@ -1,18 +1,16 @@
 //! Follows upstream's APIServices, which tell the group versions that upstream
 //! serves itself. Only those are cached, and those that the owner vouches for.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::{Upstream, UpstreamKind};
-use apifront_watch_cache::reflector::{Local, Selection, Unavailable};
+use apifront_watch_cache::reflector::{ByGroup, Entry, Selection, Server, Servers, Unavailable};
 use apifront_watch_cache::store::Store;
 use arc_swap::ArcSwap;
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tokio::time::{sleep, timeout};
 
 use super::generation::Generation;
@@ -53,37 +51,66 @@ struct Spec {
     #[serde(default)]
     group: String,
     version: String,
-    service: Option<IgnoredAny>,
+    service: Option<Service>,
+}
+
+#[derive(Deserialize)]
+struct Service {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+    port: Option<i64>,
+}
+
+impl Spec {
+    fn server(self) -> (GroupVersion, Server) {
+        let server = match self.service {
+            None => Server::Upstream,
+            Some(service) => {
+                let port = service.port.unwrap_or(443);
+                Server::Service(format!("{}/{}:{port}", service.namespace, service.name))
+            }
+        };
+        let group_version = GroupVersion {
+            group: self.group,
+            version: self.version,
+        };
+        (group_version, server)
+    }
 }
 
 /// Tells the cache what upstream serves itself, for ever.
 pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
-    let mut told = false;
+    let mut warned = false;
     loop {
         let generation = current.load_full();
         let gvr = api_services();
         let found = generation.cache.lookup_within(&gvr, &Needed, FILLS_WITHIN);
-        match found.await.map(|entry| entry.store()) {
-            Ok(Some(store)) => {
+        match found.await {
+            Ok(entry) => {
                 drop(generation);
-                follow_store(&current, &store).await;
-                told = false;
+                follow_entry(&current, &entry).await;
+                warned = false;
             }
             Err(Unavailable::Refused) => {
-                let local = without_api_services(&generation.cache.upstream()).await;
-                if let Some(local) = local {
-                    if !told && local != Local::All {
-                        tracing::warn!(
-                            "apifront may not read APIServices: custom resources are not cached"
-                        );
-                    }
-                    told = true;
-                    tell(&generation, local);
+                let cache = generation.cache.clone();
+                let Some(servers) = without_api_services(&cache.upstream()).await else {
+                    sleep(LOOK).await;
+                    continue;
+                };
+                if !warned && servers == Servers::Unreadable {
+                    tracing::warn!(
+                        "apifront may not read APIServices: custom resources are not cached"
+                    );
                 }
+                warned = true;
+                cache.served_by(servers, None, generation.config.as_ref());
                 drop(generation);
-                sleep(if told { REFUSED } else { LOOK }).await;
+                // Another upstream may have them.
+                let _ = timeout(REFUSED, cache.unknown()).await;
             }
-            Ok(None) | Err(_) => {
+            Err(_) => {
                 drop(generation);
                 sleep(LOOK).await;
             }
@@ -91,16 +118,12 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
     }
 }
 
-fn tell(generation: &Generation, local: Local) {
-    let config = generation.config.as_ref();
-    generation.cache.serves_itself(local, config);
-}
-
-/// Tells the cache of each change, until the store is closed.
-async fn follow_store(current: &ArcSwap<Generation>, store: &Store) {
+/// Tells the cache of each change, until the entry's store is closed.
+async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
+    let Some(store) = entry.store() else { return };
     let mut progress = store.subscribe();
     // What was told last, under which configuration.
-    let mut told: Option<(Local, Arc<Config>)> = None;
+    let mut told: Option<(ByGroup, Arc<Config>)> = None;
     loop {
         if progress.borrow_and_update().closed {
             return;
@@ -109,15 +132,15 @@ async fn follow_store(current: &ArcSwap<Generation>, store: &Store) {
         let (cache, config) = (&generation.cache, &generation.config);
         // Nobody else may read the resource, which would then be dropped.
         cache.touch(&api_services());
-        match local_groups(store) {
-            Some(local) => {
-                let now = (local, config.clone());
-                let is_new = told
+        match servers(&store) {
+            Some(servers) => {
+                let is_told = told
                     .as_ref()
-                    .is_none_or(|told| told.0 != now.0 || !Arc::ptr_eq(&told.1, &now.1));
-                if is_new {
-                    cache.serves_itself(now.0.clone(), config.as_ref());
-                    told = Some(now);
+                    .is_some_and(|told| told.0 == servers && Arc::ptr_eq(&told.1, config));
+                if !is_told {
+                    let known = Servers::Known(servers.clone());
+                    cache.served_by(known, Some(entry), config.as_ref());
+                    told = Some((servers, config.clone()));
                 }
             }
             None => tracing::warn!("an APIService cannot be read"),
@@ -129,30 +152,25 @@ async fn follow_store(current: &ArcSwap<Generation>, store: &Store) {
     }
 }
 
-fn local_groups(store: &Store) -> Option<Local> {
+/// Returns the server that each APIService names.
+fn servers(store: &Store) -> Option<ByGroup> {
     let objects = store.snapshot().json(&store.resource.envelope)?;
-    let mut local = HashSet::new();
-    for object in objects {
-        let ApiService { spec } = serde_json::from_slice(&object).ok()?;
-        if spec.service.is_none() {
-            local.insert(GroupVersion {
-                group: spec.group,
-                version: spec.version,
-            });
-        }
-    }
-    Some(Local::These(local))
+    let specs = objects.iter().map(|object| {
+        let ApiService { spec } = serde_json::from_slice(object).ok()?;
+        Some(spec.server())
+    });
+    specs.collect()
 }
 
 /// Returns what is served by a server whose APIServices cannot be read: all, if it
 /// has none; else nothing is known. `None` if it does not answer.
-async fn without_api_services(upstream: &Upstream) -> Option<Local> {
+async fn without_api_services(upstream: &Upstream) -> Option<Servers> {
     let path = format!("/apis/{}", api_services().group_version());
     let answer = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
     match answer.status() {
-        StatusCode::NOT_FOUND => Some(Local::All),
+        StatusCode::NOT_FOUND => Some(Servers::UpstreamAlone),
         status if status.is_server_error() => None,
-        _ => Some(Local::These(HashSet::new())),
+        _ => Some(Servers::Unreadable),
     }
 }
 
@@ -164,16 +182,37 @@ mod tests {
     fn a_service_tells_remote_from_local() {
         let read = |spec: &str| {
             let text = format!(r#"{{"metadata":{{"name":"x"}},"spec":{spec}}}"#);
-            serde_json::from_str::<ApiService>(&text)
-                .unwrap()
-                .spec
-                .service
-                .is_none()
+            let service: ApiService = serde_json::from_str(&text).unwrap();
+            service.spec.server()
         };
-        assert!(read(r#"{"version":"v1","groupPriorityMinimum":1}"#));
-        assert!(read(r#"{"group":"a.b","version":"v1","service":null}"#));
-        assert!(!read(
-            r#"{"group":"a.b","version":"v1","service":{"name":"x","namespace":"y"}}"#
-        ));
+        let remote = |text: &str| Server::Service(text.to_owned());
+        for (spec, group, server) in [
+            (
+                r#"{"version":"v1","groupPriorityMinimum":1}"#,
+                "",
+                Server::Upstream,
+            ),
+            (
+                r#"{"group":"a.b","version":"v1","service":null}"#,
+                "a.b",
+                Server::Upstream,
+            ),
+            (
+                r#"{"group":"a.b","version":"v1","service":{"name":"x","namespace":"y"}}"#,
+                "a.b",
+                remote("y/x:443"),
+            ),
+            (
+                r#"{"group":"a.b","version":"v1","service":{"name":"x","namespace":"y","port":8}}"#,
+                "a.b",
+                remote("y/x:8"),
+            ),
+        ] {
+            let group_version = GroupVersion {
+                group: group.to_owned(),
+                version: "v1".to_owned(),
+            };
+            assert_eq!(read(spec), (group_version, server), "{spec}");
+        }
     }
 }

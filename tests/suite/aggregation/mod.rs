@@ -3,6 +3,7 @@
 
 mod api_services;
 mod by_caller;
+mod flips;
 mod forwarding;
 mod isolation;
 mod json_only;

@@ -7,66 +7,105 @@
 //! upstream serves them itself, or if the owner says that their server shows the
 //! same to all.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::schema::Schema;
 
 use super::cache::Unavailable;
 
-/// The groups that kube-apiserver always serves itself. It puts their APIServices
-/// back when somebody changes them.
-const BUILT_IN: [&str; 24] = [
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "extensions",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// The group versions that upstream serves itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Local {
-    /// Its APIServices have not been read.
-    #[default]
-    Unknown,
-    /// It has no APIServices, so it serves everything itself.
-    All,
-    /// Those of the built-in groups, and these.
-    These(HashSet<GroupVersion>),
+/// The server of a group version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Upstream itself, which keeps the objects in etcd.
+    Upstream,
+    /// The server behind the APIService, for example `kube-system/metrics:443`.
+    Service(String),
 }
 
-impl Local {
+/// The servers of all group versions.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Servers {
+    /// Upstream's APIServices have not been read.
+    #[default]
+    Unknown,
+    /// Upstream has no APIServices, so it serves everything itself.
+    UpstreamAlone,
+    /// Nobody tells which server answers.
+    Unreadable,
+    /// As the APIServices say.
+    Known(ByGroup),
+}
+
+/// The servers by group and version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByGroup(HashMap<String, Vec<(String, Server)>>);
+
+impl FromIterator<(GroupVersion, Server)> for ByGroup {
+    fn from_iter<T: IntoIterator<Item = (GroupVersion, Server)>>(servers: T) -> Self {
+        let mut all = Self::default();
+        for (GroupVersion { group, version }, server) in servers {
+            all.0.entry(group).or_default().push((version, server));
+        }
+        // The order is of no meaning, and must not look like a change.
+        for versions in all.0.values_mut() {
+            versions.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        all
+    }
+}
+
+impl ByGroup {
+    fn get(&self, group: &str, version: &str) -> Option<&Server> {
+        let versions = self.0.get(group)?;
+        let found = versions.iter().find(|(name, _)| name == version);
+        found.map(|(_, server)| server)
+    }
+}
+
+/// The group versions of kube-apiserver's own kinds. It serves them itself unless
+/// an APIService says otherwise, which it permits only for those that it does not
+/// serve.
+static BUILT_IN: LazyLock<ByGroup> = LazyLock::new(|| {
+    let kinds = Schema::builtin().kinds();
+    let mut versions: Vec<&str> = kinds.map(|(api_version, ..)| api_version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let versions = versions.into_iter().map(|api_version| {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let group_version = GroupVersion {
+            group: group.to_owned(),
+            version: version.to_owned(),
+        };
+        (group_version, Server::Upstream)
+    });
+    versions.collect()
+});
+
+impl Servers {
+    /// Returns the server of a resource, if it is known.
+    fn get(&self, gvr: &GroupVersionResource) -> Option<&Server> {
+        let told = match self {
+            Self::Known(servers) => servers.get(&gvr.group, &gvr.version),
+            Self::UpstreamAlone => Some(&Server::Upstream),
+            Self::Unknown | Self::Unreadable => None,
+        };
+        told.or_else(|| BUILT_IN.get(&gvr.group, &gvr.version))
+    }
+
     /// Checks whether upstream serves a resource itself.
     pub(super) fn check(&self, gvr: &GroupVersionResource) -> Result<(), Unavailable> {
-        let is_local = match self {
-            _ if BUILT_IN.contains(&gvr.group.as_str()) => true,
-            Self::Unknown => return Err(Unavailable::Filling),
-            Self::All => true,
-            Self::These(local) => local.contains(&gvr.group_version()),
-        };
-        match is_local {
-            true => Ok(()),
-            false => Err(Unavailable::Aggregated),
+        match self.get(gvr) {
+            Some(Server::Upstream) => Ok(()),
+            None if *self == Self::Unknown => Err(Unavailable::Filling),
+            Some(Server::Service(_)) | None => Err(Unavailable::Aggregated),
         }
+    }
+
+    /// Tells whether a resource's server is another one than before.
+    pub(super) fn moved(&self, before: &Self, gvr: &GroupVersionResource) -> bool {
+        *before != Self::Unknown && *self != Self::Unknown && self.get(gvr) != before.get(gvr)
     }
 }
 
@@ -74,20 +113,63 @@ impl Local {
 mod tests {
     use super::*;
 
+    fn known(servers: &[(&str, &str, Option<&str>)]) -> Servers {
+        let servers = servers.iter().map(|(group, version, service)| {
+            let group_version = GroupVersion {
+                group: (*group).to_owned(),
+                version: (*version).to_owned(),
+            };
+            let service = service.map(|service| Server::Service(service.to_owned()));
+            (group_version, service.unwrap_or(Server::Upstream))
+        });
+        Servers::Known(servers.collect())
+    }
+
     #[test]
     fn only_what_is_proven_local_is_the_same_for_all() {
         let pods = GroupVersionResource::new("", "v1", "pods");
         let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
-        let these = Local::These(HashSet::from([widgets.group_version()]));
-        let nothing = Local::These(HashSet::new());
-        for (local, of_pods, of_widgets) in [
-            (Local::Unknown, Ok(()), Err(Unavailable::Filling)),
-            (Local::All, Ok(()), Ok(())),
-            (these, Ok(()), Ok(())),
-            (nothing, Ok(()), Err(Unavailable::Aggregated)),
+        // A group of kube-apiserver's own, in a version that it does not have.
+        let newer = GroupVersionResource::new("apps", "v9", "deployments");
+        let metrics = GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pods");
+        let remote = Err(Unavailable::Aggregated);
+        let soon = Err(Unavailable::Filling);
+        let nothing = known(&[]);
+        let local = known(&[("example.com", "v1", None), ("apps", "v9", None)]);
+        let elsewhere = known(&[
+            ("", "v1", Some("a/b:443")),
+            ("example.com", "v1", Some("a/b:443")),
+            ("apps", "v9", Some("a/b:443")),
+        ]);
+        for (servers, expected) in [
+            (Servers::Unknown, [Ok(()), soon, soon, soon]),
+            (Servers::UpstreamAlone, [Ok(()), Ok(()), Ok(()), Ok(())]),
+            (Servers::Unreadable, [Ok(()), remote, remote, remote]),
+            (nothing, [Ok(()), remote, remote, remote]),
+            (local, [Ok(()), Ok(()), Ok(()), remote]),
+            (elsewhere, [remote, remote, remote, remote]),
         ] {
-            assert_eq!(local.check(&pods), of_pods, "{local:?}");
-            assert_eq!(local.check(&widgets), of_widgets, "{local:?}");
+            let all = [&pods, &widgets, &newer, &metrics];
+            assert_eq!(all.map(|gvr| servers.check(gvr)), expected, "{servers:?}");
+        }
+    }
+
+    #[test]
+    fn another_service_is_another_server() {
+        let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let of = |service| known(&[("example.com", "v1", service)]);
+        let (local, one, two) = (of(None), of(Some("a/one:443")), of(Some("a/two:443")));
+        for (before, now, expected) in [
+            (&local, &local, false),
+            (&local, &one, true),
+            (&one, &two, true),
+            (&two, &two, false),
+            (&one, &known(&[]), true),
+            (&Servers::Unknown, &one, false),
+        ] {
+            assert_eq!(now.moved(before, &widgets), expected, "{before:?} {now:?}");
+            assert!(!now.moved(before, &pods));
         }
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use super::aggregated::Local;
+use super::aggregated::Servers;
 use super::discovery;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
@@ -65,8 +65,8 @@ pub struct Cache {
     /// The servers of group versions that are not upstream's, by descending
     /// priority.
     routes: RwLock<Vec<Route>>,
-    /// The group versions that upstream serves itself.
-    local: watch::Sender<Local>,
+    /// The servers behind upstream's group versions.
+    servers: watch::Sender<Arc<Servers>>,
     pub(super) metrics: Metrics,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
@@ -91,7 +91,7 @@ impl Cache {
             entries: RwLock::default(),
             upstream,
             routes: RwLock::default(),
-            local: watch::channel(Local::Unknown).0,
+            servers: watch::channel(Arc::default()).0,
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
@@ -147,18 +147,33 @@ impl Cache {
             return Ok(());
         }
         match Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream) {
-            true => self.local.borrow().check(gvr),
+            true => self.servers.borrow().check(gvr),
             false => Err(Unavailable::Aggregated),
         }
     }
 
-    /// Sets the group versions that upstream serves itself. Resources that it
-    /// serves no more are dropped, and their watchers are closed.
-    pub fn serves_itself(&self, local: Local, selection: &dyn Selection) {
-        self.local.send_replace(local);
+    /// Sets the servers behind upstream's group versions, as `told` by the
+    /// APIServices of this entry. Resources that another server answers for now
+    /// are dropped, and their watchers are closed.
+    pub fn served_by(&self, servers: Servers, told: Option<&Entry>, selection: &dyn Selection) {
+        let servers = Arc::new(servers);
+        let mut before = None;
+        self.servers.send_if_modified(|current| {
+            // The entry is stopped before its upstream is replaced.
+            let is_current = told.is_none_or(|entry| !entry.is_stopped());
+            if is_current {
+                before = Some(std::mem::replace(current, servers.clone()));
+            }
+            is_current
+        });
+        let Some(before) = before else { return };
         for entry in self.entries() {
-            if self.check(&entry.gvr, selection) == Err(Unavailable::Aggregated) {
-                self.stop(&entry.gvr, "served by another server now", |_| true);
+            let gvr = &entry.gvr;
+            let is_upstreams = Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream);
+            if self.check(gvr, selection) == Err(Unavailable::Aggregated)
+                || is_upstreams && servers.moved(&before, gvr)
+            {
+                self.stop(gvr, "served by another server now", |_| true);
             }
         }
     }
@@ -235,13 +250,20 @@ impl Cache {
     }
 
     fn is_unknown(&self) -> bool {
-        *self.local.borrow() == Local::Unknown
+        **self.servers.borrow() == Servers::Unknown
     }
 
     /// Waits until it is known what upstream serves itself.
     async fn known(&self) {
-        let mut local = self.local.subscribe();
-        let _ = local.wait_for(|local| *local != Local::Unknown).await;
+        let mut servers = self.servers.subscribe();
+        let _ = servers.wait_for(|s| **s != Servers::Unknown).await;
+    }
+
+    /// Waits until it is no longer known what upstream serves itself, because it
+    /// was replaced.
+    pub async fn unknown(&self) {
+        let mut servers = self.servers.subscribe();
+        let _ = servers.wait_for(|s| **s == Servers::Unknown).await;
     }
 
     /// Starts a resource before the first request for it. If the pattern has no
@@ -334,8 +356,11 @@ impl Cache {
         Err(Unavailable::Filling)
     }
 
-    /// Makes all reflectors list again, from the new upstream.
-    pub fn upstream_replaced(&self) {
+    /// Makes all reflectors list again, from the new upstream. What `api_services`
+    /// told was of the former one.
+    pub fn upstream_replaced(&self, api_services: &GroupVersionResource) {
+        self.stop(api_services, "upstream replaced", |_| true);
+        self.servers.send_replace(Arc::default());
         for entry in self.entries() {
             entry.unproven();
         }

@@ -362,6 +362,10 @@ impl Entry {
         self.stop.cancel();
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(*self.connection.lock(), Connection::Stopped)
+    }
+
     pub(super) async fn stopped(&self) {
         self.stop.cancelled().await;
     }

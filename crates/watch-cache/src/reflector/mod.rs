@@ -31,7 +31,7 @@ mod watch_decoder;
 mod watch_lag;
 mod watch_list;
 
-pub use aggregated::Local;
+pub use aggregated::{ByGroup, Server, Servers};
 pub use cache::{Cache, Route, Selection, Unavailable};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use entry::Entry;
