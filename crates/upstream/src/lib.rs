@@ -41,6 +41,7 @@ mod connect;
 mod credentials;
 mod endpoint;
 mod exec;
+mod head_size;
 mod health_check;
 mod hop_by_hop;
 mod kubeconfig;
@@ -68,6 +69,7 @@ mod webhook;
 
 pub use credentials::HeaderSource;
 pub use endpoint::{Endpoint, causes};
+pub use head_size::{LARGE_HEAD, field_size, head_size};
 pub use health_check::check_health;
 pub use hop_by_hop::{HOP_BY_HOP, is_hop_by_hop};
 pub use kubeconfig::KubeconfigFieldError;

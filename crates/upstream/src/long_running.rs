@@ -3,8 +3,8 @@
 //! port-forward).
 //!
 //! Streams share HTTP/2 connections of their own kind
-//! (`shared_connections.rs`). Upgrades, and all requests to a server without
-//! HTTP/2, have a connection each.
+//! (`shared_connections.rs`). Upgrades, requests with a body or a large head, and
+//! all requests to a server without HTTP/2, have a connection each.
 //!
 //! pingora's upgrade path is not used: it drops SPDY by default and loses
 //! tunnels whose 101 comes early (pingora issue 946). Also, a request that
@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 
 use super::connect::{Io, NewConnection, Offer, connect};
+use super::head_size::{LARGE_HEAD, head_size};
 pub use super::long_running_body::LongRunningBody;
 pub use super::long_running_error::LongRunningError;
 use super::request_body::RequestBody;
@@ -90,7 +91,13 @@ impl Upstream {
         let mut attempts: usize = 0;
         loop {
             attempts = attempts.saturating_add(1);
-            let own = request.headers().contains_key(UPGRADE) || !body.is_empty();
+            let target = request
+                .uri()
+                .path_and_query()
+                .map_or(0, |t| t.as_str().len());
+            let own = request.headers().contains_key(UPGRADE)
+                || !body.is_empty()
+                || head_size(target, request.headers()) > LARGE_HEAD;
             let way = if own {
                 match connect(endpoint, Offer::Http1, after).await? {
                     NewConnection::Http1(io) | NewConnection::Http2(io) => {

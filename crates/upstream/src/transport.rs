@@ -60,7 +60,12 @@ pub enum Purpose {
     Short,
     /// Watches and logs: one lost connection must not end many of them.
     LongRunning,
+    /// Requests with large heads, each alone on its connection.
+    LargeHead,
 }
+
+/// The bit of a group's key that separates connections for large heads.
+const LARGE_HEADS: u64 = 1 << 63;
 
 pub struct Transport {
     pub headers: HeaderSource,
@@ -140,11 +145,18 @@ impl Transport {
         // earlier groups end when they have been idle.
         let generation = self.given_up.load(Ordering::Relaxed) / GIVEN_UP_AT_MOST;
         peer.group_key = peer.group_key.wrapping_add(generation << 32);
-        if purpose == Purpose::LongRunning {
-            peer.options.alpn = ALPN::H1;
-            peer.group_key ^= 1;
-            // A watch may be silent for any time.
-            peer.options.read_timeout = None;
+        match purpose {
+            Purpose::Short => {}
+            Purpose::LongRunning => {
+                peer.options.alpn = ALPN::H1;
+                peer.group_key ^= 1;
+                // A watch may be silent for any time.
+                peer.options.read_timeout = None;
+            }
+            Purpose::LargeHead => {
+                peer.options.alpn = ALPN::H1;
+                peer.group_key ^= LARGE_HEADS;
+            }
         }
         peer
     }

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
-use apifront_upstream::{Purpose, Unreachable};
+use apifront_upstream::{LARGE_HEAD, Purpose, Unreachable, field_size, head_size};
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
-use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::api::{Query, Status, UserInfo};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -114,6 +114,8 @@ pub(in crate::server) async fn peer(
         // A watch may be silent for any length of time.
         session.set_read_timeout(None);
         Purpose::LongRunning
+    } else if sent_head(session.req_header(), forward.user()) > LARGE_HEAD {
+        Purpose::LargeHead
     } else {
         Purpose::Short
     };
@@ -122,6 +124,28 @@ pub(in crate::server) async fn peer(
         peer.options.read_timeout = Some(timeout);
     }
     Ok(Box::new(peer))
+}
+
+/// Returns about the size of the head that will be sent, in which fields may name
+/// the caller.
+fn sent_head(request: &RequestHeader, user: Option<&UserInfo>) -> usize {
+    const NAME: usize = "x-remote-extra-".len();
+    let named = |user: &UserInfo| {
+        let groups = user
+            .groups
+            .iter()
+            .map(|group| field_size(NAME, group.len()));
+        let extra = user.extra.iter().flat_map(|(key, values)| {
+            // Every octet of a key may become an escape.
+            let name = key.len().saturating_mul(3).saturating_add(NAME);
+            values
+                .iter()
+                .map(move |value| field_size(name, value.len()))
+        });
+        groups.chain(extra).fold(0, usize::saturating_add)
+    };
+    let target = request.raw_path().len();
+    head_size(target, &request.headers).saturating_add(user.map_or(0, named))
 }
 
 /// Replaces the caller's credentials by headers that tell upstream who the

@@ -3,8 +3,9 @@
 
 use std::net::IpAddr;
 
+use apifront_upstream::head_size;
+use http::Method;
 use http::header::HOST;
-use http::{HeaderMap, Method};
 use pingora_proxy::Session;
 
 use super::head::HeadRefusal;
@@ -38,7 +39,7 @@ pub(in crate::server) fn check(
         }
         _ => {}
     }
-    let size = size(&request.headers).saturating_add(target.len());
+    let size = head_size(target.len(), &request.headers);
     if size > serving.connection.max_request_header_bytes {
         return Err(HeadRefusal::TooLarge);
     }
@@ -56,17 +57,4 @@ pub(in crate::server) fn check(
 /// Does the same as Go's `httpguts.ValidHostHeader` for one byte.
 pub(super) fn is_host_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte)
-}
-
-/// The bytes that HTTP/2 counts for each field beside its name and value (RFC
-/// 9113, 6.5.2).
-const LINE_BYTES: usize = 32;
-
-fn size(headers: &HeaderMap) -> usize {
-    headers
-        .iter()
-        .map(|(name, value)| name.as_str().len().saturating_add(value.len()))
-        .fold(0, |sum, line| {
-            sum.saturating_add(line).saturating_add(LINE_BYTES)
-        })
 }

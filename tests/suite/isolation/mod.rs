@@ -23,6 +23,7 @@ mod personal_browser;
 mod question;
 mod readers;
 mod scope;
+mod shared_connection;
 mod shared_reads;
 mod shown;
 mod tenants;
