@@ -186,7 +186,9 @@ impl Outcomes {
 }
 
 fn is_error(outcome: &Outcome) -> bool {
-    outcome.answer().is_none_or(|answered| answered.status >= 400)
+    outcome
+        .answer()
+        .is_none_or(|answered| answered.status >= 400)
 }
 
 /// Tells whether an object is there, in the end.
