@@ -315,6 +315,11 @@ impl Apifront {
     }
 
     /// Sends SIGTERM, and fails unless apifront exits with 0.
+    /// Sends `STOP`, `CONT` or another signal.
+    pub fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
     pub async fn stop(mut self) {
         self.process.signal("TERM");
         let status = self.process.wait(STOPS_WITHIN).await;

@@ -78,7 +78,8 @@ pub(super) async fn odd_accept_headers(mut both: Differential) {
         // A newer server may read what is unknown here, so that it decides.
         (never, "application/json;drop=metadata.managedFields"),
         (never, "application/json;drop=spec"),
-        (never, "*/*;drop=spec, application/json"),
+        (always, "*/*;drop=spec, application/json"),
+        (never, "*/*;drop=spec, application/json;as=Table"),
         (never, "application/yaml;q=0.9;x=y, application/json;q=0.1"),
         (always, "application/json, application/yaml;drop=spec"),
         (always, "application/json;drop;export=1;profile=nopeer"),
