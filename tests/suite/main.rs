@@ -75,6 +75,7 @@ mod newer_server;
 mod openapi;
 mod personal;
 mod recording;
+mod redefinition;
 mod reload;
 mod restart;
 mod schema;
