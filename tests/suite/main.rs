@@ -34,6 +34,7 @@ macro_rules! differential {
 }
 
 mod aggregation;
+mod anonymous;
 mod audit;
 mod bounds;
 mod cached_reads;
