@@ -7,8 +7,8 @@ use apifront_upstream::Server;
 use base64::Engine;
 use chrono::{DateTime, TimeDelta, Utc};
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
@@ -164,8 +164,8 @@ fn has_usable_key(certificate: &[u8]) -> bool {
         return false;
     };
     let algorithms = ring::default_provider().signature_verification_algorithms;
-    let usable = |a: &&dyn SignatureVerificationAlgorithm| *a.public_key_alg_id() == *key.algorithm;
-    algorithms.all.iter().any(|a| usable(a))
+    let mut known = algorithms.all.iter().map(|a| a.public_key_alg_id());
+    known.any(|known| *known == *key.algorithm)
 }
 
 /// The name in a certificate, and the time in which it is valid.

@@ -4,17 +4,20 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::json;
 
 use super::warm;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
-use crate::harness::eventually;
 use crate::harness::expect::{DEBUG, Expect};
 use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
+use crate::harness::{eventually, volume};
 
+/// The number of informers that resume.
+const INFORMERS: &str = "APIFRONT_TEST_INFORMERS";
 const NOTICED_WITHIN: Duration = Duration::from_secs(60);
 /// The times that the history is lost.
 const RESTARTS: usize = 2;
@@ -45,6 +48,33 @@ async fn told(client: &Client, list: &str, from: u64, last: u64) -> Vec<String> 
             return told;
         }
     }
+}
+
+/// Lets informers that were away resume from `seen`, and list again if they are
+/// told to. Prints how many lists that are, and how many reach kube-apiserver.
+async fn lists_of_informers(
+    cluster: &Cluster,
+    client: &Client,
+    list: &str,
+    (seen, last): (u64, u64),
+) {
+    let informers = volume::count(INFORMERS, 20);
+    let labels = [("verb", "LIST"), ("resource", "configmaps")];
+    let upstream = async || cluster.metric("apiserver_request_total", &labels).await;
+    let before = upstream().await;
+    let each = (0..informers).map(|_| async {
+        let told = told(client, list, seen, last).await;
+        if told != ["410"] {
+            return 0;
+        }
+        let listed = client.get(&format!("{list}?resourceVersion=0")).await;
+        assert!(version(&listed.expect(200)) >= last);
+        1
+    });
+    let lists: usize = join_all(each).await.into_iter().sum();
+    let reached = upstream().await - before;
+    println!("{informers} informers that were away: {lists} lists, {reached} upstream");
+    assert_eq!(reached, 0.0, "their lists are answered from memory");
 }
 
 fn version(object: &serde_json::Value) -> u64 {
@@ -110,6 +140,7 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
             "from {seen}: {through:?}, and etcd has {whole:?}"
         );
         assert_eq!(directly, through, "from {seen}");
+        lists_of_informers(&cluster, &client, &list, (seen, last)).await;
         let answer = client.send(http::Method::GET, &path, &[DEBUG], "").await;
         let unmet = Expect::Bypass("history_too_short").unmet(&answer);
         assert!(unmet.is_empty(), "{unmet}");
