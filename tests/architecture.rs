@@ -88,7 +88,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "doctor",
-        &["aggregation", "config", "reflector", "server", "upstream"],
+        &[
+            "aggregation",
+            "authn",
+            "config",
+            "reflector",
+            "server",
+            "upstream",
+        ],
     ),
     ("spans", &["config", "request"]),
     ("health", &["request", "config"]),

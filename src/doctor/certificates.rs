@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use apifront_upstream::Server;
 use base64::Engine;
 use chrono::{DateTime, TimeDelta, Utc};
+use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::certificate::X509Certificate;
@@ -13,6 +14,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 use super::{Finding, Section};
+use crate::authn::der::PublicKey;
 use crate::config::{Config, Upstream};
 
 /// A certificate that ends sooner should be renewed by now. Those of
@@ -141,7 +143,29 @@ fn judge(subject: &str, certificate: &[u8], now: DateTime<Utc>) -> Finding {
         let finding = Finding::fault(SECTION, subject, "holds a certificate that cannot be read");
         return finding.mended_by("issue it anew");
     };
+    if !has_usable_key(certificate) {
+        let found = format!(
+            "{} has a key of a kind that apifront's TLS cannot use, such as P-521: signatures of \
+             that key are refused, and so is who presents them",
+            read.name
+        );
+        let remedy = "issue it anew with a key of RSA, P-256, P-384 or Ed25519";
+        return Finding::fault(SECTION, subject, found).mended_by(remedy);
+    }
     read.judge(SECTION, subject, now)
+}
+
+/// Tells whether the TLS library verifies signatures of the certificate's key.
+fn has_usable_key(certificate: &[u8]) -> bool {
+    let Ok((_, read)) = X509Certificate::from_der(certificate) else {
+        return false;
+    };
+    let Some(key) = PublicKey::parse(read.tbs_certificate.subject_pki.raw) else {
+        return false;
+    };
+    let algorithms = ring::default_provider().signature_verification_algorithms;
+    let mut known = algorithms.all.iter().map(|a| a.public_key_alg_id());
+    known.any(|known| *known == *key.algorithm)
 }
 
 /// The name in a certificate, and the time in which it is valid.
@@ -246,5 +270,16 @@ mod tests {
             );
         }
         assert_eq!(judge("x", b"no", Utc::now()).verdict, Verdict::Fault);
+    }
+
+    #[test]
+    fn a_key_that_tls_cannot_use_is_a_fault() {
+        let pem = include_bytes!("../authn/testdata/p521-ca.pem");
+        let found = of_pem("authentication.clientCAFile ca.crt", pem, Utc::now());
+        let [finding] = found.as_slice() else {
+            panic!("{} findings", found.len());
+        };
+        assert_eq!(finding.verdict, Verdict::Fault);
+        assert!(finding.found.contains("P-521"), "{}", finding.found);
     }
 }

@@ -314,6 +314,11 @@ impl Apifront {
         serde_json::from_slice(&std::fs::read(&self.config_file).expect("config")).expect("JSON")
     }
 
+    /// Sends `STOP`, `CONT` or another signal.
+    pub fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
     /// Sends SIGTERM, and fails unless apifront exits with 0.
     pub async fn stop(mut self) {
         self.process.signal("TERM");

@@ -34,6 +34,7 @@ macro_rules! differential {
 }
 
 mod aggregation;
+mod anonymous;
 mod audit;
 mod bounds;
 mod cached_reads;
@@ -75,6 +76,7 @@ mod newer_server;
 mod openapi;
 mod personal;
 mod recording;
+mod redefinition;
 mod reload;
 mod restart;
 mod schema;

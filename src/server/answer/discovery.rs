@@ -177,6 +177,7 @@ fn negotiate(
         aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
         v2beta1,
         routed: is_routed(path),
+        perhaps_more: true,
     };
     match negotiate_discovery(headers, query, offer) {
         DiscoveryNegotiation::Accepted(representation) => Some(Some(representation)),

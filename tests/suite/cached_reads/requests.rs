@@ -9,6 +9,9 @@ use super::{
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 
+/// A parameter that kube-apiserver 1.37 ignores and a later one may not.
+const DROP: &str = "application/json;drop=metadata.managedFields";
+
 pub(super) async fn pages_and_pretty(mut both: Differential) {
     for path in [
         "/api/v1/pods",
@@ -72,6 +75,15 @@ pub(super) async fn odd_accept_headers(mut both: Differential) {
             always,
             "application/vnd.kubernetes.protobuf,application/json",
         ),
+        // A newer server may read what is unknown here, so that it decides.
+        (never, "application/json;drop=metadata.managedFields"),
+        (never, "application/json;drop=spec"),
+        (always, "*/*;drop=spec, application/json"),
+        (never, "*/*;drop=spec, application/json;as=Table"),
+        (never, "application/yaml;q=0.9;x=y, application/json;q=0.1"),
+        (always, "application/json, application/yaml;drop=spec"),
+        (always, "application/json;drop;export=1;profile=nopeer"),
+        (always, "text/html;level=1, application/json"),
         (never, "application/cbor"),
         (never, "application/cbor, application/json"),
         (always, "application/json;stream=watch"),
@@ -127,7 +139,13 @@ pub(super) async fn odd_accept_headers(mut both: Differential) {
         both.ask(Method::GET, &path, &two, "").await;
     }
     for path in lists {
-        for accept in [YAML, PARTIAL_LIST, "text/html", "application/cbor-seq"] {
+        for accept in [
+            YAML,
+            PARTIAL_LIST,
+            "text/html",
+            "application/cbor-seq",
+            DROP,
+        ] {
             let path = format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=1");
             both.expect(REPRESENTATION).get_as(&path, accept).await;
         }

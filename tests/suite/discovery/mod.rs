@@ -21,7 +21,7 @@ const BACKENDS_GROUPS: [&str; 2] = ["/apis/wardle.example.com", "/apis/hostile.e
 pub const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The Accept headers that clients send, and some that test the rules.
-pub const ACCEPTS: [&str; 16] = [
+pub const ACCEPTS: [&str; 25] = [
     "",
     "application/json",
     "application/yaml",
@@ -38,6 +38,17 @@ pub const ACCEPTS: [&str; 16] = [
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+    // Clauses that name no kind are passed over where there is a document of
+    // everything.
+    "application/json, application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    "*/*, application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.1",
+    "application/yaml, application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer",
+    "application/json;sv=v1, application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    "application/json, application/json;as=APIGroupDiscoveryList",
+    "application/json, application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList",
+    "application/json, application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    "text/html;level=1, application/json;charset=utf-8",
+    "application/json;pretty=1, application/*;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 ];
 
 /// Sends the same request to both and returns the difference, if any. Bodies

@@ -5,6 +5,7 @@
 
 mod judge;
 mod recorder;
+mod resumed;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -30,16 +30,19 @@ const API: DiscoveryOffer = DiscoveryOffer {
     aggregated: true,
     v2beta1: false,
     routed: true,
+    perhaps_more: false,
 };
 const APIS: DiscoveryOffer = DiscoveryOffer {
     aggregated: true,
     v2beta1: false,
     routed: false,
+    perhaps_more: false,
 };
 const GROUP: DiscoveryOffer = DiscoveryOffer {
     aggregated: false,
     v2beta1: false,
     routed: false,
+    perhaps_more: false,
 };
 
 /// The imitated version, which is marked as such. Clients parse it.
@@ -178,6 +181,7 @@ pub fn resources(
         aggregated: false,
         v2beta1: false,
         routed: served.is_built_in_group(group),
+        perhaps_more: false,
     })?;
     // The core list has no apiVersion of its own.
     let (api_version, name) = if group.is_empty() {

@@ -23,7 +23,7 @@ pub struct PathTraits {
 
 impl PathTraits {
     /// Returns the representations of this path. Like kube-apiserver by
-    /// default, this server has no CBOR.
+    /// default, this server has no CBOR, and it ignores unknown parameters.
     fn offer(self) -> Offer {
         let offer = if self.custom {
             Offer::CUSTOM_RESOURCE
@@ -31,7 +31,7 @@ impl PathTraits {
             Offer::BUILT_IN
         };
         Offer {
-            perhaps_cbor: false,
+            perhaps_more: false,
             ..offer
         }
     }

@@ -209,15 +209,24 @@ impl Lists {
 
     async fn read(&self, store: &Store, read: &ListQuery) -> StateAnswer {
         let upstream = self.entry.upstream();
-        let listing = shared_upstream::list(&upstream, store, read).await;
+        let (listing, defined) = tokio::join!(
+            shared_upstream::list(&upstream, store, read),
+            self.entry.is_listed_by_current_definition(),
+        );
         if let Err(Failure::NotAcceptable) = listing {
             self.refuse(Instant::now());
+        }
+        let listing = listing?;
+        // The names and versions would be joined with bytes of another form:
+        // another definition shows objects otherwise, under their old versions.
+        if !defined {
+            return Err(BypassReason::NotProvenFresh.into());
         }
         let fetch = Exact {
             upstream: &upstream,
             store,
         };
-        Ok(resolve(listing?, read, store, &fetch).await?)
+        Ok(resolve(listing, read, store, &fetch).await?)
     }
 
     fn refuse(&self, now: Instant) {

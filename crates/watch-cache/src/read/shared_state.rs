@@ -119,7 +119,7 @@ pub(super) async fn resolve(
     } else {
         let mut built = base.with(version, fetched, found.gone);
         built.cursor = store
-            .position(version)
+            .begin(version)
             .map_err(|_| BypassReason::HistoryTooShort)?;
         Arc::new(built)
     };

@@ -187,19 +187,28 @@ async fn succeeded(response: Response<ResponseBody>) -> Result<Response<Response
     match status.as_u16() {
         200 => Ok(response),
         406 => Err(Failure::NotAcceptable),
-        429 => Err(Failure::TooManyRequests),
+        // Priority and Fairness refuses in plain text. A storage that is made anew
+        // after its definition has changed refuses with a Status.
+        429 => match status_of(response).await? {
+            Some(status) => Err(Failure::Failed(status)),
+            None => Err(Failure::TooManyRequests),
+        },
         500.. => {
-            let protobuf = is_protobuf(&response);
-            let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;
-            let told = if protobuf {
-                protobuf::decode_status(&body)
-            } else {
-                Status::from_json(&body)
-            };
+            let told = status_of(response).await?;
             Err(told.map_or(Failure::Unreachable, Failure::Failed))
         }
         _ => Err(Failure::Refused),
     }
+}
+
+/// Returns the Status that is the body, if it is one.
+async fn status_of(response: Response<ResponseBody>) -> Result<Option<Status>, Failure> {
+    let protobuf = is_protobuf(&response);
+    let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;
+    Ok(match protobuf {
+        true => protobuf::decode_status(&body),
+        false => Status::from_json(&body),
+    })
 }
 
 fn is_protobuf(response: &Response<ResponseBody>) -> bool {

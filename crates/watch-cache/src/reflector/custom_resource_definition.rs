@@ -9,6 +9,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::table::CustomColumn;
 use serde::Deserialize;
 
+use super::source_encoding;
 use crate::saved::Revision;
 use crate::store::FieldTable;
 
@@ -55,6 +56,33 @@ impl DefinitionState {
     }
 }
 
+/// The definition by which a store was listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum ListedBy {
+    /// It is not known, or the store is about to be listed by another.
+    #[default]
+    Unsure,
+    /// The resource has no definition that changes.
+    None,
+    Revision(Revision),
+}
+
+impl ListedBy {
+    pub(super) fn of(gvr: &GroupVersionResource, defined: &DefinitionState) -> Self {
+        match defined {
+            DefinitionState::By(definition) => Self::Revision(definition.revision.clone()),
+            DefinitionState::Elsewhere => Self::None,
+            DefinitionState::Unknown if source_encoding::is_built_in(gvr) => Self::None,
+            DefinitionState::Unknown => Self::Unsure,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    metadata: Revision,
+}
+
 #[derive(Deserialize)]
 struct Document {
     metadata: Revision,
@@ -95,11 +123,32 @@ pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> Def
         .unwrap_or(DefinitionState::Unknown)
 }
 
-async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<DefinitionState> {
-    let path = format!(
+/// Reads the revision that the definition has now. `None` if upstream does not
+/// tell.
+pub(super) async fn revision(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Revision> {
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let asked = async {
+        let path = path(gvr);
+        let response = upstream
+            .get_as(UpstreamKind::Discovery, &path, accept)
+            .await;
+        let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
+        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+        let found: Metadata = serde_json::from_slice(&body.await.ok()?).ok()?;
+        Some(found.metadata)
+    };
+    tokio::time::timeout(TIMEOUT, asked).await.ok().flatten()
+}
+
+fn path(gvr: &GroupVersionResource) -> String {
+    format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         gvr.resource, gvr.group
-    );
+    )
+}
+
+async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<DefinitionState> {
+    let path = path(gvr);
     let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
     match response.status() {
         StatusCode::OK => {}

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Unavailable;
+use super::custom_resource_definition::{self, ListedBy};
 use super::origin::Origin;
 use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
@@ -44,6 +45,8 @@ pub struct Entry {
     savable: bool,
     /// The source of the store, if it may be saved and the source told.
     origin: Mutex<Option<Origin>>,
+    /// The definition by which the store was listed.
+    listed_by: Mutex<ListedBy>,
     /// The forms in which clients list the resource.
     demand: Arc<Demand>,
     /// The store was filled since somebody asked.
@@ -108,6 +111,7 @@ impl Entry {
             release: Mutex::default(),
             savable: false,
             origin: Mutex::default(),
+            listed_by: Mutex::default(),
             demand: Arc::default(),
             refilled: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
@@ -434,6 +438,29 @@ impl Entry {
 
     pub(super) fn came_with(&self, origin: Option<Origin>) {
         *self.origin.lock() = origin;
+    }
+
+    /// Notes the definition by which the store is listed from now on. Before the
+    /// store changes, it is [`ListedBy::Unsure`].
+    pub(super) fn listed_by(&self, definition: ListedBy) {
+        *self.listed_by.lock() = definition;
+    }
+
+    /// Tells whether the resource is defined now as it was when the store was
+    /// listed. Upstream is asked, unless the definition cannot change. A change
+    /// that was complete before this call is noticed; the store's objects and
+    /// columns must be read after it.
+    pub async fn is_listed_by_current_definition(&self) -> bool {
+        let before = self.listed_by.lock().clone();
+        match &before {
+            ListedBy::Unsure => false,
+            ListedBy::None => true,
+            ListedBy::Revision(revision) => {
+                let now = custom_resource_definition::revision(&self.upstream(), &self.gvr).await;
+                // The store may have been listed anew meanwhile.
+                now.as_ref() == Some(revision) && *self.listed_by.lock() == before
+            }
+        }
     }
 
     /// Notes a request for the resource.

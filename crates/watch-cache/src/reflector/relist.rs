@@ -10,7 +10,7 @@ use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::table::Printer;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope, Form};
 
-use super::custom_resource_definition::{self, DefinitionState};
+use super::custom_resource_definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
 use super::list;
 use super::list_error::ListError;
@@ -253,6 +253,7 @@ impl<'a> Filling<'a> {
         };
         // Until the list is in the store, it has no source to be saved with.
         entry.came_with(None);
+        entry.listed_by(ListedBy::Unsure);
         match entry
             .store()
             .filter(|store| same(&store.resource, &resource))
@@ -273,6 +274,7 @@ impl<'a> Filling<'a> {
         }
         entry.proven(self.began);
         entry.came_with(self.origin(columns));
+        entry.listed_by(ListedBy::of(&entry.gvr, &self.defined));
         tracing::info!(
             resource = %entry.gvr, objects = count, resource_version = version,
             took = ?self.began.elapsed(), "cache filled"

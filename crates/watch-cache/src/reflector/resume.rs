@@ -17,7 +17,7 @@ use http::StatusCode;
 use kubernetes_wire::api::{PartialObject, ResourceVersion};
 use tokio::runtime::Handle;
 
-use super::custom_resource_definition::{self, DefinitionState};
+use super::custom_resource_definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
@@ -76,7 +76,9 @@ pub(super) async fn resume(
     entry.came_with(Some(judged.origin));
     entry.demand().restore(&judged.header.list_forms);
     let version = store.progress().resource_version;
+    entry.listed_by(ListedBy::Unsure);
     entry.fill(Arc::new(store));
+    entry.listed_by(ListedBy::of(&entry.gvr, &defined));
     tracing::info!(
         resource = %entry.gvr, objects = count.0, events = count.1, bytes,
         saved_version = judged.header.resource_version, resource_version = version,

@@ -70,7 +70,7 @@ impl Cursor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub events: usize,
-    /// Watches can start at this version and above.
+    /// New watches can start at this version and above.
     pub oldest_version: u64,
     /// The time at which the oldest event was recorded.
     pub oldest_at: Option<Instant>,
@@ -204,9 +204,15 @@ impl Log {
     pub(super) fn window(&self) -> Window {
         Window {
             events: self.events.len(),
-            oldest_version: self.floor,
+            oldest_version: self.since(),
             oldest_at: self.events.front().map(|event| event.recorded_at),
         }
+    }
+
+    /// Returns the version from which on everything that happened is in the log.
+    fn since(&self) -> u64 {
+        let resynced = self.gaps.back().map_or(0, |gap| gap.listed);
+        self.floor.max(resynced)
     }
 
     /// Returns the sequence number of the next event.
@@ -296,9 +302,19 @@ impl Log {
         }
     }
 
-    /// Returns the place where a watch from `version` starts: its first event
-    /// is the first above that version. A version above all of the log starts
-    /// at the end.
+    /// Returns the place where a new watch from `version` starts. Fails if a resync
+    /// ended after that version: its events are the difference of two states, and
+    /// not all that happened between them.
+    pub(super) fn begin(&self, version: u64) -> Result<Cursor, Evicted> {
+        let place = self.position(version)?;
+        match self.gaps.back() {
+            Some(gap) if version < gap.listed => Err(Evicted::before(gap.listed)),
+            _ => Ok(place),
+        }
+    }
+
+    /// Returns the place behind the events up to `version`: the next event is the
+    /// first above that version. A version above all of the log is at the end.
     pub(super) fn position(&self, version: u64) -> Result<Cursor, Evicted> {
         if version < self.floor {
             return Err(Evicted::before(self.floor));
@@ -449,8 +465,7 @@ impl Log {
     /// Returns the events above `version`, the last resync and the floor,
     /// oldest first, and the version that they begin after.
     pub(super) fn tail(&self, version: u64) -> (u64, Vec<Arc<Event>>) {
-        let resynced = self.gaps.back().map_or(0, |gap| gap.listed);
-        let since = self.floor.max(resynced).max(version);
+        let since = self.since().max(version);
         let skipped = self.events.partition_point(|e| e.resource_version <= since);
         (since, self.events.range(skipped..).cloned().collect())
     }

@@ -175,7 +175,14 @@ impl Store {
         }
     }
 
-    /// Returns the place where a watch from `version` starts.
+    /// Returns the place where a new watch from `version` starts. Everything that
+    /// happened since is in the log.
+    pub fn begin(&self, version: u64) -> Result<Cursor, Evicted> {
+        self.log.read().begin(version)
+    }
+
+    /// Returns the place behind the events up to `version`. A resync may have
+    /// happened since.
     pub fn position(&self, version: u64) -> Result<Cursor, Evicted> {
         self.log.read().position(version)
     }

@@ -126,7 +126,7 @@ impl Watch {
         options: WatchOptions,
         frames: Box<dyn FrameWriter>,
     ) -> Result<Self, Evicted> {
-        let cursor = store.position(version)?;
+        let cursor = store.begin(version)?;
         Ok(Self::new(store, cursor, version, options, frames))
     }
 

@@ -164,7 +164,7 @@ impl Watch {
             return Err(WatchEnd::Closed);
         }
         if version <= self.store.highest_version() {
-            let place = self.store.position(version);
+            let place = self.store.begin(version);
             self.cursor = place.map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
             view.is_ahead = false;
         }

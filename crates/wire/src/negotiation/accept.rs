@@ -8,6 +8,13 @@
 /// with longer headers are left to the API server.
 const MAX_CLAUSES: usize = 12;
 
+/// The parameters that kube-apiserver reads (`acceptMediaTypeOptions`), and
+/// `charset`, which no release reads and many clients send. `export` and
+/// `profile` change nothing in answers about resources.
+const KNOWN_PARAMETERS: [&str; 9] = [
+    "as", "g", "v", "stream", "sv", "pretty", "export", "profile", "charset",
+];
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause<'a> {
     pub kind: &'a str,
@@ -22,6 +29,13 @@ impl<'a> Clause<'a> {
     pub fn param(&self, name: &str) -> Option<&'a str> {
         let last = self.params.iter().rev().find(|(k, _)| *k == name);
         last.map(|(_, v)| *v)
+    }
+
+    /// Tells whether a server that is newer than this code may read something in
+    /// the clause that is ignored here.
+    pub(super) fn has_unknown_parameter(&self) -> bool {
+        let known = |(name, _): &(&str, _)| KNOWN_PARAMETERS.contains(name);
+        !self.params.iter().all(known)
     }
 
     pub fn matches(&self, kind: &str, subtype: &str) -> bool {
@@ -157,6 +171,25 @@ mod tests {
         }
         assert_eq!(parse(&"a/b,".repeat(13)), None);
         assert_eq!(parse("a/b;q=0x1p-2"), None);
+    }
+
+    #[test]
+    fn unknown_parameters() {
+        for (clause, expected) in [
+            ("a/b", false),
+            ("a/b;q=0.5;charset=utf-8;as=Table;g=x;v=y", false),
+            ("a/b;stream=watch;sv=v1;pretty=1;export=1;profile=x", false),
+            ("a/b;drop=spec", true),
+            ("a/b; drop =spec", true),
+            ("a/b;As=Table", true),
+            ("a/b;q=1;=x", true),
+            // Go's parser skips these.
+            ("a/b;drop;drop=;drop=a=b;q=1", false),
+        ] {
+            let clauses = parse(clause).unwrap();
+            let found = clauses.first().unwrap().has_unknown_parameter();
+            assert_eq!(found, expected, "{clause}");
+        }
     }
 
     #[test]

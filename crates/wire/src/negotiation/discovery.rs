@@ -5,8 +5,8 @@
 use http::HeaderMap;
 
 use super::{
-    Clause, MediaType, OFFERED, accept, first_accept, first_match, media_pretty, stream_allowed,
-    transform_of, wants_pretty,
+    Clause, MediaType, OFFERED, accept, first_accept, first_match, is_read_otherwise, media_pretty,
+    stream_allowed, transform_of, wants_pretty,
 };
 use crate::api::Query;
 
@@ -46,6 +46,8 @@ pub struct DiscoveryOffer {
     pub v2beta1: bool,
     /// See [`super::Offer::routed`].
     pub routed: bool,
+    /// See [`super::Offer::perhaps_more`].
+    pub perhaps_more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,29 +118,35 @@ pub fn negotiate_discovery(
         return DiscoveryNegotiation::Unknown;
     };
     let is_served = |kind: (&str, &str, &str)| kind == AGGREGATED || offer.v2beta1 && kind == BETA;
-    let allowed = |clause: &Clause<'_>, media_type, transforms: bool| {
-        let transform = transform_of(clause);
-        transform.is_none_or(|kind| transforms && is_served(kind))
-            && clause.param("sv").is_none_or(str::is_empty)
-            && stream_allowed(clause, media_type)
+    let read = |clause: &Clause<'_>, media_type| {
+        clause.param("sv").is_none_or(str::is_empty) && stream_allowed(clause, media_type)
     };
-    // The first search finds out whether the aggregated document is wanted. If
-    // not, a second search finds the encoding of the plain document.
-    if offer.aggregated
-        && let Some((clause, media_type)) = first_match(&clauses, |c, m| allowed(c, m, true))
-        && let Some(kind) = transform_of(clause)
-    {
-        let aggregated = match clause.param("profile") {
-            _ if kind == BETA => Aggregated::V2Beta1,
-            Some("nopeer") => Aggregated::V2WithoutPeers,
-            _ => Aggregated::V2,
-        };
-        return accepted(Some(aggregated), media_type, media_pretty(clause));
+    // The first search finds out whether the aggregated document is wanted. It
+    // passes over clauses that name no kind (`DiscoveryEndpointRestrictions`). If
+    // it finds nothing, a second search finds the encoding of the plain document.
+    let aggregated = |clause: &Clause<'_>, media_type| {
+        transform_of(clause).is_some_and(is_served) && read(clause, media_type)
+    };
+    let plain = |clause: &Clause<'_>, media_type| {
+        transform_of(clause).is_none() && read(clause, media_type)
+    };
+    let wanted = offer
+        .aggregated
+        .then(|| first_match(&clauses, aggregated))
+        .flatten();
+    let found = wanted.or_else(|| first_match(&clauses, plain));
+    if offer.perhaps_more && is_read_otherwise(&clauses, wanted.map(|(clause, _)| clause)) {
+        return DiscoveryNegotiation::Unknown;
     }
-    match first_match(&clauses, |c, m| allowed(c, m, false)) {
-        Some((clause, media_type)) => accepted(None, media_type, media_pretty(clause)),
-        None => DiscoveryNegotiation::NotAcceptable,
-    }
+    let Some((clause, media_type)) = found else {
+        return DiscoveryNegotiation::NotAcceptable;
+    };
+    let aggregated = transform_of(clause).map(|kind| match clause.param("profile") {
+        _ if kind == BETA => Aggregated::V2Beta1,
+        Some("nopeer") => Aggregated::V2WithoutPeers,
+        _ => Aggregated::V2,
+    });
+    accepted(aggregated, media_type, media_pretty(clause))
 }
 
 #[cfg(test)]
@@ -155,6 +163,7 @@ mod tests {
             aggregated: true,
             v2beta1,
             routed: false,
+            perhaps_more: true,
         };
         let accept = accept.replace("{V2}", V2).replace("{V2BETA1}", V2BETA1);
         let mut headers = HeaderMap::new();
@@ -194,7 +203,13 @@ mod tests {
             ("application/json;{V2};profile=nopeer", "nopeer Json"),
             ("application/json;{V2};sv=v1", "406"),
             ("application/json;{V2},application/json", "all Json"),
-            ("application/json,application/json;{V2}", "plain Json"),
+            ("application/json,application/json;{V2}", "all Json"),
+            ("*/*,application/yaml;{V2};q=0.1", "all Yaml"),
+            ("application/json;sv=v1,application/yaml;{V2}", "all Yaml"),
+            ("application/json;{V2};drop=x", "?"),
+            ("application/json;{V2},application/json;drop=x", "all Json"),
+            ("text/html;level=1,application/json", "plain Json"),
+            ("application/json,application/json;drop=x", "?"),
             ("application/cbor;{V2},application/yaml", "plain Yaml"),
             ("application/json;{V2BETA1}", "406"),
             (

@@ -122,21 +122,22 @@ pub struct Offer {
     /// True if objects exist as protobuf. Objects of custom resources do not,
     /// but their PartialObjectMetadata does.
     pub protobuf: bool,
-    /// True if the server may support CBOR, which is behind a feature gate. A
-    /// header that names CBOR is then [`Negotiation::Unknown`].
-    pub perhaps_cbor: bool,
+    /// True if another server has the last word, which may know more: CBOR, which
+    /// is behind a feature gate, or parameters of a newer release. A header with
+    /// one of them is then [`Negotiation::Unknown`].
+    pub perhaps_more: bool,
 }
 
 impl Offer {
     pub const BUILT_IN: Self = Self {
         routed: true,
         protobuf: true,
-        perhaps_cbor: true,
+        perhaps_more: true,
     };
     pub const CUSTOM_RESOURCE: Self = Self {
         routed: false,
         protobuf: false,
-        perhaps_cbor: true,
+        perhaps_more: true,
     };
 }
 
@@ -271,7 +272,7 @@ type Choice = (MediaType, Transform, bool);
 
 fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, AmbiguousHeader> {
     let header = first_accept(headers).ok_or(AmbiguousHeader)?;
-    if offer.perhaps_cbor && header.contains("application/cbor") {
+    if offer.perhaps_more && header.contains("application/cbor") {
         return Err(AmbiguousHeader);
     }
     if header.is_empty() {
@@ -286,6 +287,9 @@ fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, Ambiguous
             && clause.param("sv").is_none_or(|v| v.is_empty() || v == "v1")
             && stream_allowed(clause, media_type)
     });
+    if offer.perhaps_more && is_read_otherwise(&clauses, found.map(|(clause, _)| clause)) {
+        return Err(AmbiguousHeader);
+    }
     Ok(found.map(|(clause, media_type)| {
         let transform = allowed_transform(clause, media_type, offer).unwrap_or(Transform::None);
         (media_type, transform, media_pretty(clause))
@@ -310,6 +314,27 @@ fn first_match<'c, 'a>(
             .find(|m| clause.matches("application", m.subtype()) && allowed(clause, *m))
             .map(|m| (clause, m))
     })
+}
+
+/// Tells whether a newer server may choose otherwise: a parameter that is unknown
+/// here stands in the chosen clause, or in one that is tried before it. Clauses
+/// of other media types are passed over by every server.
+fn is_read_otherwise(clauses: &[Clause<'_>], chosen: Option<&Clause<'_>>) -> bool {
+    let is_offered = |clause: &&Clause<'_>| {
+        OFFERED
+            .iter()
+            .any(|m| clause.matches("application", m.subtype()))
+    };
+    let is_chosen = |clause: &Clause<'_>| chosen.is_some_and(|chosen| std::ptr::eq(clause, chosen));
+    for clause in clauses.iter().filter(is_offered) {
+        if clause.has_unknown_parameter() {
+            return true;
+        }
+        if is_chosen(clause) {
+            return false;
+        }
+    }
+    false
 }
 
 fn media_pretty(clause: &Clause<'_>) -> bool {

@@ -37,7 +37,7 @@ fn show(negotiation: Negotiation) -> String {
     format!("{:?}{transform}{pretty}", r.media_type)
 }
 
-const BUILT_IN: [(&str, &str); 46] = [
+const BUILT_IN: [(&str, &str); 53] = [
     ("", "Json"),
     ("*/*", "Json"),
     ("application/*", "406"),
@@ -109,6 +109,13 @@ const BUILT_IN: [(&str, &str); 46] = [
     ("application/json;as=;g=;v=", "Json"),
     ("application/json;v=v1", "406"),
     ("application/json;foo=a=b", "Json"),
+    ("application/json;foo=a", "?"),
+    ("application/json;drop=metadata.managedFields", "?"),
+    ("application/json;drop=spec,application/json", "?"),
+    ("application/json;as=Foo;drop=spec,application/json", "?"),
+    ("application/json,application/json;drop=spec", "Json"),
+    ("text/html;level=1,application/json", "Json"),
+    ("application/signed-exchange;v=b3;q=0.9,*/*;q=0.8", "Json"),
     ("application/json/x,application/yaml", "Yaml"),
     (
         "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
@@ -240,15 +247,16 @@ fn only_the_first_accept_line_counts() {
 }
 
 #[test]
-fn a_server_without_cbor_passes_it_over() {
+fn a_server_passes_over_what_it_does_not_know() {
     let offer = Offer {
-        perhaps_cbor: false,
+        perhaps_more: false,
         ..Offer::BUILT_IN
     };
     for (accept, expected) in [
         ("application/cbor,application/json", "Json"),
         ("application/cbor", "406"),
         ("application/cbor,*/*", "Json"),
+        ("application/json;drop=spec", "Json"),
     ] {
         let got = negotiate(&headers(accept), &Query::default(), offer);
         assert_eq!(show(got), expected, "{accept}");

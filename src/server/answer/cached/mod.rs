@@ -286,6 +286,9 @@ async fn serve(
             Err(unanswered) => return newest::refuse(unanswered),
         },
     };
+    if !has_current_columns(&shape, &newest, &entry, &store).await {
+        return Err(BypassReason::NotProvenFresh);
+    }
     let newest = newest::overlaid(newest, generation, &store);
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     warnings.extend(degraded.and_then(|degraded| degraded.warning(gvr)));
@@ -304,6 +307,24 @@ async fn serve(
         Plan::List(options, plan) => prepared.list(options, plan).await,
         Plan::Watch(options, plan) => prepared.watch_fitted(gvr, options, plan).await,
     }
+}
+
+/// Tells whether the columns of a Table are those of the objects in it: the
+/// definition of the resource may have changed since the columns were chosen.
+async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, store: &Store) -> bool {
+    let Shape::Table(printer, _) = shape else {
+        return true;
+    };
+    // A single object was read from upstream alone.
+    let alone = matches!(newest, Newest::Object(_));
+    if alone && !entry.is_listed_by_current_definition().await {
+        return false;
+    }
+    let shown = store.presentation();
+    shown
+        .printer
+        .as_ref()
+        .is_some_and(|now| Arc::ptr_eq(now, printer))
 }
 
 /// Tells whether the read should not be forwarded while the resource is read

@@ -256,7 +256,12 @@ impl Model {
     fn begin(&mut self, back: u64, topic: usize) {
         // The version may be below the floor, in the log, or above it.
         let version = (self.version + 5).saturating_sub(back);
+        let resynced = self.gaps.last().map_or(0, |gap| gap.1);
+        let whole = self.log.begin(version);
+        assert_eq!(whole.is_err(), version < self.floor.max(resynced));
+        // Readers that were there before a resync stand at such places, too.
         let began = self.log.position(version);
+        assert!(whole.is_err() || whole == began);
         let gap = self
             .gaps
             .iter()

@@ -426,7 +426,7 @@ impl World {
             || self
                 .gaps
                 .iter()
-                .any(|(seen, listed)| *seen < version && version < *listed);
+                .any(|(seen, listed)| version < *listed && *listed > seen + 1);
         assert_eq!(began.is_err(), lost, "from {version}");
         Some(Watcher {
             watch: Held::Own(Box::new(began.ok()?)),
