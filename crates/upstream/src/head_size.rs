@@ -9,7 +9,7 @@ use http::HeaderMap;
 pub const LARGE_HEAD: usize = 48 << 10;
 
 /// The bytes that HTTP/2 counts for each field beside its octets (RFC 9113, 6.5.2).
-pub const PER_FIELD: usize = 32;
+const PER_FIELD: usize = 32;
 
 /// Returns the size of a head as HTTP/2 counts it.
 pub fn head_size(target: usize, headers: &HeaderMap) -> usize {
