@@ -293,6 +293,18 @@ async fn heads_are_taken_as_go_takes_them() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for (what, fields) in [
         ("an expectation nobody knows", &["Expect: something"][..]),
+        (
+            "an unknown expectation after a known one",
+            &["Expect: 100-continue", "Expect: something"],
+        ),
+        (
+            "an unknown expectation before a known one",
+            &["Expect: something", "Expect: 100-continue"],
+        ),
+        (
+            "an unknown expectation after an empty one",
+            &["Expect:", "Expect: something"],
+        ),
         ("an expectation without a body", &["Expect: 100-continue"]),
         ("a folded field", &["X-A: 1", " 2"]),
         ("a long field", &[&long]),

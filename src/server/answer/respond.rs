@@ -279,7 +279,7 @@ pub(in crate::server) async fn send(
 pub(super) fn waits_for_100(session: &mut Session) -> bool {
     let request = session.req_header();
     request.version == Version::HTTP_11
-        && request.headers.contains_key(EXPECT)
+        && request.headers.get(EXPECT).is_some_and(|e| !e.is_empty())
         && !session.as_mut().is_body_empty()
 }
 

@@ -94,6 +94,7 @@ pub(super) struct Framing {
     pub(super) lines: usize,
     pub(super) folded: bool,
     hosts: usize,
+    has_expectation: bool,
     length: Option<u64>,
     chunked: bool,
 }
@@ -135,10 +136,24 @@ impl Framing {
         // The lengths tell most fields apart from these.
         match field.name.len() {
             4 if field.is(&HOST) => self.host(&field.value),
-            6 if field.is(&EXPECT) => expect(&field.value),
+            6 if field.is(&EXPECT) => self.expectation(&field.value),
             14 if field.is(&CONTENT_LENGTH) => self.length(&field.value),
             17 if field.is(&TRANSFER_ENCODING) => self.coding(&field.value),
             _ => Ok(()),
+        }
+    }
+
+    /// Go's server meets one expectation, and ignores an empty one. It reads the
+    /// first field alone.
+    fn expectation(&mut self, value: &[u8]) -> Result<(), HeadRefusal> {
+        let known = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"100-continue");
+        let is_met = self.has_expectation
+            || value.is_empty()
+            || value.split(|octet| *octet == b',').any(known);
+        self.has_expectation = true;
+        match is_met {
+            true => Ok(()),
+            false => Err(HeadRefusal::Expectation),
         }
     }
 
@@ -175,15 +190,6 @@ impl Framing {
         self.chunked = true;
         Ok(())
     }
-}
-
-/// Go's server meets one expectation, and ignores an empty one.
-fn expect(value: &[u8]) -> Result<(), HeadRefusal> {
-    let known = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"100-continue");
-    if value.is_empty() || value.split(|octet| *octet == b',').any(known) {
-        return Ok(());
-    }
-    Err(HeadRefusal::Expectation)
 }
 
 #[cfg(test)]
