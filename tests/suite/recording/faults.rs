@@ -151,6 +151,8 @@ const HTTP1: [Fault; 19] = [
         is_stricter: false,
         inject: |rng, request| {
             let expectations = [" something", " 200-ok", " 100-continued"];
+            // The first field decides.
+            request.fields.retain(|field| !field.is("expect"));
             add(request, "Expect", expectations.choose(rng).expect("values"));
         },
     },
