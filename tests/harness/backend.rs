@@ -16,11 +16,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::certificates::Pair;
+use super::own_thread::OwnThread;
 use super::ports;
 use super::scripted::Seen;
 
@@ -67,8 +67,7 @@ struct Shared {
 pub struct Backend {
     pub address: SocketAddr,
     shared: Arc<Shared>,
-    /// Ends the backend's thread when dropped.
-    _stop: oneshot::Sender<()>,
+    _thread: OwnThread,
 }
 
 impl Backend {
@@ -98,23 +97,11 @@ impl Backend {
             seen: Mutex::default(),
         });
         let all = shared.clone();
-        let (stop, stopped) = oneshot::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("runtime");
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(listener, acceptor, all) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
+        let thread = OwnThread::run(move || accept(listener, acceptor, all));
         Self {
             address,
             shared,
-            _stop: stop,
+            _thread: thread,
         }
     }
 

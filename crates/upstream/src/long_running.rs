@@ -88,16 +88,16 @@ impl Upstream {
     ) -> Result<Response<LongRunningBody>, LongRunningError> {
         let after = self.timing.connect_timeout;
         let request = with_credentials(endpoint, request).await?;
+        let target = request
+            .uri()
+            .path_and_query()
+            .map_or(0, |t| t.as_str().len());
+        let own = request.headers().contains_key(UPGRADE)
+            || !body.is_empty()
+            || head_size(target, request.headers()) > LARGE_HEAD;
         let mut attempts: usize = 0;
         loop {
             attempts = attempts.saturating_add(1);
-            let target = request
-                .uri()
-                .path_and_query()
-                .map_or(0, |t| t.as_str().len());
-            let own = request.headers().contains_key(UPGRADE)
-                || !body.is_empty()
-                || head_size(target, request.headers()) > LARGE_HEAD;
             let way = if own {
                 match connect(endpoint, Offer::Http1, after).await? {
                     NewConnection::Http1(io) | NewConnection::Http2(io) => {

@@ -358,14 +358,9 @@ async fn compare(world: &World, nasty: &Nasty) -> Answers {
 
 /// Returns the status, after the body's end unless the request may be a watch.
 async fn answered(client: &Client, nasty: &Nasty) -> Result<u16, String> {
-    let headers: Vec<(&str, &str)> = nasty
-        .headers
-        .iter()
-        .map(|(k, v)| (*k, v.as_str()))
-        .collect();
     let answer = async {
         let response = client
-            .try_open(Method::GET, &nasty.target, &headers, Bytes::new())
+            .try_open(Method::GET, &nasty.target, &nasty.fields(), Bytes::new())
             .await?;
         let status = response.status().as_u16();
         if !nasty.may_watch() {

@@ -79,6 +79,11 @@ pub struct Nasty {
 }
 
 impl Nasty {
+    pub fn fields(&self) -> Vec<(&str, &str)> {
+        let headers = self.headers.iter();
+        headers.map(|(k, v)| (*k, v.as_str())).collect()
+    }
+
     /// Tells whether the answer may have no end, so that only its head can be
     /// read.
     pub fn may_watch(&self) -> bool {

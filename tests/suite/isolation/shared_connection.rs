@@ -102,17 +102,14 @@ async fn large(client: &Client, rng: &mut StdRng) -> u16 {
 }
 
 async fn garbage(world: &World, rng: &mut StdRng) {
-    let header = format!("Authorization: Bearer {}", TOKEN_USERS[0].token);
+    let authorization = format!("Bearer {}", TOKEN_USERS[0].token);
     let Ok(stream) = TcpStream::connect(world.insecure).await else {
         return;
     };
     let mut connection = RawConnection::new(stream);
     let pieces = match rng.random_bool(0.5) {
-        true => http1_bytes::stream(rng, &format!("{header}\r\n")),
-        false => {
-            let token = format!("Bearer {}", TOKEN_USERS[0].token);
-            vec![http2_frames::stream(rng, &token)]
-        }
+        true => http1_bytes::stream(rng, &format!("Authorization: {authorization}\r\n")),
+        false => vec![http2_frames::stream(rng, &authorization)],
     };
     for piece in &pieces {
         if connection.write(piece).await.is_err() {
@@ -124,9 +121,8 @@ async fn garbage(world: &World, rng: &mut StdRng) {
 
 async fn absurd(client: &Client, rng: &mut StdRng) {
     let nasty = nasty::random(rng);
-    let headers = nasty.headers.iter();
-    let headers: Vec<(&str, &str)> = headers.map(|(k, v)| (*k, v.as_str())).collect();
-    let asked = client.try_open(Method::GET, &nasty.target, &headers, Bytes::new());
+    let fields = nasty.fields();
+    let asked = client.try_open(Method::GET, &nasty.target, &fields, Bytes::new());
     let _ = tokio::time::timeout(QUIET, asked).await;
 }
 
@@ -140,7 +136,7 @@ async fn nobody_ends_the_streams_of_others() {
     let wanted = volume::count(EXECUTIONS, DEFAULT_EXECUTIONS);
     let world = World::start().await;
     let group = "system:masters";
-    // What the first apifront adds to the head.
+    // The first apifront adds the groups to the head.
     let long = "g".repeat(GROUP);
     let groups = [group, &long];
     let attackers = [

@@ -96,7 +96,7 @@ pub fn differences(case: &Case<'_>) -> Vec<String> {
         _ => &planned.body,
     };
     if planned.ending == Ending::Half {
-        // What did come may be less than what was sent.
+        // A client may have read less than upstream sent.
         let ends_openly = request.wire == Wire::Http10;
         if !planned.body.starts_with(&content.body) || content.is_whole && !ends_openly {
             wrong.push("an answer that ended early is whole".to_owned());

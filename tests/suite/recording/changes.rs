@@ -212,8 +212,8 @@ fn body(case: &Case<'_>) -> Vec<String> {
     let (sent, content) = (&case.request.body, &case.arrived.content);
     let octets = sent.octets();
     let mut wrong = Vec::new();
-    // Who has an answer need not read on, and a client may go at any time. What
-    // came so far is then no whole body.
+    // Once there is an answer, nobody need read the rest, and a client may go at any
+    // time. The part that arrived by then is no whole body.
     let may_end_early = sent.cut.is_some() || sent.waits == Waits::Answer;
     if may_end_early && !content.is_whole {
         if !octets.starts_with(&content.body) {

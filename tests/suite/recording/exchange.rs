@@ -36,7 +36,7 @@ pub struct Body {
     pub trailers: Fields,
     /// The number of octets after which the client gives up, if it does.
     pub cut: Option<usize>,
-    /// What the client waits for before it sends the body.
+    /// The event that the client waits for before it sends the body.
     pub waits: Waits,
 }
 
@@ -158,7 +158,7 @@ pub struct Arrived {
     pub content: super::http1_message::Content,
 }
 
-/// What a client got.
+/// The answer as a client read it.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
     pub informational: Vec<(u16, Fields)>,

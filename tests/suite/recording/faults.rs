@@ -289,7 +289,7 @@ fn bad_escape(rng: &mut StdRng, request: &mut Request) {
     let escape = BAD_ESCAPES.choose(rng).expect("escapes");
     let path = request.target.split(|b| *b == b'?').next();
     let mut target = path.unwrap_or_default().to_vec();
-    // What follows must not complete the escape.
+    // The octets after it must not complete the escape.
     target.extend(escape.as_bytes());
     target.extend(b"/x");
     request.target = target;

@@ -145,12 +145,7 @@ pub fn head_octets(request: &Request) -> Vec<u8> {
     };
     let mut bytes = [&request.method, &b" "[..], &request.target, b" ", version].concat();
     bytes.extend(b"\r\n");
-    for field in &request.fields {
-        bytes.extend(&field.name);
-        bytes.push(b':');
-        bytes.extend(&field.raw);
-        bytes.extend(b"\r\n");
-    }
+    extend_with_fields(&mut bytes, &request.fields);
     let length = request.body.octets().len();
     match request.body.framing {
         BodyFraming::Absent => {}
@@ -161,6 +156,15 @@ pub fn head_octets(request: &Request) -> Vec<u8> {
     }
     bytes.extend(b"\r\n");
     bytes
+}
+
+fn extend_with_fields(bytes: &mut Vec<u8>, fields: &[Field]) {
+    for field in fields {
+        bytes.extend(&field.name);
+        bytes.push(b':');
+        bytes.extend(&field.raw);
+        bytes.extend(b"\r\n");
+    }
 }
 
 fn body_octets(body: &Body) -> Vec<u8> {
@@ -177,12 +181,7 @@ fn body_octets(body: &Body) -> Vec<u8> {
         bytes.extend(b"\r\n");
     }
     bytes.extend(b"0\r\n");
-    for field in &body.trailers {
-        bytes.extend(&field.name);
-        bytes.push(b':');
-        bytes.extend(&field.raw);
-        bytes.extend(b"\r\n");
-    }
+    extend_with_fields(&mut bytes, &body.trailers);
     bytes.extend(b"\r\n");
     bytes
 }

@@ -2,22 +2,10 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub use crate::harness::frames::*;
 
-pub const DATA: u8 = 0x0;
-pub const HEADERS: u8 = 0x1;
-pub const RST_STREAM: u8 = 0x3;
-pub const SETTINGS: u8 = 0x4;
-pub const PING: u8 = 0x6;
-pub const GOAWAY: u8 = 0x7;
-pub const WINDOW_UPDATE: u8 = 0x8;
-pub const CONTINUATION: u8 = 0x9;
-
-pub const ACK: u8 = 0x1;
-pub const END_STREAM: u8 = 0x1;
-pub const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
-const PRIORITY: u8 = 0x20;
+const WITH_PRIORITY: u8 = 0x20;
 
 pub const CANCEL: u32 = 8;
 pub const INTERNAL_ERROR: u32 = 2;
@@ -56,19 +44,11 @@ impl Frame {
             let end = rest.len().saturating_sub(padding);
             rest = rest.get(1..end).unwrap_or_default();
         }
-        if self.kind == HEADERS && self.has(PRIORITY) {
+        if self.kind == HEADERS && self.has(WITH_PRIORITY) {
             rest = rest.get(5..).unwrap_or_default();
         }
         rest
     }
-}
-
-pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
 }
 
 /// Returns the settings that both ends begin with: large windows.

@@ -9,13 +9,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
 use super::exchange::{AnswerFraming, Arrived, Ending, Planned, fields_of};
 use super::ledger::{self, Ledger};
 use super::{fields, http1_server, http2_server};
 use crate::harness::certificates::Pair;
+use crate::harness::own_thread::OwnThread;
 use crate::harness::ports;
 
 /// The group of the backend.
@@ -37,8 +37,7 @@ pub enum Speaks {
 pub struct Recorder {
     pub address: SocketAddr,
     speaks: Speaks,
-    /// Ends the recorder's thread when dropped.
-    _stop: oneshot::Sender<()>,
+    _thread: OwnThread,
 }
 
 /// What the connections of a recorder share.
@@ -59,23 +58,11 @@ impl Recorder {
         });
         let tls = (speaks != Speaks::Plain)
             .then(|| TlsAcceptor::from(Arc::new(tls_config(serving, speaks))));
-        let (stop, stopped) = oneshot::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("runtime");
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(listener, tls, shared) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
+        let thread = OwnThread::run(move || accept(listener, tls, shared));
         Self {
             address,
             speaks,
-            _stop: stop,
+            _thread: thread,
         }
     }
 

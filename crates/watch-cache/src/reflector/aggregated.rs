@@ -72,15 +72,10 @@ static BUILT_IN: LazyLock<ByGroup> = LazyLock::new(|| {
     let mut versions: Vec<&str> = kinds.map(|(api_version, ..)| api_version).collect();
     versions.sort_unstable();
     versions.dedup();
-    let versions = versions.into_iter().map(|api_version| {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        let group_version = GroupVersion {
-            group: group.to_owned(),
-            version: version.to_owned(),
-        };
-        (group_version, Server::Upstream)
-    });
-    versions.collect()
+    let versions = versions.into_iter().filter_map(GroupVersion::parse);
+    versions
+        .map(|version| (version, Server::Upstream))
+        .collect()
 });
 
 impl Servers {

@@ -307,9 +307,10 @@ impl Log {
     /// not all that happened between them.
     pub(super) fn begin(&self, version: u64) -> Result<Cursor, Evicted> {
         let place = self.position(version)?;
-        match self.gaps.back() {
-            Some(gap) if version < gap.listed => Err(Evicted::before(gap.listed)),
-            _ => Ok(place),
+        let since = self.since();
+        match version < since {
+            true => Err(Evicted::before(since)),
+            false => Ok(place),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Side {
     http2: Option<Http2Client>,
 }
 
-/// What came of a request.
+/// The result of a request.
 pub struct Came {
     pub status: u16,
     body: String,

@@ -13,7 +13,7 @@ use super::super::{go_url, request_fields, upgrades};
 /// The objects.
 pub const NAMES: [&str; 6] = ["o0", "o1", "o2", "o3", "o4", "o5"];
 
-/// What may stand behind a name, so that it names another object or none.
+/// Octets that follow a name, so that it names another object or none.
 const BEHIND: [&str; 16] = [
     "#", "#old", "#/x", "<", ">", "\"", "`", "%23", "%20", "/", "//", "/.", "\u{e9}", "|^{}\\",
     "?#", "%2f",

@@ -1,0 +1,29 @@
+//! Servers of the tests, each on a thread of its own: the runtimes of tests come
+//! and go.
+
+use tokio::sync::oneshot;
+
+/// Ends the server's thread when dropped.
+pub struct OwnThread {
+    _stop: oneshot::Sender<()>,
+}
+
+impl OwnThread {
+    /// Runs what `serve` returns, within a runtime.
+    pub fn run<F: Future>(serve: impl FnOnce() -> F + Send + 'static) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("runtime");
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = serve() => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { _stop: stop }
+    }
+}
