@@ -41,7 +41,8 @@ pub enum BypassReason {
     Shadow,
     /// The first list of the resource is under way.
     Filling,
-    /// Upstream does not let apifront list and watch the resource.
+    /// Upstream does not let apifront list and watch the resource, or cannot be
+    /// followed.
     NotWatchable,
     /// More resources than the cache takes.
     TooManyResources,
@@ -143,7 +144,8 @@ impl BypassReason {
             }
             Self::NotWatchable => {
                 "Give apifront's own user the right to list and watch the resource. apifront \
-                 doctor tells what is missing."
+                 doctor tells what is missing. If nothing is, the log tells why the server \
+                 cannot be followed."
             }
             Self::TooManyResources => {
                 "4,096 resources are cached already. Exclude some that nobody needs from memory: \

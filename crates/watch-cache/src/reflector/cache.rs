@@ -39,7 +39,7 @@ pub enum Unavailable {
     Aggregated,
     /// The first list is under way.
     Filling,
-    /// Upstream does not let apifront list and watch it.
+    /// Upstream does not let apifront list and watch it, or cannot be followed.
     Refused,
     /// There are too many resources.
     Full,
@@ -191,7 +191,7 @@ impl Cache {
             Some(entry) => match entry.refusal() {
                 Some((until, why)) if until > now => Err(why),
                 Some(_) => self.start(gvr, now),
-                None => Err(Unavailable::Filling),
+                None => Err(entry.until_filled()),
             },
             None => self.start(gvr, now),
         }
@@ -317,7 +317,7 @@ impl Cache {
             && entry.refusal().is_none_or(|(until, _)| until > now)
         {
             // Another request has started the resource.
-            return Err(Unavailable::Filling);
+            return Err(entry.until_filled());
         }
         if self.full.load(Ordering::Relaxed) {
             return Err(Unavailable::MemoryLimit);
@@ -338,6 +338,7 @@ impl Cache {
             entry = entry.after(before);
         }
         let entry = Arc::new(entry);
+        let until_filled = entry.until_filled();
         entries.insert(gvr.clone(), entry.clone());
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -353,7 +354,7 @@ impl Cache {
                 saved: self.saved.clone(),
             },
         ));
-        Err(Unavailable::Filling)
+        Err(until_filled)
     }
 
     /// Makes all reflectors list again, from the new upstream. What `api_services`
