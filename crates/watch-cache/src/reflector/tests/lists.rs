@@ -1,6 +1,7 @@
 //! The first list and lists after it.
 
 use super::fake::Asked;
+use crate::reflector::cache::REFUSAL;
 use super::*;
 
 #[tokio::test]
