@@ -36,6 +36,9 @@ pub enum BypassReason {
     /// Another server than upstream's own answers for the resource, and may show
     /// each caller something else.
     Aggregated,
+    /// The same, although `cache.aggregated` names the resource: shadow mode saw the
+    /// server's answers differ.
+    Withdrawn,
     /// The resource is in shadow mode: upstream answers, and the cache only
     /// compares.
     Shadow,
@@ -55,7 +58,7 @@ pub enum BypassReason {
 }
 
 impl BypassReason {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::UnusualRequest,
         Self::InvalidOptions,
         Self::MostRecent,
@@ -69,6 +72,7 @@ impl BypassReason {
         Self::WatchProtocol,
         Self::Excluded,
         Self::Aggregated,
+        Self::Withdrawn,
         Self::Shadow,
         Self::Filling,
         Self::NotWatchable,
@@ -134,6 +138,10 @@ impl BypassReason {
                 "An extension API server may answer each caller differently. If it shows the same \
                  to all, name the resource in cache.aggregated."
             }
+            Self::Withdrawn => {
+                "Shadow mode saw the server show callers different things. Take the resource out of \
+                 cache.aggregated; /debug/shadow has the difference."
+            }
             Self::Shadow => {
                 "The resource is in shadow mode. If /debug/shadow shows no differences, serve it: \
                  cache.mode and cache.resourceModes."
@@ -181,6 +189,7 @@ impl BypassReason {
             Self::WatchProtocol => "watch_protocol",
             Self::Excluded => "excluded",
             Self::Aggregated => "aggregated",
+            Self::Withdrawn => "withdrawn",
             Self::Shadow => "shadow",
             Self::Filling => "filling",
             Self::NotWatchable => "not_watchable",
@@ -197,6 +206,7 @@ impl From<Unavailable> for BypassReason {
         match unavailable {
             Unavailable::Excluded => Self::Excluded,
             Unavailable::Aggregated => Self::Aggregated,
+            Unavailable::Withdrawn => Self::Withdrawn,
             Unavailable::Filling => Self::Filling,
             Unavailable::Refused => Self::NotWatchable,
             Unavailable::Full => Self::TooManyResources,

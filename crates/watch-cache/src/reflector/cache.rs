@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
+use super::claims::Withdrawn;
 use super::discovery;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
@@ -37,6 +38,8 @@ pub enum Unavailable {
     /// Another server than upstream's own answers for it, and may show each
     /// caller something else.
     Aggregated,
+    /// The same, although the owner says otherwise: its answers were seen to differ.
+    Withdrawn,
     /// The first list is under way.
     Filling,
     /// Upstream does not let apifront list and watch it, or cannot be followed.
@@ -67,6 +70,7 @@ pub struct Cache {
     routes: RwLock<Vec<Route>>,
     /// The servers behind upstream's group versions.
     servers: watch::Sender<Arc<Servers>>,
+    pub(super) withdrawn: Withdrawn,
     pub(super) metrics: Metrics,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
@@ -92,6 +96,7 @@ impl Cache {
             upstream,
             routes: RwLock::default(),
             servers: watch::channel(Arc::default()).0,
+            withdrawn: Withdrawn::default(),
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
@@ -143,9 +148,18 @@ impl Cache {
         if !selection.allows(gvr) {
             return Err(Unavailable::Excluded);
         }
-        if selection.trusts(gvr) {
+        let is_claimed = selection.trusts(gvr);
+        if is_claimed && !self.withdrawn.contains(gvr) {
             return Ok(());
         }
+        match self.check_server(gvr) {
+            Err(Unavailable::Aggregated) if is_claimed => Err(Unavailable::Withdrawn),
+            checked => checked,
+        }
+    }
+
+    /// Checks whether upstream serves a resource itself.
+    pub(super) fn check_server(&self, gvr: &GroupVersionResource) -> Result<(), Unavailable> {
         match Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream) {
             true => self.servers.borrow().check(gvr),
             false => Err(Unavailable::Aggregated),
@@ -170,8 +184,11 @@ impl Cache {
         for entry in self.entries() {
             let gvr = &entry.gvr;
             let is_upstreams = Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream);
-            if self.check(gvr, selection) == Err(Unavailable::Aggregated)
-                || is_upstreams && servers.moved(&before, gvr)
+            let checked = self.check(gvr, selection);
+            if matches!(
+                checked,
+                Err(Unavailable::Aggregated | Unavailable::Withdrawn)
+            ) || is_upstreams && servers.moved(&before, gvr)
             {
                 self.stop(gvr, "served by another server now", |_| true);
             }
@@ -284,7 +301,7 @@ impl Cache {
             self.known().await;
         }
         match self.lookup(&gvr, selection) {
-            Err(Unavailable::Aggregated) => {
+            Err(Unavailable::Aggregated | Unavailable::Withdrawn) => {
                 tracing::warn!(
                     resource = %gvr,
                     "cannot be preloaded: not named in cache.aggregated, and served by another \

@@ -1,8 +1,9 @@
 //! The first list and lists after it.
 
+use super::super::cache::REFUSAL;
 use super::fake::Asked;
-use crate::reflector::cache::REFUSAL;
 use super::*;
+use crate::reflector::cache::REFUSAL;
 
 #[tokio::test]
 async fn a_list_is_read_page_by_page() {
