@@ -1,6 +1,5 @@
 //! The first list and lists after it.
 
-use super::super::cache::REFUSAL;
 use super::fake::Asked;
 use super::*;
 use crate::reflector::cache::REFUSAL;
