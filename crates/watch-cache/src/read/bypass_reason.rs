@@ -151,9 +151,8 @@ impl BypassReason {
                  listed before clients ask."
             }
             Self::NotWatchable => {
-                "Give apifront's own user the right to list and watch the resource. apifront \
-                 doctor tells what is missing. If nothing is, the log tells why the server \
-                 cannot be followed."
+                "Let apifront's own user list and watch the resource: see apifront doctor. If it \
+                 may, the log tells why the server cannot be followed."
             }
             Self::TooManyResources => {
                 "4,096 resources are cached already. Exclude some that nobody needs from memory: \

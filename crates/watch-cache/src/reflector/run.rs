@@ -60,7 +60,7 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// A resource whose server sends what cannot be cached, this number of times in a
 /// row, is given up.
-const UNUSABLE_ANSWERS: u32 = 4;
+const UNUSABLE_ANSWERS: u32 = 5;
 
 /// A resource that stays forbidden for this long is given up, and its watchers
 /// are closed.
@@ -116,6 +116,7 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
         forbidden: Forbidden::default(),
         strategy: ListStrategy::default(),
         definition: DefinitionState::default(),
+        unusable: 0,
     };
     tokio::select! {
         () = reflection.run() => {}
@@ -136,6 +137,8 @@ struct Reflection<'a> {
     forbidden: Forbidden,
     strategy: ListStrategy,
     definition: DefinitionState,
+    /// The answers that could not be cached, since the last watch that lasted.
+    unusable: u32,
 }
 
 impl Reflection<'_> {
@@ -247,6 +250,7 @@ impl Reflection<'_> {
         tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
         if began.elapsed() > STEADY {
             self.pause.reset();
+            self.unusable = 0;
             entry.found_usable();
         }
         if end != UpstreamWatchEnd::TimeUp {
@@ -309,9 +313,11 @@ impl Reflection<'_> {
         }
     }
 
-    /// Tells whether upstream's next answer is hardly better than the last ones.
-    fn is_hopeless(&self) -> bool {
-        self.entry.is_unusable() || self.pause.failures >= UNUSABLE_ANSWERS
+    /// Counts an answer that cannot be cached. Tells whether the next one is hardly
+    /// better.
+    fn is_hopeless(&mut self) -> bool {
+        self.unusable = self.unusable.saturating_add(1);
+        self.entry.is_unusable() || self.unusable >= UNUSABLE_ANSWERS
     }
 
     /// Gives up a resource whose server answers in a way that cannot be cached.
