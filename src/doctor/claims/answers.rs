@@ -56,7 +56,7 @@ impl Answers {
         let own = self.all.0.iter().map(|o| metadata(o, "namespace"));
         let own = own.filter(|namespace| !namespace.is_empty());
         for namespace in own {
-            if !found.contains(&namespace) && found.len() < NAMESPACES - COMMON.len() {
+            if !found.contains(&namespace) && found.len() < NAMESPACES {
                 found.push(namespace);
             }
         }

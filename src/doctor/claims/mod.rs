@@ -27,8 +27,9 @@ const AT_MOST: usize = 200;
 /// The times that a resource is read anew because it changed meanwhile.
 const TRIES: usize = 3;
 
-/// The namespaces and the objects that are read one by one.
-const NAMESPACES: usize = 6;
+/// The namespaces, beside those of every cluster, and the objects that are read one
+/// by one.
+const NAMESPACES: usize = 4;
 const OBJECTS: usize = 5;
 
 /// Namespaces of every cluster. They may show what the list of all does not.
