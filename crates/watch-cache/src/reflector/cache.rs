@@ -148,12 +148,13 @@ impl Cache {
         if !selection.allows(gvr) {
             return Err(Unavailable::Excluded);
         }
-        let is_claimed = selection.trusts(gvr);
-        if is_claimed && !self.withdrawn.contains(gvr) {
-            return Ok(());
-        }
         match self.check_server(gvr) {
-            Err(Unavailable::Aggregated) if is_claimed => Err(Unavailable::Withdrawn),
+            Err(Unavailable::Aggregated) if !selection.trusts(gvr) => Err(Unavailable::Aggregated),
+            Err(Unavailable::Aggregated) if self.withdrawn.contains(gvr) => {
+                Err(Unavailable::Withdrawn)
+            }
+            Err(Unavailable::Aggregated) => Ok(()),
+            // Whether it is claimed or not: a saved store may be of a former server.
             checked => checked,
         }
     }
@@ -185,11 +186,14 @@ impl Cache {
             let gvr = &entry.gvr;
             let is_upstreams = Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream);
             let checked = self.check(gvr, selection);
-            if matches!(
+            let is_excluded = matches!(
                 checked,
                 Err(Unavailable::Aggregated | Unavailable::Withdrawn)
-            ) || is_upstreams && servers.moved(&before, gvr)
-            {
+            );
+            // What was there before the servers were known is of upstream's own.
+            let is_of_former = *before == Servers::Unknown
+                && self.check_server(gvr) == Err(Unavailable::Aggregated);
+            if is_excluded || is_upstreams && (is_of_former || servers.moved(&before, gvr)) {
                 self.stop(gvr, "served by another server now", |_| true);
             }
         }
