@@ -65,13 +65,12 @@ impl Key {
     }
 }
 
-/// Makes the servers of a backend. Connects to none of them.
-pub(super) fn connect(
+/// Returns the servers of a backend.
+fn servers(
     key: &Key,
     config: &config::aggregation::Backend,
     proxy_client: &ClientCert,
-    metrics: &UpstreamMetrics,
-) -> Result<Upstream, SettingsError> {
+) -> Result<Vec<Server>, SettingsError> {
     let service_name = key.service.server_name();
     let trust = apifront_upstream::BackendSettings {
         server_name: config.server_name.as_ref().unwrap_or(&service_name),
@@ -86,12 +85,31 @@ pub(super) fn connect(
         })?;
         Server::of_backend(uri, trust)
     };
+    config.servers.iter().map(server).collect()
+}
+
+/// Returns the first server of an APIService. `None` if the upstream answers.
+pub fn first_server(
+    settings: &config::aggregation::Aggregation,
+    api_service: &ApiService,
+) -> Result<Option<Server>, SettingsError> {
+    let (Some(service), Some(proxy_client)) = (&api_service.service, &settings.proxy_client) else {
+        return Ok(None);
+    };
+    let key = Key::of(service, api_service);
+    let found = servers(&key, &settings.backend(service), proxy_client)?;
+    Ok(found.into_iter().next())
+}
+
+/// Makes the servers of a backend. Connects to none of them.
+pub(super) fn connect(
+    key: &Key,
+    config: &config::aggregation::Backend,
+    proxy_client: &ClientCert,
+    metrics: &UpstreamMetrics,
+) -> Result<Upstream, SettingsError> {
     let settings = Settings {
-        servers: config
-            .servers
-            .iter()
-            .map(server)
-            .collect::<Result<_, _>>()?,
+        servers: servers(key, config, proxy_client)?,
         timing: config.timing,
         group: key.group(),
         outliers: OutlierDetection {

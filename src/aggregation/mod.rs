@@ -11,7 +11,7 @@ mod metrics;
 pub use crate::config::{ApiService, ServiceReference};
 pub use api_services::{Aggregation, AggregationError, Prepared, Registered, Remote};
 pub use availability::Availability;
-pub use backend::{Backend, InFlight};
+pub use backend::{Backend, InFlight, first_server};
 pub use condition::{Condition, ConditionStatus, Reason};
 pub use discovery_source::{Source, SourceVersion};
 pub use metrics::AvailabilityMetrics;

@@ -1,8 +1,10 @@
 //! Do the servers of registered API groups answer, those that the configuration
 //! names and those behind the API server?
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kubernetes_wire::api::GroupVersion;
 use serde_json::Value;
 
 use super::client::Client;
@@ -65,31 +67,49 @@ pub(super) async fn configured(config: &Config, metrics: &Metrics) -> Vec<Findin
     findings
 }
 
+/// Returns the APIServices of the cluster, or the reason why they are not known.
+pub(super) async fn api_services(client: &Client) -> Result<Vec<Value>, String> {
+    let answer = client.get(API_SERVICES).await?;
+    let listed = answer.json().filter(|_| answer.status.is_success());
+    let listed = listed.ok_or_else(|| answer.error())?;
+    let items = listed.get("items").and_then(Value::as_array);
+    items.cloned().ok_or_else(|| "there is no list".to_owned())
+}
+
+/// Returns the group versions that other servers than the API server serve.
+pub(super) fn remote(api_services: &Result<Vec<Value>, String>) -> BTreeSet<GroupVersion> {
+    let items = api_services.iter().flatten();
+    let group_version = |item: &Value| {
+        let spec = item.get("spec")?;
+        let text = |field: &str| Some(spec.get(field)?.as_str()?.to_owned());
+        Some(GroupVersion {
+            group: text("group").unwrap_or_default(),
+            version: text("version")?,
+        })
+    };
+    let remote = items.filter(|item| is_remote(item));
+    remote.filter_map(group_version).collect()
+}
+
+fn is_remote(api_service: &Value) -> bool {
+    let service = api_service.get("spec").and_then(|spec| spec.get("service"));
+    service.is_some_and(|service| !service.is_null())
+}
+
 /// Examines the APIServices of the cluster that other servers than the API
 /// server serve.
-pub(super) async fn of_the_cluster(client: &Client) -> Vec<Finding> {
-    let listed = match client.get(API_SERVICES).await {
-        Ok(answer) => answer.json().ok_or_else(|| answer.error()),
-        Err(error) => Err(error),
+pub(super) fn of_the_cluster(api_services: &Result<Vec<Value>, String>) -> Vec<Finding> {
+    let items = match api_services {
+        Ok(items) => items,
+        Err(why) => {
+            let subject = "APIServices of the cluster";
+            let found = format!("cannot be listed, so custom resources are forwarded: {why}");
+            let remedy = "allow apifront's user to list and watch apiservices: apply \
+                          examples/cluster/rbac.yaml";
+            return vec![Finding::neutral(SECTION, subject, found).mended_by(remedy)];
+        }
     };
-    let items = listed
-        .as_ref()
-        .map(|list| list.get("items").and_then(Value::as_array));
-    let Ok(Some(items)) = items else {
-        let why = listed
-            .err()
-            .unwrap_or_else(|| "there is no list".to_owned());
-        let found = format!("cannot be listed: {why}");
-        return vec![Finding::neutral(
-            SECTION,
-            "APIServices of the cluster",
-            found,
-        )];
-    };
-    let remote = items.iter().filter(|item| {
-        let service = item.get("spec").and_then(|spec| spec.get("service"));
-        service.is_some_and(|service| !service.is_null())
-    });
+    let remote = items.iter().filter(|item| is_remote(item));
     let findings: Vec<Finding> = remote.filter_map(of_item).collect();
     if findings.is_empty() {
         let found = "all are served by the API server itself";

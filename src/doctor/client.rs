@@ -61,6 +61,19 @@ impl Client {
         self.send(request, Body::empty()).await
     }
 
+    /// GETs with these headers besides.
+    pub(super) async fn get_with(
+        &self,
+        path: &str,
+        headers: &[(String, String)],
+    ) -> Result<Answer, String> {
+        let request = Request::get(path).header(ACCEPT, "application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| {
+            request.header(name.as_str(), value.as_str())
+        });
+        self.send(request, Body::empty()).await
+    }
+
     pub(super) async fn get_as(&self, path: &str, accept: &str) -> Result<Answer, String> {
         let request = Request::get(path).header(ACCEPT, accept);
         self.send(request, Body::empty()).await

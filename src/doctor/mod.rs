@@ -5,6 +5,7 @@ mod api_server;
 mod backends;
 mod callers;
 mod certificates;
+mod claims;
 mod client;
 mod features;
 mod finding;
@@ -129,11 +130,16 @@ async fn serving<W: Write>(
     let client = &first.client;
     let discovered = resources::discover(client).await;
     let known = discovered.as_deref().unwrap_or_default();
+    let api_services = backends::api_services(client).await;
+    let remote = backends::remote(&api_services);
     report.add_all(rights::examine(client, config, known).await)?;
     report.add(callers::examine(&first.server, config).await)?;
     report.add_all(features::examine(client, first.release).await)?;
     match &discovered {
-        Ok(known) => report.add_all(resources::examine(upstream, config, known).await)?,
+        Ok(known) => {
+            let findings = resources::examine(upstream, config, known, &remote).await;
+            report.add_all(findings)?;
+        }
         Err(error) => {
             let found = format!("cannot be discovered: {error}");
             let remedy = "allow apifront's user to get /api and /apis (system:discovery)";
@@ -142,5 +148,7 @@ async fn serving<W: Write>(
         }
     }
     report.add_all(backends::configured(config, metrics).await)?;
-    report.add_all(backends::of_the_cluster(client).await)
+    report.add_all(claims::configured(config).await)?;
+    report.add_all(backends::of_the_cluster(&api_services))?;
+    report.add_all(claims::of_the_cluster(first, config, known, &remote).await)
 }

@@ -1,13 +1,14 @@
 //! Which resources will be answered from memory, and which will be forwarded,
 //! wholly or in part?
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apifront_upstream::Upstream;
 use apifront_watch_cache::reflector::{Diagnosis, Selection, diagnose};
 use futures::StreamExt;
 use futures::stream;
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use serde_json::Value;
 
 use super::client::Client;
@@ -57,11 +58,13 @@ fn of_group(group: &Value) -> Option<Vec<GroupVersionResource>> {
     Some(found.collect())
 }
 
-/// Examines the resources, one object of each.
+/// Examines the resources, one object of each. `remote` are the group versions
+/// that other servers than the API server serve.
 pub(super) async fn examine(
     upstream: &Arc<Upstream>,
     config: &Config,
     resources: &[GroupVersionResource],
+    remote: &BTreeSet<GroupVersion>,
 ) -> Vec<Finding> {
     let (cached, excluded): (Vec<_>, Vec<_>) = resources.iter().partition(|gvr| config.allows(gvr));
     let mut findings = Vec::new();
@@ -69,6 +72,16 @@ pub(super) async fn examine(
         let names = names(excluded.iter().map(|gvr| gvr.group_resource().to_string()));
         let found = format!("{names}, as cache.include, cache.exclude or apis.runtimeConfig say");
         findings.push(Finding::neutral(SECTION, "not cached", found));
+    }
+    let (forwarded, cached): (Vec<_>, Vec<_>) = cached
+        .into_iter()
+        .partition(|gvr| remote.contains(&gvr.group_version()) && !config.trusts(gvr));
+    if !forwarded.is_empty() {
+        let names = names(forwarded.iter().map(|gvr| gvr.group_resource().to_string()));
+        let found = format!("{names}: their server may show each caller something else");
+        let remedy = "name them in cache.aggregated if it shows every caller who may list all \
+                      objects the same";
+        findings.push(Finding::neutral(SECTION, "forwarded", found).mended_by(remedy));
     }
     let examined = cached
         .iter()

@@ -21,6 +21,7 @@ pub struct ShadowMetrics {
     upstream: Counter,
     apifront: Counter,
     bytes: IntCounter,
+    withdrawn: IntCounter,
 }
 
 impl ShadowMetrics {
@@ -36,6 +37,11 @@ impl ShadowMetrics {
             "Bytes of upstream's answers that were compared.",
         )?;
         registry.register(Box::new(bytes.clone()))?;
+        let withdrawn = IntCounter::new(
+            "apifront_shadow_withdrawn_claims_total",
+            "Group versions named in cache.aggregated whose server was seen to show callers different things.",
+        )?;
+        registry.register(Box::new(withdrawn.clone()))?;
         Ok(Self {
             known,
             reads: register_int_counter_vec_with_registry!(
@@ -66,7 +72,12 @@ impl ShadowMetrics {
             upstream: seconds.with_label_values(&["upstream"]),
             apifront: seconds.with_label_values(&["apifront"]),
             bytes,
+            withdrawn,
         })
+    }
+
+    pub fn withdrawn(&self) {
+        self.withdrawn.inc();
     }
 
     /// Counts a read that the cache would have answered, or forwarded for a

@@ -97,6 +97,16 @@ impl Shadow {
         self.report.lock().judged(subject, verdict);
     }
 
+    /// Notes that an extension API server does not show all callers the same.
+    pub fn withdrawn(&self, gvr: &GroupVersionResource) {
+        self.metrics.withdrawn();
+        tracing::warn!(
+            resource = %gvr,
+            "its server shows callers different things: cache.aggregated is not believed of it \
+             until that changes"
+        );
+    }
+
     /// Notes what an answer cost upstream and what it cost here.
     pub fn cost(&self, gvr: &GroupVersionResource, upstream: Duration, here: Duration, bytes: u64) {
         self.metrics.cost(upstream, here, bytes);

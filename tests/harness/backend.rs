@@ -22,6 +22,8 @@ use tokio_rustls::server::TlsStream;
 use super::certificates::Pair;
 use super::own_thread::OwnThread;
 use super::ports;
+use super::records::{self, Reply, Showing};
+
 use super::scripted::Seen;
 
 /// The way in which the backend answers requests for its discovery documents,
@@ -53,6 +55,8 @@ pub enum Mood {
     /// Answers as `Fine` does, in JSON only, with a resource `records` that can
     /// be read.
     Records,
+    /// The same, and shows the records in this way.
+    Showing(Showing),
 }
 
 type Stream = BufReader<TlsStream<TcpStream>>;
@@ -192,7 +196,11 @@ async fn answer(
     let path = target.split('?').next()?;
     let root = format!("/apis/{}", shared.group_version());
     if let Some(rest) = path.strip_prefix(&format!("{root}/")) {
-        return resource(stream, rest, request, body, peer).await;
+        let showing = match shared.mood() {
+            Mood::Showing(showing) => showing,
+            _ => Showing::Alike,
+        };
+        return resource(stream, rest, showing, request, body, peer).await;
     }
     let document = match path {
         _ if path == root => resource_list(shared, 1),
@@ -224,7 +232,7 @@ async fn answer(
             let text = resource_list(shared, resources).to_string();
             return reply(stream, 200, "application/json", &text).await;
         }
-        Mood::Records => {
+        Mood::Records | Mood::Showing(_) => {
             let mut list = resource_list(shared, 1);
             list["resources"] = json!([{
                 "name": "records", "singularName": "record", "namespaced": false,
@@ -257,13 +265,23 @@ fn resource_list(shared: &Shared, count: usize) -> Value {
 async fn resource(
     stream: &mut Stream,
     rest: &str,
+    showing: Showing,
     request: &Seen,
     body: &[u8],
     peer: &str,
 ) -> Option<()> {
     let parts: Vec<&str> = rest.split('/').collect();
     match parts.as_slice() {
-        ["records", name @ ..] => records(stream, name.first().copied(), request).await,
+        ["records", name @ ..] | ["namespaces", _, "records", name @ ..] => {
+            let answer = records::answer(showing, name.first().copied(), request)?;
+            match answer {
+                Reply::Whole(code, kind, text) => reply(stream, code, kind, &text).await,
+                Reply::Watch(head) => {
+                    write(stream, head).await?;
+                    std::future::pending().await
+                }
+            }
+        }
         ["things", "echo", ..] => {
             let echo = json!({
                 "line": request.line,
@@ -329,61 +347,6 @@ async fn resource(
         _ => reply(stream, 404, "text/plain", "404 page not found\n").await,
     }
 }
-
-/// Serves `records` as a simple server would: GET, LIST and WATCH, in JSON
-/// only.
-async fn records(stream: &mut Stream, name: Option<&str>, request: &Seen) -> Option<()> {
-    const JSON: &str = "application/json";
-    let accept = request.header("accept").unwrap_or("*/*");
-    let mut ranges = accept.split(',').map(str::trim);
-    if !ranges.any(|r| r.starts_with("*/*") || r.starts_with(JSON) && !r.contains("as=")) {
-        return reply(stream, 406, "text/plain", "only JSON here\n").await;
-    }
-    let path = request.line.split(' ').nth(1)?;
-    let (root, query) = path.split_once('?').unwrap_or((path, ""));
-    let group_version = root.strip_prefix("/apis/")?.split("/records").next()?;
-    let item = |name: &str| {
-        json!({
-            "kind": "Record", "apiVersion": group_version,
-            "metadata": {
-                "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "7",
-                "creationTimestamp": "2026-01-02T03:04:05Z", "labels": { "name": name },
-            },
-            "spec": { "text": format!("of {name}") },
-        })
-    };
-    let status = |code: u16, reason: &str| {
-        json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": "as it is", "reason": reason, "code": code,
-        })
-        .to_string()
-    };
-    match name {
-        Some(name) if RECORDS.contains(&name) => {
-            reply(stream, 200, JSON, &item(name).to_string()).await
-        }
-        Some(_) => reply(stream, 404, JSON, &status(404, "NotFound")).await,
-        None if query.contains("sendInitialEvents=") => {
-            reply(stream, 422, JSON, &status(422, "Invalid")).await
-        }
-        None if query.contains("watch=") => {
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
-            write(stream, head).await?;
-            std::future::pending().await
-        }
-        None => {
-            let list = json!({
-                "kind": "RecordList", "apiVersion": group_version,
-                "metadata": { "resourceVersion": "9" }, "items": RECORDS.map(item),
-            });
-            reply(stream, 200, JSON, &list.to_string()).await
-        }
-    }
-}
-
-/// The names of all records.
-pub const RECORDS: [&str; 2] = ["first", "second"];
 
 /// Upgrades the connection, says `hello` and then echoes.
 async fn upgrade(stream: &mut Stream, request: &Seen) -> Option<()> {

@@ -38,6 +38,7 @@ pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod raw;
+pub mod records;
 pub mod release;
 pub mod sample;
 pub mod scripted;

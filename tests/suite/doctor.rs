@@ -15,13 +15,13 @@ use crate::harness::{ports, process};
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A report as a program reads it, with the exit status.
-struct Report {
+pub(super) struct Report {
     status: i32,
     document: Value,
 }
 
 impl Report {
-    fn findings(&self) -> impl Iterator<Item = &Value> {
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Value> {
         self.document["findings"]
             .as_array()
             .expect("findings")
@@ -34,7 +34,7 @@ impl Report {
             .collect()
     }
 
-    fn of_section<'r>(&'r self, section: &'r str) -> impl Iterator<Item = &'r Value> {
+    pub(super) fn of_section<'r>(&'r self, section: &'r str) -> impl Iterator<Item = &'r Value> {
         self.findings().filter(move |f| f["section"] == section)
     }
 }
@@ -54,7 +54,7 @@ async fn run(arguments: &[&str]) -> (i32, String) {
     (output.status.code().expect("no signal"), text)
 }
 
-async fn report(config: &Value) -> Report {
+pub(super) async fn report(config: &Value) -> Report {
     let file = folder().join("config.yaml");
     std::fs::write(&file, config.to_string()).expect("config");
     let file = file.display().to_string();

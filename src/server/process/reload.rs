@@ -114,6 +114,9 @@ impl Reloader {
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }
+        if old.config.cache.aggregated != fresh.config.cache.aggregated {
+            fresh.cache.renew_claims();
+        }
         if old.config.views != fresh.config.views || old.config.upstream != fresh.config.upstream {
             fresh.views.forget();
         }

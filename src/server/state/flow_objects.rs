@@ -95,7 +95,9 @@ fn reason(why: Unavailable) -> &'static str {
         Unavailable::Refused => {
             "the API server has none, or does not let apifront list and watch them"
         }
-        Unavailable::Excluded | Unavailable::Aggregated => "flowcontrol.apiserver.k8s.io is hidden",
+        Unavailable::Excluded | Unavailable::Aggregated | Unavailable::Withdrawn => {
+            "flowcontrol.apiserver.k8s.io is hidden"
+        }
         Unavailable::Filling => "the cluster's are not known yet",
         Unavailable::Full | Unavailable::MemoryLimit => "there is no memory for the cluster's",
     }

@@ -6,10 +6,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::apifront::Apifront;
-use crate::harness::backend::{Backend, Mood, RECORDS};
+use crate::harness::backend::{Backend, Mood};
 use crate::harness::client::Client;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
+use crate::harness::records::RECORDS;
 use crate::harness::twins::{
     API_SERVICES, Parts, Registration, SETTLES_WITHIN, Twins, expose, settled,
 };

@@ -5,9 +5,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::HostileTwins;
-use crate::harness::backend::{Mood, RECORDS};
+use crate::harness::backend::Mood;
 use crate::harness::client::{Answer, Client};
 use crate::harness::kubectl::Kubectl;
+use crate::harness::records::RECORDS;
 
 const GROUP: &str = "records.example.com";
 const LIST: &str = "/apis/records.example.com/v1/records";

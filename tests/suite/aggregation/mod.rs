@@ -3,6 +3,7 @@
 
 mod api_services;
 mod by_caller;
+mod claims;
 mod flips;
 mod forwarding;
 mod isolation;

@@ -36,12 +36,16 @@ pub enum BypassReason {
     /// Another server than upstream's own answers for the resource, and may show
     /// each caller something else.
     Aggregated,
+    /// The same, although `cache.aggregated` names the resource: shadow mode saw the
+    /// server's answers differ.
+    Withdrawn,
     /// The resource is in shadow mode: upstream answers, and the cache only
     /// compares.
     Shadow,
     /// The first list of the resource is under way.
     Filling,
-    /// Upstream does not let apifront list and watch the resource.
+    /// Upstream does not let apifront list and watch the resource, or cannot be
+    /// followed.
     NotWatchable,
     /// More resources than the cache takes.
     TooManyResources,
@@ -54,7 +58,7 @@ pub enum BypassReason {
 }
 
 impl BypassReason {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::UnusualRequest,
         Self::InvalidOptions,
         Self::MostRecent,
@@ -68,6 +72,7 @@ impl BypassReason {
         Self::WatchProtocol,
         Self::Excluded,
         Self::Aggregated,
+        Self::Withdrawn,
         Self::Shadow,
         Self::Filling,
         Self::NotWatchable,
@@ -133,6 +138,10 @@ impl BypassReason {
                 "An extension API server may answer each caller differently. If it shows the same \
                  to all, name the resource in cache.aggregated."
             }
+            Self::Withdrawn => {
+                "Shadow mode saw the server show callers different things. Take the resource out of \
+                 cache.aggregated; /debug/shadow has the difference."
+            }
             Self::Shadow => {
                 "The resource is in shadow mode. If /debug/shadow shows no differences, serve it: \
                  cache.mode and cache.resourceModes."
@@ -142,8 +151,8 @@ impl BypassReason {
                  listed before clients ask."
             }
             Self::NotWatchable => {
-                "Give apifront's own user the right to list and watch the resource. apifront \
-                 doctor tells what is missing."
+                "Let apifront's own user list and watch the resource: see apifront doctor. If it \
+                 may, the log tells why the server cannot be followed."
             }
             Self::TooManyResources => {
                 "4,096 resources are cached already. Exclude some that nobody needs from memory: \
@@ -179,6 +188,7 @@ impl BypassReason {
             Self::WatchProtocol => "watch_protocol",
             Self::Excluded => "excluded",
             Self::Aggregated => "aggregated",
+            Self::Withdrawn => "withdrawn",
             Self::Shadow => "shadow",
             Self::Filling => "filling",
             Self::NotWatchable => "not_watchable",
@@ -195,6 +205,7 @@ impl From<Unavailable> for BypassReason {
         match unavailable {
             Unavailable::Excluded => Self::Excluded,
             Unavailable::Aggregated => Self::Aggregated,
+            Unavailable::Withdrawn => Self::Withdrawn,
             Unavailable::Filling => Self::Filling,
             Unavailable::Refused => Self::NotWatchable,
             Unavailable::Full => Self::TooManyResources,

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
+use super::claims::Withdrawn;
 use super::discovery;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
@@ -37,9 +38,11 @@ pub enum Unavailable {
     /// Another server than upstream's own answers for it, and may show each
     /// caller something else.
     Aggregated,
+    /// The same, although the owner says otherwise: its answers were seen to differ.
+    Withdrawn,
     /// The first list is under way.
     Filling,
-    /// Upstream does not let apifront list and watch it.
+    /// Upstream does not let apifront list and watch it, or cannot be followed.
     Refused,
     /// There are too many resources.
     Full,
@@ -67,6 +70,7 @@ pub struct Cache {
     routes: RwLock<Vec<Route>>,
     /// The servers behind upstream's group versions.
     servers: watch::Sender<Arc<Servers>>,
+    pub(super) withdrawn: Withdrawn,
     pub(super) metrics: Metrics,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
@@ -92,6 +96,7 @@ impl Cache {
             upstream,
             routes: RwLock::default(),
             servers: watch::channel(Arc::default()).0,
+            withdrawn: Withdrawn::default(),
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
@@ -143,9 +148,19 @@ impl Cache {
         if !selection.allows(gvr) {
             return Err(Unavailable::Excluded);
         }
-        if selection.trusts(gvr) {
-            return Ok(());
+        match self.check_server(gvr) {
+            Err(Unavailable::Aggregated) if !selection.trusts(gvr) => Err(Unavailable::Aggregated),
+            Err(Unavailable::Aggregated) if self.withdrawn.contains(gvr) => {
+                Err(Unavailable::Withdrawn)
+            }
+            Err(Unavailable::Aggregated) => Ok(()),
+            // Whether it is claimed or not: a saved store may be of a former server.
+            checked => checked,
         }
+    }
+
+    /// Checks whether upstream serves a resource itself.
+    pub(super) fn check_server(&self, gvr: &GroupVersionResource) -> Result<(), Unavailable> {
         match Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream) {
             true => self.servers.borrow().check(gvr),
             false => Err(Unavailable::Aggregated),
@@ -170,9 +185,15 @@ impl Cache {
         for entry in self.entries() {
             let gvr = &entry.gvr;
             let is_upstreams = Arc::ptr_eq(&self.upstream_of(gvr), &self.upstream);
-            if self.check(gvr, selection) == Err(Unavailable::Aggregated)
-                || is_upstreams && servers.moved(&before, gvr)
-            {
+            let checked = self.check(gvr, selection);
+            let is_excluded = matches!(
+                checked,
+                Err(Unavailable::Aggregated | Unavailable::Withdrawn)
+            );
+            // What was there before the servers were known is of upstream's own.
+            let is_of_former = *before == Servers::Unknown
+                && self.check_server(gvr) == Err(Unavailable::Aggregated);
+            if is_excluded || is_upstreams && (is_of_former || servers.moved(&before, gvr)) {
                 self.stop(gvr, "served by another server now", |_| true);
             }
         }
@@ -191,7 +212,7 @@ impl Cache {
             Some(entry) => match entry.refusal() {
                 Some((until, why)) if until > now => Err(why),
                 Some(_) => self.start(gvr, now),
-                None => Err(Unavailable::Filling),
+                None => Err(entry.until_filled()),
             },
             None => self.start(gvr, now),
         }
@@ -284,7 +305,7 @@ impl Cache {
             self.known().await;
         }
         match self.lookup(&gvr, selection) {
-            Err(Unavailable::Aggregated) => {
+            Err(Unavailable::Aggregated | Unavailable::Withdrawn) => {
                 tracing::warn!(
                     resource = %gvr,
                     "cannot be preloaded: not named in cache.aggregated, and served by another \
@@ -317,7 +338,7 @@ impl Cache {
             && entry.refusal().is_none_or(|(until, _)| until > now)
         {
             // Another request has started the resource.
-            return Err(Unavailable::Filling);
+            return Err(entry.until_filled());
         }
         if self.full.load(Ordering::Relaxed) {
             return Err(Unavailable::MemoryLimit);
@@ -338,6 +359,7 @@ impl Cache {
             entry = entry.after(before);
         }
         let entry = Arc::new(entry);
+        let until_filled = entry.until_filled();
         entries.insert(gvr.clone(), entry.clone());
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -353,7 +375,7 @@ impl Cache {
                 saved: self.saved.clone(),
             },
         ));
-        Err(Unavailable::Filling)
+        Err(until_filled)
     }
 
     /// Makes all reflectors list again, from the new upstream. What `api_services`

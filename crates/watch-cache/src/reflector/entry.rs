@@ -1,7 +1,7 @@
 //! One cached resource: its store, and the state of its connection to upstream.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
@@ -11,12 +11,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::cache::Unavailable;
+use super::cache::{REFUSAL, Unavailable};
 use super::custom_resource_definition::{self, ListedBy};
 use super::origin::Origin;
 use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
 use crate::store::{Demand, MalformedObject, Store};
+
+/// The longest time for which a resource is not tried again.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(600);
 
 /// The form of bookmarks is looked for this often while a watch waits for it.
 const BOOKMARK_LOOK: Duration = Duration::from_millis(50);
@@ -55,6 +58,10 @@ pub struct Entry {
     admitted: AtomicBool,
     /// The last moment at which the store was known to be as upstream.
     proven: Mutex<Option<Instant>>,
+    /// The number of times in a row that upstream's answers could not be cached.
+    unusable: AtomicU32,
+    /// Whether bookmarks were asked for in vain since the last list.
+    bookmarkless: AtomicBool,
     stop: CancellationToken,
 }
 
@@ -116,6 +123,8 @@ impl Entry {
             refilled: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             proven: Mutex::default(),
+            unusable: AtomicU32::new(0),
+            bookmarkless: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
     }
@@ -129,6 +138,7 @@ impl Entry {
     /// Lets the entry continue another of the same resource.
     pub(super) fn after(mut self, before: &Self) -> Self {
         self.demand = before.demand.clone();
+        self.unusable = AtomicU32::new(before.unusable.load(Ordering::Relaxed));
         self.preload(before.is_preloaded());
         self
     }
@@ -162,14 +172,21 @@ impl Entry {
 
     /// Waits until the form of the store's bookmarks is known, for at most
     /// `wait`. A server without initial events shows it some seconds after it
-    /// was listed.
+    /// was listed. Nobody waits for a server that was found to show none.
     pub async fn bookmark_within(&self, store: &Store, wait: Duration) {
         let known = async {
-            while store.resource.bookmark.get().is_none() {
+            while store.resource.bookmark.get().is_none()
+                && !self.bookmarkless.load(Ordering::Relaxed)
+            {
                 tokio::time::sleep(BOOKMARK_LOOK).await;
             }
         };
         let _in_time = tokio::time::timeout(wait, known).await;
+    }
+
+    /// Notes that upstream was asked for bookmarks and sent none.
+    pub(super) fn found_bookmarkless(&self) {
+        self.bookmarkless.store(true, Ordering::Relaxed);
     }
 
     /// Returns the store, once it is filled.
@@ -179,6 +196,7 @@ impl Entry {
 
     /// Puts a store in place. Watchers of an earlier store are closed.
     pub(super) fn fill(&self, store: Arc<Store>) {
+        self.bookmarkless.store(false, Ordering::Relaxed);
         if let Some(before) = self.store.swap(Some(store)) {
             before.close();
         }
@@ -356,6 +374,35 @@ impl Entry {
         let until = now.checked_add(lasts).unwrap_or(now);
         self.turn(Connection::Refused { until, why });
         self.drop_store();
+    }
+
+    /// Returns the reason why a resource without a store cannot be read. Nobody
+    /// waits for what did not work before.
+    pub(super) fn until_filled(&self) -> Unavailable {
+        match self.is_unusable() {
+            true => Unavailable::Refused,
+            false => Unavailable::Filling,
+        }
+    }
+
+    /// Tells whether upstream's last answers could not be cached.
+    pub(super) fn is_unusable(&self) -> bool {
+        self.unusable.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that upstream's answer could not be cached. Returns the time until it
+    /// is asked again, which is longer each time.
+    pub(super) fn found_unusable(&self) -> Duration {
+        let before = self.unusable.load(Ordering::Relaxed);
+        self.unusable
+            .store(before.saturating_add(1), Ordering::Relaxed);
+        let lasts = REFUSAL.saturating_mul(1 << before.min(10));
+        lasts.min(LONGEST_REFUSAL)
+    }
+
+    /// Notes that the resource is watched as it should be.
+    pub(super) fn found_usable(&self) {
+        self.unusable.store(0, Ordering::Relaxed);
     }
 
     /// Ends the reflector, which then closes the entry. The caller has made

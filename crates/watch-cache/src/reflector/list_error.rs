@@ -43,6 +43,24 @@ pub(super) enum ListError {
 }
 
 impl ListError {
+    /// Tells whether the answer has a form that no later one is likely to improve.
+    pub(super) fn is_of_form(&self) -> bool {
+        match self {
+            Self::Json(_)
+            | Self::Protobuf(_)
+            | Self::Version(_)
+            | Self::Form
+            | Self::Endless(_)
+            | Self::Object(_) => true,
+            Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Upstream(_)
+            | Self::Body(_)
+            | Self::MemoryExhausted(_)
+            | Self::Silent(_) => false,
+        }
+    }
+
     /// Returns the pause that upstream asked for.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -3,6 +3,7 @@
 
 mod aggregated;
 mod cache;
+mod claims;
 mod custom_resource_definition;
 mod diagnosis;
 mod discovery;

@@ -58,6 +58,10 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// After a watch of this duration, the pauses start short again.
 const STEADY: Duration = Duration::from_secs(30);
 
+/// A resource whose server sends what cannot be cached, this number of times in a
+/// row, is given up.
+const UNUSABLE_ANSWERS: u32 = 5;
+
 /// A resource that stays forbidden for this long is given up, and its watchers
 /// are closed.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
@@ -112,6 +116,7 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
         forbidden: Forbidden::default(),
         strategy: ListStrategy::default(),
         definition: DefinitionState::default(),
+        unusable: 0,
     };
     tokio::select! {
         () = reflection.run() => {}
@@ -132,6 +137,8 @@ struct Reflection<'a> {
     forbidden: Forbidden,
     strategy: ListStrategy,
     definition: DefinitionState,
+    /// The answers that could not be cached, since the last watch that lasted.
+    unusable: u32,
 }
 
 impl Reflection<'_> {
@@ -207,6 +214,7 @@ impl Reflection<'_> {
                 self.with.metrics.memory.shed(Shed::Refused);
                 self.refuse(Unavailable::MemoryLimit, RETRY_AFTER_MEMORY_LIMIT)
             }
+            error if error.is_of_form() && self.is_hopeless() => self.unusable(error),
             error => {
                 if !matches!(&error, ListError::Refused { status, .. } if is_forbidden(*status)) {
                     self.forbidden.clear();
@@ -242,6 +250,8 @@ impl Reflection<'_> {
         tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
         if began.elapsed() > STEADY {
             self.pause.reset();
+            self.unusable = 0;
+            entry.found_usable();
         }
         if end != UpstreamWatchEnd::TimeUp {
             entry.disconnected(Instant::now());
@@ -269,6 +279,10 @@ impl Reflection<'_> {
             UpstreamWatchEnd::Forbidden if !self.forbidden.too_long(Instant::now()) => {
                 ("watch_failed", None, Next::Watch(None))
             }
+            UpstreamWatchEnd::Unusable if self.is_hopeless() => {
+                return self.unusable("its events cannot be read");
+            }
+            UpstreamWatchEnd::NotWatchable => return self.unusable("it cannot be watched"),
             UpstreamWatchEnd::Refused | UpstreamWatchEnd::Forbidden => {
                 tracing::info!(resource = %self.entry.gvr, "no longer cached");
                 return self.refuse(Unavailable::Refused, REFUSAL);
@@ -297,6 +311,25 @@ impl Reflection<'_> {
             let series = self.with.metrics.cache.resource(&self.entry.gvr);
             series.reflector_restarted(reason);
         }
+    }
+
+    /// Counts an answer that cannot be cached. Tells whether the next one is hardly
+    /// better.
+    fn is_hopeless(&mut self) -> bool {
+        self.unusable = self.unusable.saturating_add(1);
+        self.entry.is_unusable() || self.unusable >= UNUSABLE_ANSWERS
+    }
+
+    /// Gives up a resource whose server answers in a way that cannot be cached.
+    fn unusable(&self, why: impl std::fmt::Display) -> Next {
+        let resource = &self.entry.gvr;
+        if self.entry.is_unusable() {
+            tracing::debug!(%resource, %why, "still not cached");
+        } else {
+            tracing::warn!(%resource, %why, "not cached");
+        }
+        let lasts = self.entry.found_unusable();
+        self.refuse(Unavailable::Refused, lasts)
     }
 
     fn refuse(&self, why: Unavailable, lasts: Duration) -> Next {

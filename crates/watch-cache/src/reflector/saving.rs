@@ -36,6 +36,7 @@ impl Cache {
                 Ok(_) | Err(Unavailable::Filling) => {}
                 Err(
                     Unavailable::Aggregated
+                    | Unavailable::Withdrawn
                     | Unavailable::Excluded
                     | Unavailable::Refused
                     | Unavailable::Full,

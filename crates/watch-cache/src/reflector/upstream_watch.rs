@@ -38,6 +38,8 @@ pub(super) enum UpstreamWatchEnd {
     Early,
     Expired,
     Refused,
+    /// The resource can be listed and not watched.
+    NotWatchable,
     /// 401 or 403. These also come for a moment while an API server starts: it
     /// answers before RBAC is ready.
     Forbidden,
@@ -112,9 +114,8 @@ pub(super) async fn open(
     match response.status() {
         StatusCode::OK => {}
         StatusCode::GONE => return Err(UpstreamWatchEnd::Expired),
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-            return Err(UpstreamWatchEnd::Refused);
-        }
+        StatusCode::NOT_FOUND => return Err(UpstreamWatchEnd::Refused),
+        StatusCode::METHOD_NOT_ALLOWED => return Err(UpstreamWatchEnd::NotWatchable),
         status if is_forbidden(status) => return Err(UpstreamWatchEnd::Forbidden),
         status => {
             tracing::warn!(resource = %entry.gvr, %status, "watch refused");
@@ -234,6 +235,7 @@ pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
             let _ = store.resource.bookmark.set(template);
         }
     }
+    entry.found_bookmarkless();
 }
 
 /// Notes the end of a watch when dropped. The watch may end by being dropped,

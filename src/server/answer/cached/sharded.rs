@@ -105,6 +105,7 @@ pub(super) fn status(reason: BypassReason, message: String) -> Status {
         | BypassReason::WatchProtocol
         | BypassReason::Excluded
         | BypassReason::Aggregated
+        | BypassReason::Withdrawn
         | BypassReason::Shadow
         | BypassReason::NotWatchable
         | BypassReason::TooCostly => Status::bad_request(message),

@@ -38,7 +38,7 @@ struct Made {
     unheard: bool,
 }
 
-pub(super) async fn compare(sampled: Sampled, mut whole: Whole) {
+pub(super) async fn compare(mut sampled: Sampled, mut whole: Whole) {
     let shadow = sampled.shadow().clone();
     let Ok(turn) = shadow.turns.clone().acquire_owned().await else {
         return;
@@ -86,8 +86,8 @@ pub(super) async fn compare(sampled: Sampled, mut whole: Whole) {
     };
     let verdict = compared.verdict(&shadow, turn).await;
     if let Some(verdict) = verdict {
-        let verdict = excused(sampled, verdict, status).await;
-        shadow.judged(&subject, verdict);
+        let verdict = excused(&mut sampled, verdict, status).await;
+        sampled.judged(&subject, verdict);
     }
 }
 
@@ -251,7 +251,7 @@ fn sent(headers: &HeaderMap) -> HeaderMap {
 /// Explains a difference in rights by a change of these: they differ before
 /// upstream was asked and now, or now from what was in memory. A right that is
 /// in memory is asked for again when it is not believed any more.
-async fn excused(sampled: Sampled, verdict: Verdict, upstream: StatusCode) -> Verdict {
+async fn excused(sampled: &mut Sampled, verdict: Verdict, upstream: StatusCode) -> Verdict {
     let Verdict::Difference(found) = &verdict else {
         return verdict;
     };
@@ -265,7 +265,7 @@ async fn excused(sampled: Sampled, verdict: Verdict, upstream: StatusCode) -> Ve
         tokio::time::sleep(believed.allow_ttl.max(believed.deny_ttl)).await;
     }
     let now = is_allowed(&sampled.identified).await;
-    let before = sampled.allowed.await.unwrap_or(now);
+    let before = (&mut sampled.allowed).await.unwrap_or(now);
     let upstream = upstream != StatusCode::FORBIDDEN;
     match now == upstream || before == upstream {
         true => Verdict::NotComparable("rights_changed"),

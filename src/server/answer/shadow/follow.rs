@@ -115,7 +115,7 @@ struct Follower {
 
 impl Follower {
     fn judged(&self, verdict: Verdict) {
-        self.shadow.judged(&self.subject, verdict);
+        self.sampled.judged(&self.subject, verdict);
     }
 
     fn ended(&self, end: End) {

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Identified, NotGranted, PendingGrant, handshake};
-use crate::shadow::{Label, Shadow, Subject};
+use crate::shadow::{Label, Shadow, Subject, Verdict};
 
 /// The time in which the store hears of any version: upstream sends a bookmark
 /// each minute.
@@ -77,6 +77,18 @@ async fn is_allowed(identified: &Arc<Identified>) -> bool {
 impl Sampled {
     fn shadow(&self) -> &Arc<Shadow> {
         &self.identified.generation().shadow
+    }
+
+    /// Notes the result of a comparison. A difference refutes what the owner says of
+    /// an extension API server.
+    fn judged(&self, subject: &Subject, verdict: Verdict) {
+        let is_difference = matches!(verdict, Verdict::Difference(_));
+        self.shadow().judged(subject, verdict);
+        let generation = self.identified.generation();
+        let (cache, config) = (&generation.cache, generation.config.as_ref());
+        if is_difference && cache.withdraw_claim(&subject.gvr, config) {
+            self.shadow().withdrawn(&subject.gvr);
+        }
     }
 
     /// Returns what is compared, of an answer in this representation.

@@ -2,6 +2,7 @@
 
 use super::fake::Asked;
 use super::*;
+use crate::reflector::cache::REFUSAL;
 
 #[tokio::test]
 async fn a_list_is_read_page_by_page() {
@@ -114,4 +115,39 @@ async fn labels_that_upstream_does_not_know_are_left_to_it() {
     let all = crate::store::field_table(&pods());
     let expected: Vec<_> = all.labels().filter(|l| *l != "spec.hostNetwork").collect();
     assert_eq!(known, expected);
+}
+
+/// A server that cannot be followed is not asked over and over, and nobody waits
+/// for it.
+#[tokio::test]
+async fn what_cannot_be_followed_is_given_up() {
+    let scripts: [fn(Asked) -> Reply; 3] = [
+        |_| Reply::Body(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#.into()),
+        |asked| match asked {
+            Asked::List => pod_list(9, &[pod("a", 3)]),
+            Asked::Watch => Reply::Code(405, "the server does not allow this method"),
+        },
+        |asked| match asked {
+            Asked::List => pod_list(9, &[pod("a", 3)]),
+            Asked::Watch => Reply::Ends(event("ADDED", r#"{"metadata":{}}"#)),
+        },
+    ];
+    for script in scripts {
+        let fake = Fake::start(move |asked, _| script(asked)).await;
+        let cache = cache(&fake);
+        let given_up = || {
+            let found = cache.lookup(&pods(), &Everything).err();
+            (found == Some(Unavailable::Refused)).then_some(())
+        };
+        until("the resource is given up", given_up).await;
+        let asked = fake.count();
+        assert!(asked <= 20, "asked {asked} times");
+        let entry = cache.entries().pop().expect("an entry");
+        let (until, _) = entry.refusal().expect("a refusal");
+        assert!(until > Instant::now());
+        // The next try is not waited for, and the one after comes later.
+        assert_eq!(entry.until_filled(), Unavailable::Refused);
+        assert!(entry.found_unusable() > REFUSAL);
+        assert_eq!(fake.count(), asked);
+    }
 }

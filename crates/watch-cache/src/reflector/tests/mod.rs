@@ -5,6 +5,7 @@ mod idle;
 mod lists;
 mod memory;
 mod proofs;
+mod servers;
 mod streams;
 mod watches;
 
@@ -16,7 +17,7 @@ use arc_swap::ArcSwap;
 use kubernetes_wire::api::GroupVersionResource;
 
 use self::fake::{Fake, Reply};
-use super::{Cache, Entry, Selection, Unavailable};
+use super::{Cache, Entry, Selection, Servers, Unavailable};
 use crate::metrics::Metrics;
 use crate::store::{Change, Cursor, Store};
 
@@ -51,7 +52,9 @@ fn cache(fake: &Fake) -> Cache {
     let metrics = Metrics::register(&registry, Box::new(|_| true)).unwrap();
     let upstream_metrics = UpstreamMetrics::register(&registry).unwrap();
     let upstream = Upstream::new(&settings, upstream_metrics).unwrap();
-    Cache::new(Arc::new(ArcSwap::from_pointee(upstream)), metrics)
+    let cache = Cache::new(Arc::new(ArcSwap::from_pointee(upstream)), metrics);
+    cache.served_by(Servers::UpstreamAlone, None, &Everything);
+    cache
 }
 
 /// Waits for something that must come soon.
