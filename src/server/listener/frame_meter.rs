@@ -13,7 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use super::large_heads::LargeHead;
 
 /// The frames that a client may send at once. Go's net/http2 queues as many of
 /// its own answers to such frames (`maxQueuedControlFrames`) before it ends the
@@ -61,6 +64,10 @@ pub(in crate::server) struct Http2State {
     stopped_reading: AtomicBool,
     asked_to_end: AtomicBool,
     changed: Notify,
+    /// What no client knows: see [`Self::refused`].
+    secret: u128,
+    /// The parts of the budget of large heads whose requests have not begun.
+    large: Mutex<Vec<LargeHead>>,
 }
 
 impl Http2State {
@@ -71,6 +78,8 @@ impl Http2State {
             stopped_reading: AtomicBool::new(false),
             asked_to_end: AtomicBool::new(false),
             changed: Notify::new(),
+            secret: rand::random(),
+            large: Mutex::default(),
         })
     }
 
@@ -113,6 +122,29 @@ impl Http2State {
                     .saturating_sub(since)
             }
         }
+    }
+
+    /// Returns the mark of a request that stands for a refused one. No client of
+    /// this connection can write it.
+    pub(in crate::server) fn refused(&self, code: usize) -> String {
+        format!("{:032x}-{code}", self.secret)
+    }
+
+    /// Holds a part of the budget until its request begins.
+    pub(in crate::server) fn hold(&self, head: LargeHead) {
+        self.large.lock().push(head);
+    }
+
+    /// Returns the part of the budget that a head of this size has.
+    pub(in crate::server) fn take_held(&self, bytes: usize) -> Option<LargeHead> {
+        let mut large = self.large.lock();
+        let at = large.iter().position(|head| head.bytes() == bytes)?;
+        Some(large.swap_remove(at))
+    }
+
+    /// Gives back what is held. Some requests never begin.
+    pub(in crate::server) fn release(&self) {
+        self.large.lock().clear();
     }
 
     fn millis(&self, now: Instant) -> u64 {

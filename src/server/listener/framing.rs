@@ -10,6 +10,7 @@ use pingora_proxy::Session;
 
 use super::head::HeadRefusal;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
+use super::{http2, http2_head};
 use crate::config::Serving;
 
 /// Checks the head of a request, and returns its part of the budget, if it is
@@ -23,6 +24,10 @@ pub(in crate::server) fn check(
         return Ok(None);
     }
     let request = session.req_header();
+    let state = http2::state(session);
+    if let Some(refusal) = state.and_then(|state| http2_head::refusal(state, &request.headers)) {
+        return Err(refusal);
+    }
     if request.method == Method::CONNECT {
         return Err(HeadRefusal::Connect);
     }
@@ -45,6 +50,9 @@ pub(in crate::server) fn check(
     }
     if size <= SMALL_HEAD {
         return Ok(None);
+    }
+    if let Some(held) = state.and_then(|state| state.take_held(size)) {
+        return Ok(Some(held));
     }
     let client = session.client_addr().and_then(|a| a.as_inet());
     let client = client.map_or(IpAddr::from([0; 4]), |address| address.ip());

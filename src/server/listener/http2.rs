@@ -229,6 +229,9 @@ impl Connection {
             self.last_used = now;
         }
         self.accepted_since_look = false;
+        if !open {
+            self.state.release();
+        }
         self.look.as_mut().reset(after(now, self.look_every));
         if self.state.unfinished_for(now.into_std()) >= self.deadlines.header {
             return Some(End::Aborted(Ended::HeaderTimeout));
@@ -329,12 +332,13 @@ fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
 
 /// Makes a request the last one of its HTTP/2 connection.
 pub(in crate::server) fn end_after(session: &Session) {
-    let state = session
-        .digest()
-        .and_then(|digest| digest.proxy_digest.as_ref())
-        .and_then(|proxy| proxy.user_data.as_ref())
-        .and_then(|data| data.downcast_ref::<Arc<Http2State>>());
-    if let Some(state) = state {
+    if let Some(state) = state(session) {
         state.ask_to_end();
     }
+}
+
+/// Returns the state of a request's HTTP/2 connection.
+pub(super) fn state(session: &Session) -> Option<&Arc<Http2State>> {
+    let proxy = session.digest()?.proxy_digest.as_ref()?;
+    proxy.user_data.as_ref()?.downcast_ref()
 }

@@ -53,6 +53,10 @@ impl LargeHeads {
 }
 
 impl LargeHead {
+    pub(in crate::server) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes more bytes. Returns false, and takes nothing, if too many are held
     /// already.
     pub(in crate::server) fn grow(&mut self, bytes: usize) -> bool {

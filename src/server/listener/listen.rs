@@ -31,6 +31,7 @@ use super::frame_meter::{FrameMeter, Http2State, PREFACE};
 use super::head::HeadLimits;
 use super::http1::Http1;
 use super::http2::{self, Http2Options};
+use super::http2_head::Http2Heads;
 use crate::metrics::ListenerMetrics;
 
 /// The connections that the kernel holds until they are accepted. Linux cuts
@@ -191,7 +192,8 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         if http2 {
             let state = Http2State::new(Instant::now());
             let meter = FrameMeter::new(state.clone());
-            let stream = Box::new(Coalesced::http2(stream, meter, Some(seat)));
+            let heads = Http2Heads::new(state.clone(), self.settings.heads.clone(), peer.ip());
+            let stream = Box::new(Coalesced::http2(stream, meter, heads, Some(seat)));
             let options = &self.settings.http2;
             // The future has a box of its own, so that the memory of the
             // handshake is released.

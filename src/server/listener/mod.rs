@@ -11,6 +11,7 @@ pub(super) mod framing;
 pub(super) mod head;
 pub(super) mod http1;
 pub(super) mod http2;
+pub(super) mod http2_head;
 pub(super) mod large_heads;
 pub(super) mod listen;
 pub(super) mod loopback_guard;

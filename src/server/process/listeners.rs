@@ -32,10 +32,11 @@ use crate::server::state::generation::Generation;
 /// (CVE-2025-8671). h2's default is 1024.
 const STREAM_ERRORS: usize = 100;
 
-/// The most bytes of a head in HTTP/2. A block of few bytes may name one large
-/// field thousands of times, so what a client sends is no measure of the work, and
-/// h2 takes up to four times the limit before it ends the connection.
-const HTTP2_HEAD: usize = 256 << 10;
+/// What h2's limit of heads has beside the configured one. What is too large is
+/// refused before h2 reads it ([`Http2Heads`]).
+///
+/// [`Http2Heads`]: crate::server::listener::http2_head::Http2Heads
+const BESIDE_HEADS: usize = 4 << 10;
 
 /// Prometheus keeps one connection for each of its servers; a person's tools
 /// come and go.
@@ -155,7 +156,7 @@ fn connection_settings(
     h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
     let header_bytes = serving.connection.max_request_header_bytes;
-    let http2_bytes = header_bytes.min(HTTP2_HEAD);
+    let http2_bytes = header_bytes.saturating_add(BESIDE_HEADS);
     h2.max_header_list_size(u32::try_from(http2_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
         connections: connections.clone(),

@@ -189,7 +189,7 @@ const HTTP1: [Fault; 19] = [
 ];
 
 /// Faults of HTTP/2.
-const HTTP2: [Fault; 9] = [
+const HTTP2: [Fault; 11] = [
     Fault {
         name: "escape that is none, in the path",
         statuses: &[400],
@@ -254,6 +254,25 @@ const HTTP2: [Fault; 9] = [
             let (name, value) = *fields.choose(rng).expect("fields");
             request.fields.retain(|field| !field.is(name));
             add(request, name, value);
+        },
+    },
+    Fault {
+        name: "method that is no token",
+        statuses: &[400],
+        is_stricter: true,
+        inject: |rng, request| {
+            let methods = ["G(T", "GE\u{e4}T", "G@T", "", "GET/", "G\0T"];
+            request.method = methods.choose(rng).expect("methods").as_bytes().to_vec();
+        },
+    },
+    Fault {
+        name: "head that is too large",
+        statuses: &[431],
+        is_stricter: false,
+        inject: |_, request| {
+            for _ in 0..70 {
+                add(request, "x-large", &"x".repeat(16_000));
+            }
         },
     },
     Fault {

@@ -11,25 +11,7 @@ struct LeftOut {
     applies: fn(&Trial) -> bool,
 }
 
-const LEFT_OUT: [LeftOut; 6] = [
-    LeftOut {
-        what: "octets in a target of HTTP/2 that no URI may hold",
-        why: "they are refused, or what follows them is cut off",
-        applies: |trial| {
-            let target = &trial.request.target;
-            trial.request.wire == Wire::Http2 && go_url::escaped(target) != *target
-        },
-    },
-    LeftOut {
-        what: "faults in HTTP/2 but two",
-        why: "they end the whole connection, or are taken",
-        applies: |trial| {
-            const REFUSED_WELL: [&str; 2] = ["path without a slash", "field of a connection"];
-            let fault = trial.fault.map(|fault| fault.name);
-            trial.request.wire == Wire::Http2
-                && fault.is_some_and(|fault| !REFUSED_WELL.contains(&fault))
-        },
-    },
+const LEFT_OUT: [LeftOut; 4] = [
     LeftOut {
         what: "octets in a backend's query that are not UTF-8",
         why: "they are replaced",

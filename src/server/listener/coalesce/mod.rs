@@ -36,6 +36,7 @@ use self::boundary::Boundary;
 use self::slow_copy::{SKEW, copies_slowly};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
+use super::http2_head::Http2Heads;
 
 /// The most bytes that are gathered before they are written: four full TLS
 /// records, as much as rustls takes at a time and TCP in one segment to
@@ -88,8 +89,14 @@ pub(in crate::server) struct Coalesced {
 
 #[derive(Debug)]
 enum Protocol {
-    Http1 { tls: bool, boundary: Boundary },
-    Http2(FrameMeter),
+    Http1 {
+        tls: bool,
+        boundary: Boundary,
+    },
+    Http2 {
+        meter: FrameMeter,
+        heads: Http2Heads,
+    },
 }
 
 impl Coalesced {
@@ -113,8 +120,13 @@ impl Coalesced {
         Self::new(inner, Protocol::Http1 { tls, boundary }, seat)
     }
 
-    pub(in crate::server) fn http2(inner: Stream, meter: FrameMeter, seat: Option<Seat>) -> Self {
-        Self::new(inner, Protocol::Http2(meter), seat)
+    pub(in crate::server) fn http2(
+        inner: Stream,
+        meter: FrameMeter,
+        heads: Http2Heads,
+        seat: Option<Seat>,
+    ) -> Self {
+        Self::new(inner, Protocol::Http2 { meter, heads }, seat)
     }
 
     /// Begins a request on an HTTP/1 connection: see
@@ -130,7 +142,7 @@ impl Coalesced {
     pub(in crate::server) fn end_request(&mut self) -> BytesMut {
         match &mut self.protocol {
             Protocol::Http1 { boundary, .. } => boundary.end_request(),
-            Protocol::Http2(_) => BytesMut::new(),
+            Protocol::Http2 { .. } => BytesMut::new(),
         }
     }
 
@@ -143,7 +155,7 @@ impl Coalesced {
     }
 
     fn gathers(&self) -> bool {
-        matches!(self.protocol, Protocol::Http2(_))
+        matches!(self.protocol, Protocol::Http2 { .. })
     }
 
     /// Joins small pieces of HTTP/1, and passes large ones on.
@@ -175,6 +187,65 @@ impl Coalesced {
             self.count_written(written);
         }
         written
+    }
+
+    /// Reads frames of HTTP/2: see [`FrameMeter`] and [`Http2Heads`].
+    fn read_frames(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let Protocol::Http2 { meter, heads } = &mut self.protocol else {
+                return Poll::Ready(Ok(()));
+            };
+            if heads.give(buf) || heads.has_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            let before = buf.filled().len();
+            let is_new = self.unread.is_empty();
+            if is_new {
+                let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+                if read.is_pending() {
+                    meter.nothing_to_read();
+                }
+                ready!(read)?;
+            } else {
+                let room = self.unread.len().min(buf.remaining());
+                buf.put_slice(self.unread.get(..room).unwrap_or_default());
+            }
+            let bytes = buf.filled().get(before..).unwrap_or_default();
+            if bytes.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let taken = meter.received(bytes, Instant::now);
+            if is_new {
+                let rest = bytes.get(taken..).unwrap_or_default();
+                self.unread = Bytes::copy_from_slice(rest);
+            } else {
+                self.unread.advance(taken);
+            }
+            let bytes = bytes.get(..taken).unwrap_or_default();
+            let as_they_came = heads.received(bytes);
+            buf.set_filled(before.saturating_add(as_they_came));
+            if as_they_came > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_read_turn(cx));
+        }
+    }
+
+    /// Ends the turn of a task that has read enough, and for ever that of one whose
+    /// client has sent too much.
+    fn poll_read_turn(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let Protocol::Http2 { meter, .. } = &mut self.protocol else {
+            return Poll::Ready(());
+        };
+        if meter.state().has_stopped_reading() {
+            // The connection's task has been told, and ends the connection.
+            return Poll::Pending;
+        }
+        if !meter.take_read() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
     }
 
     /// Ends the turn of a task that has written enough. It is polled again
@@ -241,16 +312,7 @@ impl AsyncRead for Coalesced {
         if let Protocol::Http1 { boundary, .. } = &mut this.protocol {
             return boundary.poll_read(&mut this.inner, cx, buf);
         }
-        if let Protocol::Http2(meter) = &mut this.protocol {
-            if meter.state().has_stopped_reading() {
-                // The connection's task has been told, and ends the connection.
-                return Poll::Pending;
-            }
-            if !meter.take_read() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-        }
+        ready!(this.poll_read_turn(cx));
         // h2 begins each turn with a read.
         match self.turn {
             Turn::Clean => {}
@@ -261,33 +323,7 @@ impl AsyncRead for Coalesced {
                 }
             }
         }
-        let before = buf.filled().len();
-        let this = &mut *self;
-        let is_new = this.unread.is_empty();
-        let read = if is_new {
-            Pin::new(&mut this.inner).poll_read(cx, buf)
-        } else {
-            let room = this.unread.len().min(buf.remaining());
-            buf.put_slice(this.unread.get(..room).unwrap_or_default());
-            Poll::Ready(Ok(()))
-        };
-        if let Protocol::Http2(meter) = &mut this.protocol {
-            match &read {
-                Poll::Pending => meter.nothing_to_read(),
-                Poll::Ready(_) => {
-                    let bytes = buf.filled().get(before..).unwrap_or_default();
-                    let taken = meter.received(bytes, Instant::now);
-                    if is_new {
-                        let rest = bytes.get(taken..).unwrap_or_default();
-                        this.unread = Bytes::copy_from_slice(rest);
-                    } else {
-                        this.unread.advance(taken);
-                    }
-                    buf.set_filled(before.saturating_add(taken));
-                }
-            }
-        }
-        read
+        self.read_frames(cx, buf)
     }
 }
 
@@ -327,7 +363,7 @@ impl AsyncWrite for Coalesced {
             left = left.saturating_sub(taken.len());
         }
         let written = room.saturating_sub(left);
-        if let Protocol::Http2(meter) = &mut self.protocol {
+        if let Protocol::Http2 { meter, .. } = &mut self.protocol {
             meter.sent(written);
         }
         Poll::Ready(Ok(written))

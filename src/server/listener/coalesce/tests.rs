@@ -1,16 +1,26 @@
 use futures::FutureExt;
 use http::{Request, Response};
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::slow_copy::{PAGE, SKEW};
 use super::*;
 use crate::server::listener::frame_meter::Http2State;
+use crate::server::listener::head::HeadLimits;
+use crate::server::listener::large_heads::LargeHeads;
 
 fn gathering(inner: Stream) -> Coalesced {
-    let meter = FrameMeter::new(Http2State::new(Instant::now()));
-    Coalesced::http2(inner, meter, None)
+    let state = Http2State::new(Instant::now());
+    let meter = FrameMeter::new(state.clone());
+    let limits = HeadLimits {
+        max_bytes: 1 << 20,
+        large: LargeHeads::default(),
+    };
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let heads = Http2Heads::new(state, limits, client);
+    Coalesced::http2(inner, meter, heads, None)
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use tokio::io::AsyncReadExt;
 use self::fields::{Field, Fields, Framing};
 pub(in crate::server) use self::refusal::HeadRefusal;
 use self::request_line::RequestLine;
+pub(super) use self::request_line::{LONGEST_TARGET, is_unescapable};
 use super::coalesce::Coalesced;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 
@@ -38,7 +39,7 @@ const EMPTY_LINES: usize = 4;
 /// The lines that pingora takes, with some to spare.
 const PINGORAS_LINES: usize = 250;
 /// The most lines of a head. The type that holds them has room for few more.
-const LINES: usize = 16 << 10;
+pub(super) const LINES: usize = 16 << 10;
 
 /// The fields that pingora needs to read the rest of a request.
 const PINGORAS: [HeaderName; 6] = [

@@ -9,7 +9,7 @@ use super::refusal::HeadRefusal;
 use crate::server::listener::framing::is_host_byte;
 
 /// The longest target that the URI type holds.
-const LONGEST_TARGET: usize = u16::MAX as usize - 1;
+pub(in crate::server::listener) const LONGEST_TARGET: usize = u16::MAX as usize - 1;
 
 /// A request line whose target is a path and a query.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ fn absolute_form(target: &[u8]) -> Option<(&[u8], Cow<'_, [u8]>)> {
 
 /// Tells whether each `%` of the path begins an escape. Go's server reads escapes
 /// in the query later, and passes over those that are wrong.
-fn is_unescapable(target: &[u8]) -> bool {
+pub(in crate::server::listener) fn is_unescapable(target: &[u8]) -> bool {
     let path = target.split(|octet| *octet == b'?').next();
     path.unwrap_or_default()
         .split(|octet| *octet == b'%')

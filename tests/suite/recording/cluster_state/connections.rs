@@ -83,3 +83,39 @@ async fn an_absolute_target_may_name_any_authority() {
     });
     same(absolute.collect()).await;
 }
+
+/// Each of these once ended the whole connection, named another object, or was
+/// refused with a stream that was reset.
+#[tokio::test]
+async fn odd_requests_of_http2_concern_their_own_streams() {
+    let odd = |target: &str| get(Wire::Http2, target, &[]);
+    let with = |name: &str, value: &str| get(Wire::Http2, OBJECT, &[(name, value)]);
+    let mut raw = odd(OBJECT);
+    raw.target.extend(b"\xff\xc3\xa9");
+    let mut nameless = odd(OBJECT);
+    nameless.authority = None;
+    let mut deleted = odd(&format!("{OBJECT}#old"));
+    deleted.method = b"DELETE".to_vec();
+    let large = "x".repeat(350_000);
+    let too_large = "x".repeat(1_100_000);
+    same(vec![
+        odd(OBJECT),
+        deleted,
+        odd(&format!("{OBJECT}#old")),
+        odd(&format!("{OBJECT}<a>\"`")),
+        odd(&format!("{OBJECT} b")),
+        odd("/api/v1/namespaces/{ns}/configmaps?labelSelector=v%3D1#x"),
+        raw,
+        nameless,
+        with("x-large", &large),
+        with("x-large", &too_large),
+        with("x-control", "a\0b"),
+        with("X-Capital", "1"),
+        with("x y", "1"),
+        with("x-octets", "\u{e4}"),
+        odd(&format!("{OBJECT}%zz")),
+        odd(&format!("{OBJECT}\u{1}")),
+        odd(OBJECT),
+    ])
+    .await;
+}

@@ -1,0 +1,122 @@
+//! One field of a block, and what the server makes of it alone.
+
+use std::borrow::Cow;
+
+use apifront_upstream::field_size;
+use http::uri::Authority;
+use kubernetes_wire::request::target;
+
+use crate::server::listener::head::{LONGEST_TARGET, is_unescapable};
+
+/// The longest name that the type of fields holds.
+const LONGEST_NAME: usize = u16::MAX as usize;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: Box<[u8]>,
+    pub(super) value: Box<[u8]>,
+    pub(super) nature: Nature,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    Regular,
+    Host,
+    Pseudo(Pseudo),
+    /// Makes a request malformed (RFC 9113, 8.1.1), so that its stream is reset.
+    Malformed,
+    /// What h2 does not take; Go's server does.
+    OddMethod,
+    OddAuthority,
+    OddPath,
+    /// What both servers refuse.
+    BadPath,
+    LongPath,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pseudo {
+    Method,
+    Connect,
+    Scheme,
+    Authority,
+    /// `:authority` without a value says nothing.
+    NoAuthority,
+    Path,
+    Protocol,
+}
+
+impl Field {
+    pub(super) fn new(name: &[u8], value: &[u8]) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            nature: nature(name, value),
+        }
+    }
+
+    /// Returns the size as HTTP/2 counts it.
+    pub(super) fn size(&self) -> usize {
+        field_size(self.name.len(), self.value.len())
+    }
+
+    /// Returns the value as h2 takes it.
+    pub(super) fn written(&self) -> Cow<'_, [u8]> {
+        match self.nature {
+            Nature::OddPath => target::escape(&self.value),
+            _ => Cow::Borrowed(&self.value),
+        }
+    }
+}
+
+fn nature(name: &[u8], value: &[u8]) -> Nature {
+    match name {
+        [b':', rest @ ..] => pseudo(rest, value),
+        b"connection" | b"transfer-encoding" | b"upgrade" | b"keep-alive" | b"proxy-connection" => {
+            Nature::Malformed
+        }
+        b"te" if value != b"trailers" => Nature::Malformed,
+        _ if !is_name(name) || !value.iter().all(is_value) => Nature::Malformed,
+        b"host" => Nature::Host,
+        _ => Nature::Regular,
+    }
+}
+
+fn pseudo(name: &[u8], value: &[u8]) -> Nature {
+    if !value.iter().all(is_value) {
+        return Nature::Malformed;
+    }
+    match name {
+        b"method" if value.is_empty() => Nature::Malformed,
+        b"method" if value == b"CONNECT" => Nature::Pseudo(Pseudo::Connect),
+        b"method" if value.iter().all(is_token) => Nature::Pseudo(Pseudo::Method),
+        b"method" => Nature::OddMethod,
+        b"scheme" if value.is_ascii() => Nature::Pseudo(Pseudo::Scheme),
+        b"authority" if value.is_empty() => Nature::Pseudo(Pseudo::NoAuthority),
+        b"authority" if Authority::try_from(value).is_ok() => Nature::Pseudo(Pseudo::Authority),
+        b"authority" => Nature::OddAuthority,
+        b"path" if !is_unescapable(value) => Nature::BadPath,
+        b"path" => match target::escape(value) {
+            target if target.len() > LONGEST_TARGET => Nature::LongPath,
+            Cow::Borrowed(_) => Nature::Pseudo(Pseudo::Path),
+            Cow::Owned(_) => Nature::OddPath,
+        },
+        b"protocol" if value.is_ascii() => Nature::Pseudo(Pseudo::Protocol),
+        _ => Nature::Malformed,
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let is_octet = |octet: &u8| is_token(octet) && !octet.is_ascii_uppercase();
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(is_octet)
+}
+
+/// Tells whether a name or a method may hold an octet (RFC 9110, 5.6.2).
+fn is_token(octet: &u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet)
+}
+
+/// Tells whether a value may hold an octet. Go's server and h2 agree on it.
+fn is_value(octet: &u8) -> bool {
+    matches!(octet, b'\t' | b' '..=b'~' | 0x80..)
+}

@@ -1,0 +1,181 @@
+//! What the server makes of the fields of one block.
+
+use super::field::{Field, Nature, Pseudo};
+use super::table::Found;
+use crate::server::listener::head::{HeadRefusal, LINES};
+
+/// What Go's server lets a block have beside the configured limit: what HTTP/2
+/// counts for ten fields that are there anyway (`http2Server.maxHeaderListSize`).
+const MARGIN: usize = 10 * 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// h2 reads it to the same effect as Go's server.
+    Plain,
+    /// h2 does so when it is written in another way.
+    Odd,
+    /// It is answered with a Status.
+    Refused(HeadRefusal),
+    /// Its stream is reset.
+    Malformed,
+}
+
+/// The fields of a block.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// All fields, or those within the limit.
+    fields: Vec<Found>,
+    size: usize,
+    seen: Seen,
+    is_malformed: bool,
+    is_odd: bool,
+    refusal: Option<HeadRefusal>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    method: bool,
+    connect: bool,
+    scheme: bool,
+    authority: bool,
+    path: bool,
+    protocol: bool,
+    host: bool,
+    regular: bool,
+}
+
+impl Block {
+    pub(super) fn add(&mut self, found: Found, limit: usize) {
+        let field = found.field();
+        self.size = self.size.saturating_add(field.size());
+        self.look_at(field);
+        if self.size > limit.saturating_add(MARGIN) || self.fields.len() >= LINES {
+            self.refuse(HeadRefusal::TooLarge);
+            return;
+        }
+        self.fields.push(found);
+    }
+
+    fn look_at(&mut self, field: &Field) {
+        let seen = &mut self.seen;
+        let is_again = match field.nature {
+            Nature::Regular => {
+                seen.regular = true;
+                return;
+            }
+            Nature::Host => {
+                seen.regular = true;
+                seen.host = true;
+                return;
+            }
+            Nature::Malformed => true,
+            Nature::Pseudo(Pseudo::Method) => std::mem::replace(&mut seen.method, true),
+            Nature::Pseudo(Pseudo::Connect) => {
+                seen.connect = true;
+                std::mem::replace(&mut seen.method, true)
+            }
+            Nature::OddMethod => {
+                self.refuse(HeadRefusal::Malformed("invalid method"));
+                std::mem::replace(&mut self.seen.method, true)
+            }
+            Nature::Pseudo(Pseudo::Scheme) => std::mem::replace(&mut seen.scheme, true),
+            Nature::Pseudo(Pseudo::Authority) => std::mem::replace(&mut seen.authority, true),
+            Nature::Pseudo(Pseudo::NoAuthority) => {
+                self.is_odd = true;
+                false
+            }
+            Nature::OddAuthority => {
+                self.refuse(HeadRefusal::Malformed("malformed Host header"));
+                std::mem::replace(&mut self.seen.authority, true)
+            }
+            Nature::Pseudo(Pseudo::Path) => std::mem::replace(&mut seen.path, true),
+            Nature::OddPath => {
+                self.is_odd = true;
+                std::mem::replace(&mut seen.path, true)
+            }
+            Nature::BadPath => {
+                self.refuse(HeadRefusal::Malformed("invalid URL escape"));
+                std::mem::replace(&mut self.seen.path, true)
+            }
+            Nature::LongPath => {
+                self.refuse(HeadRefusal::TargetTooLong);
+                std::mem::replace(&mut self.seen.path, true)
+            }
+            Nature::Pseudo(Pseudo::Protocol) => std::mem::replace(&mut seen.protocol, true),
+        };
+        self.is_malformed |= is_again || self.seen.regular;
+    }
+
+    fn refuse(&mut self, why: HeadRefusal) {
+        if self.refusal != Some(HeadRefusal::TooLarge) {
+            self.refusal = Some(why);
+        }
+    }
+
+    /// Judges the block of a request, or that of trailers.
+    pub(super) fn verdict(&self, is_request: bool) -> Verdict {
+        let seen = &self.seen;
+        let has_pseudo = seen.method || seen.scheme || seen.authority || seen.path || seen.protocol;
+        if self.is_malformed || (!is_request && has_pseudo) {
+            return Verdict::Malformed;
+        }
+        match self.refusal {
+            Some(why) if is_request => return Verdict::Refused(why),
+            Some(_) => return Verdict::Malformed,
+            None => {}
+        }
+        match self.is_odd || (is_request && self.lacks_host()) {
+            true => Verdict::Odd,
+            false => Verdict::Plain,
+        }
+    }
+
+    /// Go's server takes requests in HTTP/2 that name no host.
+    fn lacks_host(&self) -> bool {
+        !self.seen.authority && !self.seen.host && !self.seen.connect
+    }
+
+    /// Returns the names and values as h2 takes them.
+    pub(super) fn written(&self, mut field: impl FnMut(&[u8], &[u8])) {
+        for found in &self.fields {
+            let found = found.field();
+            if found.nature != Nature::Pseudo(Pseudo::NoAuthority) {
+                field(&found.name, &found.written());
+            }
+        }
+        if self.seen.method && self.lacks_host() {
+            field(b"host", b"");
+        }
+    }
+
+    /// Returns the value of `:method`, if a method can have it.
+    pub(super) fn method(&self) -> Option<&[u8]> {
+        let field = self.fields.iter().map(Found::field).find(|field| {
+            let is_method = |pseudo| matches!(pseudo, Pseudo::Method | Pseudo::Connect);
+            matches!(field.nature, Nature::Pseudo(pseudo) if is_method(pseudo))
+        });
+        field.map(|field| &*field.value)
+    }
+
+    /// Returns the value of `:path`, if h2 takes it.
+    pub(super) fn target(&self) -> Option<&[u8]> {
+        let mut fields = self.fields.iter().map(Found::field);
+        let field = fields.find(|field| field.nature == Nature::Pseudo(Pseudo::Path));
+        field.map(|field| &*field.value)
+    }
+
+    /// Returns the size of a request as [`apifront_upstream::head_size`] counts it.
+    pub(super) fn head_size(&self) -> usize {
+        let sizes = self
+            .fields
+            .iter()
+            .map(Found::field)
+            .map(|field| match field.nature {
+                Nature::Pseudo(Pseudo::Path) => field.value.len(),
+                Nature::OddPath => field.written().len(),
+                Nature::Regular | Nature::Host => field.size(),
+                _ => 0,
+            });
+        sizes.fold(0, usize::saturating_add)
+    }
+}
