@@ -95,7 +95,7 @@ enum Protocol {
     },
     Http2 {
         meter: FrameMeter,
-        heads: Http2Heads,
+        heads: Box<Http2Heads>,
     },
 }
 
@@ -126,6 +126,7 @@ impl Coalesced {
         heads: Http2Heads,
         seat: Option<Seat>,
     ) -> Self {
+        let heads = Box::new(heads);
         Self::new(inner, Protocol::Http2 { meter, heads }, seat)
     }
 

@@ -85,7 +85,9 @@ async fn an_absolute_target_may_name_any_authority() {
 }
 
 /// Each of these once ended the whole connection, named another object, or was
-/// refused with a stream that was reset.
+/// refused with a stream that was reset. Where kube-apiserver resets a stream for an
+/// escape that is none, and ends the connection for a head that is too large, the
+/// answer here is a Status: see `faults.rs`.
 #[tokio::test]
 async fn odd_requests_of_http2_concern_their_own_streams() {
     let odd = |target: &str| get(Wire::Http2, target, &[]);
@@ -97,7 +99,6 @@ async fn odd_requests_of_http2_concern_their_own_streams() {
     let mut deleted = odd(&format!("{OBJECT}#old"));
     deleted.method = b"DELETE".to_vec();
     let large = "x".repeat(350_000);
-    let too_large = "x".repeat(1_100_000);
     same(vec![
         odd(OBJECT),
         deleted,
@@ -108,12 +109,10 @@ async fn odd_requests_of_http2_concern_their_own_streams() {
         raw,
         nameless,
         with("x-large", &large),
-        with("x-large", &too_large),
         with("x-control", "a\0b"),
         with("X-Capital", "1"),
         with("x y", "1"),
         with("x-octets", "\u{e4}"),
-        odd(&format!("{OBJECT}%zz")),
         odd(&format!("{OBJECT}\u{1}")),
         odd(OBJECT),
     ])
