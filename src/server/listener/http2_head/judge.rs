@@ -8,6 +8,13 @@ use crate::server::listener::head::{HeadRefusal, LINES};
 /// counts for ten fields that are there anyway (`http2Server.maxHeaderListSize`).
 const MARGIN: usize = 10 * 32;
 
+/// The size from which a head may not be much larger than the octets that came.
+/// Only a block that names a field of the table over and over is, so that few octets
+/// would be much work.
+const REPEATS_FROM: usize = 256 << 10;
+/// The most that Huffman's code and a table of 4 KiB make of so many octets.
+const REPEATS: usize = 4;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// h2 reads it to the same effect as Go's server.
@@ -109,6 +116,13 @@ impl Block {
     fn refuse(&mut self, why: HeadRefusal) {
         if self.refusal != Some(HeadRefusal::TooLarge) {
             self.refusal = Some(why);
+        }
+    }
+
+    /// Notes that no more fields come, and how many octets held them.
+    pub(super) fn ends(&mut self, octets: usize) {
+        if self.size > REPEATS_FROM && self.size > octets.saturating_mul(REPEATS) {
+            self.refuse(HeadRefusal::TooLarge);
         }
     }
 

@@ -274,6 +274,7 @@ impl Http2Heads {
             self.has_ended = true;
             return;
         }
+        block.ends(fragment.len());
         match self.verdict(first, &block) {
             Verdict::Plain if !self.is_rewriting && is_one => sink.pass(start, end),
             Verdict::Plain if !self.is_rewriting => sink.write(first, &fragment),

@@ -263,12 +263,16 @@ fn what_the_table_repeats_counts() {
     first.extend(b"\x7f\xb9\x16");
     first.extend(&value);
     assert!(has(&client.fields(1, &first), "a", &value));
-    let repeated = [b"\x82\x87\x84\xbf".to_vec(), vec![0xbe; 9000]].concat();
-    let fields = client.fields(3, &repeated);
-    assert!(fields.iter().any(|(name, _)| name == REFUSED));
+    // Above the limit, and below it.
+    for (repetitions, limit) in [(9000, LIMIT), (150, 1 << 20)] {
+        client.heads.limits.max_bytes = limit;
+        let repeated = [b"\x82\x87\x84\xbf".to_vec(), vec![0xbe; repetitions]].concat();
+        let fields = client.fields(client.heads.last_stream + 2, &repeated);
+        assert!(fields.iter().any(|(name, _)| name == REFUSED));
+    }
     // 30 times is within the limit, and holds its part of the budget.
     let repeated = [b"\x82\x87\x84\xbf".to_vec(), vec![0xbe; 30]].concat();
-    assert_eq!(client.fields(5, &repeated).len(), 34);
+    assert_eq!(client.fields(7, &repeated).len(), 34);
     let size = 1 + 30 * (1 + 3000 + 32);
     assert!(client.state.take_held(size).is_some());
     assert!(client.state.take_held(size).is_none());
