@@ -15,9 +15,7 @@ use super::*;
 const MINIMAL: &str = include_str!("../../config/minimal.yaml");
 
 fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("config")
-        .join(name)
+    Path::new(".").join("config").join(name)
 }
 
 fn load(args: &[&str]) -> Result<Config, ConfigErrors> {

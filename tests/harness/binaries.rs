@@ -36,7 +36,7 @@ pub fn program(name: &str) -> PathBuf {
 /// the script prints.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {
     let output = Command::new("bash")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+        .arg(script)
         .args(arguments)
         .stderr(Stdio::inherit())
         .output()
