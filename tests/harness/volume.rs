@@ -12,10 +12,13 @@ const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
 
 /// Returns the seed of random decisions, and prints it for use in [`SEED`].
 pub fn seed(test: &str) -> u64 {
-    let seed = match read(SEED) {
-        Some(seed) => seed,
-        None => rand::rng().random(),
-    };
+    seed_or(test, rand::rng().random())
+}
+
+/// Does the same with a seed of the test's own, so that all runs are alike but those
+/// that say otherwise.
+pub fn seed_or(test: &str, own: u64) -> u64 {
+    let seed = read(SEED).unwrap_or(own);
     println!("{test}: {SEED}={seed}");
     seed
 }

@@ -9,7 +9,7 @@ use apifront_upstream::is_hop_by_hop;
 use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::request::RequestInfo;
@@ -70,6 +70,7 @@ pub(in crate::server) async fn forward(
         sampled.follow(status, headers)
     });
     session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let has_ended = is_bodiless(response.status()) && session.as_http1().is_none();
     let mut body = send_head(session, ctx, response).await?;
     let mut frames = Frames::of(content_type.as_ref());
     let is_watch = is_watch(ctx);
@@ -83,7 +84,13 @@ pub(in crate::server) async fn forward(
             detached: &mut detached,
             tee: &mut tee,
         };
-        let mut ending = pump(&mut client, &mut body, &mut passed, stop).await;
+        let mut ending = match has_ended {
+            true => Ending {
+                why: "upstream",
+                in_order: true,
+            },
+            false => pump(&mut client, &mut body, &mut passed, stop).await,
+        };
         if ending.why == BROKE_OFF {
             // A watch may end after any event: its client goes on from the last
             // one. Of an error in the stream, client-go makes an event, and
@@ -236,10 +243,22 @@ pub(in crate::server) async fn send_head(
     if let Some(forward) = &mut ctx.forward {
         record_write::begin(request, &header, forward);
     }
-    session
-        .write_response_header(Box::new(header), false)
-        .await?;
+    let header = Box::new(header);
+    match &mut *session.downstream_session {
+        // An end that comes later would contradict the length of a document that a
+        // 304 does not hold. pingora's own method passes the end to no one.
+        ServerSession::H2(stream) if is_bodiless(head.status) => {
+            stream.write_response_header(header, true)?;
+        }
+        _ => session.write_response_header(header, false).await?,
+    }
     Ok(body)
+}
+
+/// Tells whether an answer to GET has no body, whatever its fields say (RFC 9110,
+/// 6.4.1).
+fn is_bodiless(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 fn is_watch(ctx: &RequestContext) -> bool {
