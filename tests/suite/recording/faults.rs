@@ -165,10 +165,11 @@ const HTTP1: [Fault; 19] = [
             request.method = methods.choose(rng).expect("methods").as_bytes().to_vec();
         },
     },
+    // kube-apiserver has 404 for some paths.
     Fault {
         name: "CONNECT",
         statuses: &[400, 405],
-        is_stricter: false,
+        is_stricter: true,
         inject: |_, request| request.method = b"CONNECT".to_vec(),
     },
     Fault {

@@ -24,6 +24,7 @@ use side::{Outcomes, Side};
 
 const WRITES: &str = "APIFRONT_TEST_WRITES";
 const DEFAULT_WRITES: usize = 1_000;
+const OWN_SEED: u64 = 1;
 /// The differences that are shown, after which the run ends.
 const SHOWN: usize = 8;
 
@@ -59,7 +60,7 @@ impl Both {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cluster_is_afterwards_as_if_it_had_been_asked_directly() {
-    let seed = volume::seed("recording::cluster_state");
+    let seed = volume::seed_or("recording::cluster_state", OWN_SEED);
     let wanted = volume::count(WRITES, DEFAULT_WRITES) as u64;
     let mut both = Both::new().await;
     let mut statuses: BTreeMap<(String, u16), usize> = BTreeMap::new();
