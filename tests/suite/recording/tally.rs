@@ -27,8 +27,8 @@ struct Inner {
     differences: Vec<String>,
     /// Requests whose arrival is complete only when apifront has stopped.
     later: Vec<(Request, Traits)>,
-    /// The number of each request, and how often it may have arrived.
-    allowed: Vec<(u64, usize)>,
+    /// The number and method of each request, and how often it may have arrived.
+    allowed: Vec<(u64, Vec<u8>, usize)>,
 }
 
 impl Tally {
@@ -61,7 +61,8 @@ impl Tally {
             true => 0,
             false => most_arrivals(request, planned),
         };
-        self.inner.lock().allowed.push((request.number, most));
+        let allowed = (request.number, request.method.clone(), most);
+        self.inner.lock().allowed.push(allowed);
     }
 
     /// Does the checks that need all arrivals, and fails if anything differs.
@@ -77,10 +78,11 @@ impl Tally {
             ledger.own_count(),
             inner.outcomes,
         );
-        for (number, most) in &inner.allowed {
+        for (number, method, most) in &inner.allowed {
             let count = ledger.count(*number);
             if count > *most {
-                let text = format!("request {number} arrived {count} times, not {most} at most");
+                let method = super::fields::shown(method);
+                let text = format!("{method} {number} arrived {count} times, not {most} at most");
                 inner.differences.push(text);
             }
         }
