@@ -43,15 +43,16 @@ const TOKENS_PER_TURN: u64 = 100;
 
 /// The client's preface of HTTP/2 (RFC 9113, 3.4).
 pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADER: usize = 9;
+/// The length of a frame's header.
+pub(super) const HEADER: usize = 9;
 
 const DATA: u8 = 0x0;
-const HEADERS: u8 = 0x1;
+pub(super) const HEADERS: u8 = 0x1;
 const SETTINGS: u8 = 0x4;
-const CONTINUATION: u8 = 0x9;
-const END_STREAM: u8 = 0x1;
+pub(super) const CONTINUATION: u8 = 0x9;
+pub(super) const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
+pub(super) const END_HEADERS: u8 = 0x4;
 
 /// The state of a connection. Its stream, the task that serves it, and its
 /// requests use this state to notify one another.
@@ -64,7 +65,7 @@ pub(in crate::server) struct Http2State {
     stopped_reading: AtomicBool,
     asked_to_end: AtomicBool,
     changed: Notify,
-    /// What no client knows: see [`Self::refused`].
+    /// A number that no client knows: see [`Self::refused`].
     secret: u128,
     /// The parts of the budget of large heads whose requests have not begun.
     large: Mutex<Vec<LargeHead>>,

@@ -20,7 +20,7 @@ use tokio::io::AsyncReadExt;
 use self::fields::{Field, Fields, Framing};
 pub(in crate::server) use self::refusal::HeadRefusal;
 use self::request_line::RequestLine;
-pub(super) use self::request_line::{LONGEST_TARGET, is_unescapable};
+pub(super) use self::request_line::{LONGEST_TARGET, is_token, is_unescapable};
 use super::coalesce::Coalesced;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 

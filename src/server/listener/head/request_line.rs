@@ -124,7 +124,7 @@ pub(super) fn cut(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 
 /// Tells whether a method or a field's name may have the octet (RFC 9110,
 /// 5.6.2).
-pub(super) fn is_token(octet: u8) -> bool {
+pub(in crate::server::listener) fn is_token(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
 }
 

@@ -6,7 +6,7 @@ use apifront_upstream::field_size;
 use http::uri::Authority;
 use kubernetes_wire::request::target;
 
-use crate::server::listener::head::{LONGEST_TARGET, is_unescapable};
+use crate::server::listener::head::{LONGEST_TARGET, is_token, is_unescapable};
 
 /// The longest name that the type of fields holds.
 const LONGEST_NAME: usize = u16::MAX as usize;
@@ -25,11 +25,11 @@ pub(super) enum Nature {
     Pseudo(Pseudo),
     /// Makes a request malformed (RFC 9113, 8.1.1), so that its stream is reset.
     Malformed,
-    /// What h2 does not take; Go's server does.
+    /// Go's server takes such a request, and h2 does not.
     OddMethod,
     OddAuthority,
     OddPath,
-    /// What both servers refuse.
+    /// Both servers refuse such a request.
     BadPath,
     LongPath,
 }
@@ -89,7 +89,7 @@ fn pseudo(name: &[u8], value: &[u8]) -> Nature {
     match name {
         b"method" if value.is_empty() => Nature::Malformed,
         b"method" if value == b"CONNECT" => Nature::Pseudo(Pseudo::Connect),
-        b"method" if value.iter().all(is_token) => Nature::Pseudo(Pseudo::Method),
+        b"method" if value.iter().all(|octet| is_token(*octet)) => Nature::Pseudo(Pseudo::Method),
         b"method" => Nature::OddMethod,
         b"scheme" if value.is_ascii() => Nature::Pseudo(Pseudo::Scheme),
         b"authority" if value.is_empty() => Nature::Pseudo(Pseudo::NoAuthority),
@@ -107,13 +107,8 @@ fn pseudo(name: &[u8], value: &[u8]) -> Nature {
 }
 
 fn is_name(name: &[u8]) -> bool {
-    let is_octet = |octet: &u8| is_token(octet) && !octet.is_ascii_uppercase();
+    let is_octet = |octet: &u8| is_token(*octet) && !octet.is_ascii_uppercase();
     !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(is_octet)
-}
-
-/// Tells whether a name or a method may hold an octet (RFC 9110, 5.6.2).
-fn is_token(octet: &u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet)
 }
 
 /// Tells whether a value may hold an octet. Go's server and h2 agree on it.

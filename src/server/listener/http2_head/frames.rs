@@ -2,16 +2,13 @@
 
 use bytes::BytesMut;
 
-/// The length of a frame's header.
-pub(super) const HEADER: usize = 9;
+use crate::server::listener::frame_meter::{
+    CONTINUATION, END_HEADERS, END_STREAM, HEADER, HEADERS,
+};
+
 /// The most octets of a frame, as long as the server's SETTINGS say nothing else.
 pub(super) const MOST: usize = 16 << 10;
 
-const HEADERS: u8 = 0x1;
-const CONTINUATION: u8 = 0x9;
-
-const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 

@@ -33,7 +33,7 @@ struct Length {
     bits: u32,
     /// The first code, at the upper end of 32 bits.
     first: u32,
-    /// What is below it is a code of this length, or of a shorter one.
+    /// All codes of this length and of shorter ones are below it.
     end: u64,
     /// The octets in the order of their codes.
     octets: Vec<u8>,

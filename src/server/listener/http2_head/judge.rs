@@ -1,11 +1,11 @@
-//! What the server makes of the fields of one block.
+//! Judges the fields of one block: how the server takes them.
 
 use super::field::{Field, Nature, Pseudo};
 use super::table::Found;
 use crate::server::listener::head::{HeadRefusal, LINES};
 
-/// What Go's server lets a block have beside the configured limit: what HTTP/2
-/// counts for ten fields that are there anyway (`http2Server.maxHeaderListSize`).
+/// Go's server lets a block have this much beside the configured limit. HTTP/2 counts
+/// it for ten fields that are there anyway (`http2Server.maxHeaderListSize`).
 const MARGIN: usize = 10 * 32;
 
 /// The size from which a head may not be much larger than the octets that came.

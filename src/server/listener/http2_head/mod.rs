@@ -33,10 +33,10 @@ use bytes::{Buf, BytesMut};
 use http::HeaderMap;
 use tokio::io::ReadBuf;
 
-use self::frames::{Arrival, Arrived, Frame, HEADER};
+use self::frames::{Arrival, Arrived, Frame};
 use self::hpack::Decoder;
 use self::judge::{Block, Verdict};
-use super::frame_meter::{Http2State, PREFACE};
+use super::frame_meter::{HEADER, Http2State, PREFACE};
 use super::head::{HeadLimits, HeadRefusal};
 use super::large_heads::{LargeHead, SMALL_HEAD};
 

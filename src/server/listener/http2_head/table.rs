@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::field::Field;
 
 /// The table's size, as long as the server's SETTINGS say nothing else.
-pub(super) const MOST: usize = 4096;
+const MOST: usize = 4096;
 
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
