@@ -334,7 +334,8 @@ async fn chat(words: &[u8]) -> (Vec<u8>, Vec<u8>) {
             head.extend(connection.read_exact(1).await.expect("a head"));
         }
         assert!(head.starts_with(b"HTTP/1.1 101"));
-        connection.write(words).await.expect("written");
+        // Fails where a server ends the connection before it has read everything.
+        let _ = connection.write(words).await;
         said.push(connection.read_until_quiet(END).await);
     }
     let front = said.pop().unwrap_or_default();

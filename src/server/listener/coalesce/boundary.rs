@@ -61,6 +61,12 @@ impl Boundary {
         self.left = Left::All;
     }
 
+    /// Tells whether the client may still be sending: a body, another request, or
+    /// another protocol.
+    pub(super) fn expects_more(&self) -> bool {
+        self.left != Left::Counted(0) || !self.next.is_empty()
+    }
+
     pub(super) fn poll_read(
         &mut self,
         inner: &mut Stream,

@@ -15,10 +15,12 @@
 //! page offsets that are copied slowly ([`copies_slowly`]).
 //!
 //! All bytes of a connection go through this layer. So it holds the
-//! connection's [`Seat`], and counts its frames ([`FrameMeter`]).
+//! connection's [`Seat`], counts its frames ([`FrameMeter`]), and closes it so that
+//! the last answer arrives ([`Linger`]).
 
 mod boundary;
 mod delegation;
+mod linger;
 mod slow_copy;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::boundary::Boundary;
+use self::linger::Linger;
 use self::slow_copy::{SKEW, copies_slowly};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
@@ -83,6 +86,8 @@ pub(in crate::server) struct Coalesced {
     /// True if a frame was written since the last flush.
     written: bool,
     turn: Turn,
+    /// Set while the connection is being closed.
+    linger: Option<Linger>,
     #[expect(dead_code, reason = "counts the connection as open until dropped")]
     seat: Option<Seat>,
 }
@@ -110,6 +115,7 @@ impl Coalesced {
             written_this_turn: 0,
             written: false,
             turn: Turn::Clean,
+            linger: None,
             seat,
         }
     }
@@ -393,7 +399,17 @@ impl AsyncWrite for Coalesced {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.drain_and_flush(cx))?;
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        if self.linger.is_none() {
+            ready!(self.drain_and_flush(cx))?;
+            ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        }
+        let this = &mut *self;
+        match &this.protocol {
+            Protocol::Http1 { boundary, .. } if boundary.expects_more() => {
+                let linger = this.linger.get_or_insert_with(Linger::new);
+                linger.poll(&mut this.inner, cx).map(Ok)
+            }
+            _ => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::slow_copy::{PAGE, SKEW};
 use super::*;
@@ -221,4 +222,33 @@ async fn bytes_pass_unchanged_over_many_turns() {
         }
         assert!(received == sent, "with reads of {size} bytes");
     }
+}
+
+/// A client that sends the rest of its body after the answer has come keeps the
+/// answer, and is not waited for longer than needed.
+#[tokio::test]
+async fn an_answer_before_the_end_of_the_body_arrives() {
+    const BODY: usize = 256 << 10;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let stream: pingora_core::protocols::l4::stream::Stream = stream.into();
+        let mut server = Coalesced::http1(Box::new(stream), None);
+        server.begin_request(Some(BODY as u64), BytesMut::new());
+        server.write_all(b"answer").await.unwrap();
+        server.shutdown().await.unwrap();
+    });
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(&vec![0; BODY / 2]).await.unwrap();
+    let mut answer = [0; 6];
+    client.peek(&mut answer).await.unwrap();
+    client.write_all(&vec![0; BODY / 2]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!server.is_finished());
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, b"answer");
+    drop(client);
+    server.await.unwrap();
 }

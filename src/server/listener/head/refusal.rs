@@ -6,18 +6,13 @@ use chrono::Utc;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, RETRY_AFTER};
 use kubernetes_wire::api::{Reason, Status};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::server::listener::coalesce::Coalesced;
 
-/// The time that a client has to take the answer, and then to stop sending. A
-/// connection that is closed while its client still sends may lose the answer.
-/// Go's server waits as long (`rstAvoidanceDelay`).
-const LINGER: Duration = Duration::from_millis(500);
-
-/// The most bytes that are read while the connection lingers.
-const LINGER_BYTES: usize = 4 << 20;
+/// The time that a client has to take the answer.
+const WRITTEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// The reason why a head is not read as a request, in the words of Go's server
 /// where it has some.
@@ -86,20 +81,9 @@ impl HeadRefusal {
 
     /// Answers on an HTTP/1 connection, and ends it.
     pub(in crate::server::listener) async fn answer(self, mut stream: Box<Coalesced>) {
-        let _ = timeout(LINGER, stream.write_all(&self.message())).await;
-        let _ = timeout(LINGER, stream.flush()).await;
-        let linger = async {
-            let mut read = [0; 4 << 10];
-            let mut left = LINGER_BYTES;
-            while let Ok(n @ 1..) = stream.read(&mut read).await {
-                left = left.saturating_sub(n);
-                if left == 0 {
-                    return;
-                }
-            }
-        };
-        let _ = timeout(LINGER, linger).await;
         // A client that reads no more does not notice if this fails.
+        let _ = timeout(WRITTEN_WITHIN, stream.write_all(&self.message())).await;
+        let _ = timeout(WRITTEN_WITHIN, stream.flush()).await;
         let _ = stream.shutdown().await;
     }
 
