@@ -37,18 +37,20 @@ pub(in crate::server) struct HeadRead {
     pub(in crate::server) next: NextRequest,
 }
 
-type ServeRest = dyn FnOnce(Stream) -> BoxFuture<'static, ()> + Send + Sync;
-
 /// Serves the rest of an HTTP/1 connection after a request that left pingora.
 /// When a watch or a log has ended in order, the connection goes on with the
 /// next request, as it does with kube-apiserver. pingora no longer holds the
 /// connection by then.
-pub(in crate::server) struct NextRequest(Box<ServeRest>);
+pub(in crate::server) struct NextRequest(Arc<dyn ServeRest>);
+
+trait ServeRest: Send + Sync {
+    fn serve_rest(self: Arc<Self>, stream: Stream) -> BoxFuture<'static, ()>;
+}
 
 impl NextRequest {
     /// Reads and answers requests until the connection ends.
     pub(in crate::server) async fn go_on(self, stream: Stream) {
-        (self.0)(stream).await;
+        self.0.serve_rest(stream).await;
     }
 }
 
@@ -62,7 +64,7 @@ struct Idle {
 
 impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
     /// Serves the requests of a connection, one after the other.
-    pub(in crate::server) async fn serve(&self, stream: Box<Coalesced>) -> Ended {
+    pub(in crate::server) async fn serve(self: &Arc<Self>, stream: Box<Coalesced>) -> Ended {
         self.serve_from(Idle {
             stream,
             // A client connects to ask something, so its first request is
@@ -73,7 +75,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
         .await
     }
 
-    async fn serve_from(&self, mut idle: Idle) -> Ended {
+    async fn serve_from(self: &Arc<Self>, mut idle: Idle) -> Ended {
         loop {
             let read = tokio::select! {
                 biased;
@@ -109,7 +111,11 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
 
     /// Lets pingora answer the request. Returns the connection if another
     /// request may follow.
-    async fn answer(&self, mut stream: Box<Coalesced>, head: Head) -> Option<Box<Coalesced>> {
+    async fn answer(
+        self: &Arc<Self>,
+        mut stream: Box<Coalesced>,
+        head: Head,
+    ) -> Option<Box<Coalesced>> {
         stream.begin_request(head.body, head.next);
         let mut session = ServerSession::new_http1(stream);
         // pingora would take 0 seconds as no limit.
@@ -119,7 +125,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
         session.set_pipelined_prefix(head.for_pingora);
         session.set_connection_user_context(Some(Box::new(HeadRead {
             rest: head.rest,
-            next: self.next_request(),
+            next: NextRequest(self.clone()),
         })));
         let reused = self.app.process_new_http(session, &self.shutdown).await;
         reused.and_then(|reused| coalesced(reused.consume().0))
@@ -133,31 +139,24 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
             std::future::pending().await
         }
     }
+}
 
-    fn next_request(&self) -> NextRequest {
-        let rest = Self {
-            app: self.app.clone(),
-            deadlines: self.deadlines,
-            limits: self.limits.clone(),
-            client: self.client,
-            shutdown: self.shutdown.clone(),
-        };
-        NextRequest(Box::new(move |stream| {
-            Box::pin(async move {
-                let Some(stream) = coalesced(stream) else {
-                    return;
-                };
-                let idle = Idle {
-                    stream,
-                    allowed: rest.deadlines.idle_and_header(),
-                    after_post: false,
-                };
-                let ended = rest.serve_from(idle).await;
-                if let Some(reason) = ended.reason() {
-                    tracing::debug!(reason, "closed a connection");
-                }
-            })
-        }))
+impl<A: HttpServerApp + Send + Sync + 'static> ServeRest for Http1<A> {
+    fn serve_rest(self: Arc<Self>, stream: Stream) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Some(stream) = coalesced(stream) else {
+                return;
+            };
+            let idle = Idle {
+                stream,
+                allowed: self.deadlines.idle_and_header(),
+                after_post: false,
+            };
+            let ended = self.serve_from(idle).await;
+            if let Some(reason) = ended.reason() {
+                tracing::debug!(reason, "closed a connection");
+            }
+        })
     }
 }
 

@@ -203,13 +203,13 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             .await;
         }
         let stream = Box::new(Coalesced::http1(stream, Some(seat)));
-        let http1 = Http1 {
+        let http1 = Arc::new(Http1 {
             app: self.app.clone(),
             deadlines,
             limits: self.settings.heads.clone(),
             client: Some(peer.ip()),
             shutdown: shutdown.clone(),
-        };
+        });
         Box::pin(http1.serve(stream)).await
     }
 }

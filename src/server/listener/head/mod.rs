@@ -137,7 +137,7 @@ pub(super) async fn read(
     if end > most {
         return Err(HeadRefusal::TooLarge);
     }
-    let behind = read.split_off(end);
+    let behind = split_off(&mut read, end);
     judge(read, behind, large).map(Some)
 }
 
@@ -177,6 +177,15 @@ fn end_of_head(read: &[u8], seen: usize) -> Option<usize> {
     })
 }
 
+/// Splits off what follows, mostly nothing. Bytes that are split are shared from then
+/// on, which costs each of their users.
+fn split_off(bytes: &mut BytesMut, at: usize) -> BytesMut {
+    match at < bytes.len() {
+        true => bytes.split_off(at),
+        false => BytesMut::new(),
+    }
+}
+
 fn judge(
     head: BytesMut,
     mut behind: BytesMut,
@@ -205,7 +214,7 @@ fn judge(
     let own = body.map_or(behind.len(), |body| {
         usize::try_from(body).map_or(behind.len(), |body| body.min(behind.len()))
     });
-    let next = behind.split_off(own);
+    let next = split_off(&mut behind, own);
     if !behind.is_empty() {
         for_pingora.unsplit(behind);
     }

@@ -103,21 +103,18 @@ fn absolute_form(target: &[u8]) -> Option<(&[u8], Cow<'_, [u8]>)> {
 /// Tells whether each `%` of the path begins an escape. Go's server reads escapes
 /// in the query later, and passes over those that are wrong.
 pub(in crate::server::listener) fn is_unescapable(target: &[u8]) -> bool {
-    let path = target.split(|octet| *octet == b'?').next();
-    path.unwrap_or_default()
-        .split(|octet| *octet == b'%')
-        .skip(1)
-        .all(|rest| {
-            rest.iter()
-                .take(2)
-                .filter(|o| o.is_ascii_hexdigit())
-                .count()
-                == 2
-        })
+    let path = match memchr::memchr(b'?', target) {
+        Some(end) => target.get(..end).unwrap_or(target),
+        None => target,
+    };
+    memchr::memchr_iter(b'%', path).all(|at| {
+        let digits = path.get(at.saturating_add(1)..at.saturating_add(3));
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 pub(super) fn cut(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
-    let i = bytes.iter().position(|octet| *octet == at)?;
+    let i = memchr::memchr(at, bytes)?;
     let (before, rest) = bytes.split_at_checked(i)?;
     Some((before, rest.get(1..)?))
 }
@@ -125,7 +122,24 @@ pub(super) fn cut(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 /// Tells whether a method or a field's name may have the octet (RFC 9110,
 /// 5.6.2).
 pub(in crate::server::listener) fn is_token(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
+    octet.is_ascii_alphanumeric()
+        || matches!(
+            octet,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
 }
 
 #[cfg(test)]
