@@ -8,6 +8,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName,
 };
 use http::{HeaderMap, HeaderValue, Uri};
+use kubernetes_wire::api::query;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -57,7 +58,7 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
         return Ok(());
     }
     let path = escaped(request.uri.path());
-    let query = forward.query().encode();
+    let query = query::rewritten(request.uri.query().unwrap_or_default());
     let rewritten = match query.is_empty() {
         true => path.clone(),
         false => format!("{path}?{query}"),

@@ -2,8 +2,7 @@
 //! or loses them. An entry is removed with the fault that it names.
 
 use super::exchange::Wire;
-use super::generate::{Trial, is_for_backend};
-use super::go_url;
+use super::generate::Trial;
 
 struct LeftOut {
     what: &'static str,
@@ -11,16 +10,7 @@ struct LeftOut {
     applies: fn(&Trial) -> bool,
 }
 
-const LEFT_OUT: [LeftOut; 4] = [
-    LeftOut {
-        what: "octets in a backend's query that are not UTF-8",
-        why: "they are replaced",
-        applies: |trial| {
-            let rewritten = go_url::rewritten(&trial.request.target);
-            let plain = percent_encoding::percent_decode(&rewritten).decode_utf8();
-            is_for_backend(&trial.request) && plain.is_err()
-        },
-    },
+const LEFT_OUT: [LeftOut; 3] = [
     LeftOut {
         what: "GET whose body goes on after its answer, in HTTP/1.0 or of a log",
         why: "apifront reads the body to its end first, and gives up with a 413",

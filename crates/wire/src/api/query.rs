@@ -10,14 +10,8 @@ pub struct Query(Vec<(String, String)>);
 
 impl Query {
     pub fn parse(raw: &str) -> Self {
-        let pairs = raw
-            .split('&')
-            // Since 1.17, Go refuses a pair with a raw semicolon.
-            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
-            .filter_map(|pair| {
-                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((unescape(key)?, unescape(value)?))
-            })
+        let pairs = pairs(raw)
+            .filter_map(|(key, value)| Some((unescape(key)?, unescape(value)?)))
             .collect();
         Self(pairs)
     }
@@ -45,22 +39,6 @@ impl Query {
         self.get(key).is_some()
     }
 
-    /// Does the same as `url.Values.Encode`: writes the pairs sorted by key.
-    pub fn encode(&self) -> String {
-        let mut pairs: Vec<&(String, String)> = self.0.iter().collect();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut out = String::new();
-        for (key, value) in pairs {
-            if !out.is_empty() {
-                out.push('&');
-            }
-            escape(key, &mut out);
-            out.push('=');
-            escape(value, &mut out);
-        }
-        out
-    }
-
     /// Reads a boolean as the API server does. If it is present, every value is
     /// true except `0` and `false`, including the empty value.
     pub fn truthy(&self, key: &str) -> bool {
@@ -69,15 +47,42 @@ impl Query {
     }
 }
 
+/// Writes a query anew, as Go's servers do that parse it and write it again
+/// (`url.ParseQuery`, `url.Values.Encode`): the pairs are sorted by key, and
+/// malformed ones are dropped. Octets that are not UTF-8 stay.
+pub fn rewritten(raw: &str) -> String {
+    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs(raw)
+        .filter_map(|(key, value)| Some((unescaped_octets(key)?, unescaped_octets(value)?)))
+        .collect();
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut out = String::new();
+    for (key, value) in pairs {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        escape(&key, &mut out);
+        out.push('=');
+        escape(&value, &mut out);
+    }
+    out
+}
+
+fn pairs(raw: &str) -> impl Iterator<Item = (&str, &str)> {
+    raw.split('&')
+        // Since 1.17, Go refuses a pair with a raw semicolon.
+        .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
 /// Does the same as `url.QueryEscape`.
-fn escape(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
+fn escape(text: &[u8], out: &mut String) {
+    for byte in text {
+        match *byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(byte.into());
+                out.push(char::from(*byte));
             }
             b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
+            byte => out.push_str(&format!("%{byte:02X}")),
         }
     }
 }
@@ -86,6 +91,12 @@ fn escape(text: &str, out: &mut String) {
 /// is an error, here `None`. Bytes that are not UTF-8 become U+FFFD: no valid
 /// name contains either.
 pub(crate) fn unescape(text: &str) -> Option<String> {
+    let octets = unescaped_octets(text)?;
+    let text = String::from_utf8(octets);
+    Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn unescaped_octets(text: &str) -> Option<Vec<u8>> {
     // The hex digits of an escape contain no `%`, so no escape begins inside
     // another.
     for after in text.split('%').skip(1) {
@@ -95,7 +106,7 @@ pub(crate) fn unescape(text: &str) -> Option<String> {
         }
     }
     let spaced = text.replace('+', " ");
-    Some(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+    Some(percent_decode_str(&spaced).collect())
 }
 
 /// Does the same as `strconv.Quote`, with which Go prints a string for `%q`.
@@ -137,6 +148,18 @@ mod tests {
         assert_eq!(q.get("bad"), None);
         assert_eq!(q.get("d"), Some(","));
         assert_eq!(q.get("e"), None);
+    }
+
+    #[test]
+    fn queries_are_written_anew_as_go_does() {
+        for (raw, expected) in [
+            ("", ""),
+            ("b=2&a=x+y&b=1&c", "a=x+y&b=2&b=1&c="),
+            ("bad=%zz&d=%2c&e=1;2&f=%25", "d=%2C&f=%25"),
+            ("a=%ff%C3&%fe=1", "a=%FF%C3&%FE=1"),
+        ] {
+            assert_eq!(rewritten(raw), expected, "{raw}");
+        }
     }
 
     #[test]
