@@ -17,6 +17,10 @@ use super::refusal;
 use super::tally::{self, Tally};
 use super::worlds::World;
 
+/// The resets after which another HTTP/2 connection is used. apifront ends a
+/// connection after a hundred.
+const RESETS: usize = 90;
+
 /// The time within which an exchange must end. Everything is on this machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -28,6 +32,8 @@ pub struct Worker<'a> {
     next: u64,
     http1: Option<Http1Client>,
     http2: Option<Http2Client>,
+    /// The requests on that connection that were reset.
+    resets: usize,
 }
 
 impl<'a> Worker<'a> {
@@ -46,6 +52,7 @@ impl<'a> Worker<'a> {
             next: first,
             http1: None,
             http2: None,
+            resets: 0,
         }
     }
 
@@ -97,6 +104,7 @@ impl<'a> Worker<'a> {
                 Some(client) => client,
                 None => {
                     self.tally.connected();
+                    self.resets = 0;
                     self.world.http2().await
                 }
             };
@@ -171,7 +179,7 @@ impl<'a> Worker<'a> {
         self.with_answer(wrong, outcome)
     }
 
-    fn refused(&self, trial: &Trial, outcome: &Outcome) -> Vec<String> {
+    fn refused(&mut self, trial: &Trial, outcome: &Outcome) -> Vec<String> {
         let request = &trial.request;
         let mut wrong = Vec::new();
         for arrived in self.ledger.take(request.number) {
@@ -194,6 +202,10 @@ impl<'a> Worker<'a> {
         }
         if request.wire.is_http2() && self.http2.is_none() {
             wrong.push("the connection ended with the stream".to_owned());
+        }
+        self.resets += usize::from(matches!(outcome, Outcome::Reset(_)));
+        if self.resets == RESETS {
+            self.http2 = None;
         }
         wrong
     }
