@@ -16,7 +16,7 @@
 //!
 //! All bytes of a connection go through this layer. So it holds the
 //! connection's [`Seat`], counts its frames ([`FrameMeter`]), and closes it so that
-//! the last answer arrives ([`Linger`]).
+//! the last answer arrives ([`linger`]).
 
 mod boundary;
 mod delegation;
@@ -33,9 +33,10 @@ use std::time::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::Handle;
 
 use self::boundary::Boundary;
-use self::linger::Linger;
+use self::linger::linger;
 use self::slow_copy::{SKEW, copies_slowly};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
@@ -86,9 +87,9 @@ pub(in crate::server) struct Coalesced {
     /// True if a frame was written since the last flush.
     written: bool,
     turn: Turn,
-    /// Set while the connection is being closed.
-    linger: Option<Linger>,
-    #[expect(dead_code, reason = "counts the connection as open until dropped")]
+    /// Whether the connection is closed for writing while its client may still send.
+    lingers: bool,
+    /// Counts the connection as open until it is dropped.
     seat: Option<Seat>,
 }
 
@@ -115,7 +116,7 @@ impl Coalesced {
             written_this_turn: 0,
             written: false,
             turn: Turn::Clean,
-            linger: None,
+            lingers: false,
             seat,
         }
     }
@@ -399,17 +400,22 @@ impl AsyncWrite for Coalesced {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.linger.is_none() {
-            ready!(self.drain_and_flush(cx))?;
-            ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
-        }
-        let this = &mut *self;
-        match &this.protocol {
-            Protocol::Http1 { boundary, .. } if boundary.expects_more() => {
-                let linger = this.linger.get_or_insert_with(Linger::new);
-                linger.poll(&mut this.inner, cx).map(Ok)
-            }
-            _ => Poll::Ready(Ok(())),
+        ready!(self.drain_and_flush(cx))?;
+        ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        self.lingers = match &self.protocol {
+            Protocol::Http1 { boundary, .. } => boundary.expects_more(),
+            Protocol::Http2 { .. } => false,
+        };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Coalesced {
+    fn drop(&mut self) {
+        if let (true, Ok(runtime)) = (self.lingers, Handle::try_current()) {
+            let nothing = Box::new(io::Cursor::new(Vec::<u8>::new()));
+            let inner = std::mem::replace(&mut self.inner, nothing);
+            runtime.spawn(linger(inner, self.seat.take()));
         }
     }
 }

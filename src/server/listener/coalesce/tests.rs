@@ -225,7 +225,7 @@ async fn bytes_pass_unchanged_over_many_turns() {
 }
 
 /// A client that sends the rest of its body after the answer has come keeps the
-/// answer, and is not waited for longer than needed.
+/// answer.
 #[tokio::test]
 async fn an_answer_before_the_end_of_the_body_arrives() {
     const BODY: usize = 256 << 10;
@@ -244,11 +244,9 @@ async fn an_answer_before_the_end_of_the_body_arrives() {
     let mut answer = [0; 6];
     client.peek(&mut answer).await.unwrap();
     client.write_all(&vec![0; BODY / 2]).await.unwrap();
+    server.await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!server.is_finished());
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
     assert_eq!(answer, b"answer");
-    drop(client);
-    server.await.unwrap();
 }
