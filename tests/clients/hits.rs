@@ -1,12 +1,14 @@
-//! The reads that apifront answered from its cache, by user. Its metrics do not
-//! name users, and its access log does.
+//! What apifront did for a user, by its access log: its metrics do not name users.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::harness::apifront::Apifront;
+
+/// The number of requests that a failure shows.
+const SHOWN_LINES: usize = 40;
 
 /// Returns the number of hits of all users, by apifront's metrics.
 pub async fn counted(front: &Apifront) -> usize {
@@ -19,22 +21,42 @@ pub async fn counted(front: &Apifront) -> usize {
 /// discovery are not counted, as in the metric.
 pub fn logged(folder: &Path) -> BTreeMap<String, usize> {
     let mut hits = BTreeMap::new();
-    for file in std::fs::read_dir(folder).expect("a folder") {
-        let path = file.expect("an entry").path();
-        if path.extension().is_none_or(|extension| extension != "log") {
+    for line in logs(folder) {
+        let Ok(event) = serde_json::from_str::<Value>(&line) else {
             continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("a log");
-        for line in text.lines() {
-            let Ok(event) = serde_json::from_str::<Value>(line) else {
-                continue;
-            };
-            let uri = event["uri"].as_str().unwrap_or_default();
-            if event["cache"] == "hit" && uri.contains("/namespaces/") {
-                let user = event["user"].as_str().unwrap_or_default();
-                *hits.entry(user.to_owned()).or_default() += 1;
-            }
+        };
+        let uri = event["uri"].as_str().unwrap_or_default();
+        if event["cache"] == "hit" && uri.contains("/namespaces/") {
+            let user = event["user"].as_str().unwrap_or_default();
+            *hits.entry(user.to_owned()).or_default() += 1;
         }
     }
     hits
+}
+
+/// Returns what the logs in `folder` say last of the user's requests below `path`.
+pub fn last_lines(folder: &Path, user: &str, path: &str) -> String {
+    let user = format!("{user:?}");
+    let of_user = |line: &String| line.contains(&user) && line.contains(path);
+    let lines: Vec<String> = logs(folder).into_iter().filter(of_user).collect();
+    lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+}
+
+/// Returns the lines of all logs in `folder`, the oldest log first.
+fn logs(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).expect("a folder");
+    let paths = files.map(|file| file.expect("an entry").path());
+    let mut logs: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .collect();
+    logs.sort_by_key(|log| {
+        let metadata = log.metadata().and_then(|metadata| metadata.modified());
+        metadata.expect("a time")
+    });
+    let texts = logs
+        .iter()
+        .map(|log| std::fs::read_to_string(log).expect("a log"));
+    texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }

@@ -102,7 +102,8 @@ impl Program {
         None
     }
 
-    fn log_tail(&self) -> String {
+    /// Returns the end of its stderr, and what it said last.
+    pub fn log_tail(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let text = format!(
             "{}\nIt said last: {}",

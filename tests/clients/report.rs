@@ -33,6 +33,9 @@ impl Report {
                         wrong.push(format!("{name}, {way}: {check} failed: {failure}"));
                     }
                 }
+                if outcome.checks.values().any(Option::is_some) {
+                    wrong.push(format!("{name}, {way}, logged last:\n{}", outcome.logs));
+                }
                 let made: BTreeSet<String> = outcome.checks.keys().cloned().collect();
                 for check in expected.symmetric_difference(&made) {
                     let what = match made.contains(check) {

@@ -53,6 +53,9 @@ pub struct Outcome {
     pub checks: BTreeMap<String, Option<String>>,
     /// The reads that the cache answered. Directly there are none.
     pub hits: usize,
+    /// What its program logged last, and apifront of its requests for the objects
+    /// that were changed.
+    pub logs: String,
 }
 
 impl Outcome {
@@ -133,6 +136,8 @@ pub async fn run(
         let logged = hits::logged(&logs);
         for (outcome, library) in outcomes.iter_mut().zip(libraries) {
             outcome.hits = logged.get(&library.user()).copied().unwrap_or_default();
+            let requests = hits::last_lines(&logs, &library.user(), way.changes());
+            outcome.logs.push_str(&format!("\napifront:\n{requests}"));
         }
         let sum: usize = outcomes.iter().map(|outcome| outcome.hits).sum();
         println!("hits: {counted} by the metrics, {sum} of the libraries by the access log");
@@ -229,5 +234,6 @@ fn compared(mut part: Part, truth: &Contents) -> Outcome {
         });
         part.outcome.note(contents_check(&name), failure);
     }
+    part.outcome.logs = part.program.log_tail();
     part.outcome
 }
