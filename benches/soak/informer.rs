@@ -80,10 +80,7 @@ pub async fn follow(churn: Arc<Churn>, n: usize, stop: Arc<AtomicBool>) -> Follo
         );
         let mut watch = match Watch::try_open(&client, &path).await {
             Ok(watch) => watch,
-            Err(refused) => {
-                if refused.to_string().starts_with("410") {
-                    version = None;
-                }
+            Err(_) => {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }

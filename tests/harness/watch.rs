@@ -94,6 +94,19 @@ impl Watch {
         })
     }
 
+    /// Tells whether the server refuses the watch by its first event, which stays to be
+    /// read. Waits for that event for at most `wait`.
+    pub async fn is_refused(&mut self, wait: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + wait;
+        while !self.buffer.contains(&b'\n') {
+            match tokio::time::timeout_at(deadline, self.body.frame()).await {
+                Ok(Some(Ok(frame))) => self.buffer.extend(frame.into_data().ok()),
+                Ok(Some(Err(_)) | None) | Err(_) => return false,
+            }
+        }
+        self.buffer.starts_with(br#"{"type":"ERROR""#)
+    }
+
     /// Returns the next event, or how the stream ended. Fails after [`NEXT`].
     pub async fn next(&mut self) -> Result<Event, End> {
         self.next_within(NEXT)

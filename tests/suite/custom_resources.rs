@@ -104,9 +104,8 @@ async fn inform(client: Client, list: String, told: Arc<Mutex<Told>>, watching: 
         let mut watch = match Watch::try_open(&client, &path).await {
             Ok(watch) => watch,
             Err(refused) => {
-                if refused.to_string().starts_with("410") {
-                    from = None;
-                }
+                let refused = refused.to_string();
+                assert!(!refused.starts_with("410"), "{path}: {refused}");
                 continue;
             }
         };

@@ -13,6 +13,7 @@ use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::compare;
 use crate::harness::objects::config_map;
+use crate::harness::watch::{End, Watch};
 
 /// The time in which apifront finds out that a resource does not exist.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
@@ -83,12 +84,6 @@ async fn what_the_cache_cannot_answer_is_refused() {
             "snapshot_gone",
         ),
         (
-            format!("/api/v1/nodes?watch=1&resourceVersion=1&shardSelector={half}"),
-            "*/*",
-            410,
-            "history_too_short",
-        ),
-        (
             format!("/api/v1/nodes?resourceVersion=99999999&shardSelector={half}"),
             "*/*",
             503,
@@ -113,6 +108,13 @@ async fn what_the_cache_cannot_answer_is_refused() {
         assert!(message.ends_with(reason), "{path} {message}");
         assert_eq!(got.header("retry-after") == "1", code == 503, "{path}");
     }
+    let path = format!("/api/v1/nodes?watch=1&resourceVersion=1&shardSelector={half}");
+    let (events, end) = Watch::open(&client, &path).await.rest().await;
+    let [error] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(error.object["reason"], "Expired", "{}", error.line);
+    assert_eq!((error.kind.as_str(), end), ("ERROR", End::Clean));
 }
 
 /// kube-apiserver without the feature gate would delete the whole collection.

@@ -1,14 +1,23 @@
 //! A watch of a view hears of its namespaces alone, and of each change of what
 //! it may see.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::json;
+use http::{HeaderName, Method};
+use kubernetes_wire::api::Status;
+use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::error_status::watch_error;
+use serde_json::{Value, json};
 
 use super::world::{MAPS, SOON, World, all, key, keys, list_and_watch, shown, told, version};
 use crate::harness::apifront::Apifront;
+use crate::harness::client::{Answer, Client, Protocol};
+use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
-use crate::harness::watch::Watch;
+use crate::harness::expect::DEBUG;
+use crate::harness::watch::{End, Watch};
+use crate::websocket_watch::{handshake, open};
 
 /// The time in which nothing may come.
 const QUIET: Duration = Duration::from_millis(1_500);
@@ -119,12 +128,10 @@ async fn a_watch_from_before_the_present_set_lists_anew() {
     drop(Watch::open(&client, &path).await);
     world.revoke(second).await;
     eventually("the end of the set", SOON, || async {
-        let opened = Watch::try_open(&client, &path).await;
-        opened.is_err_and(|error| error.to_string().starts_with("410"))
+        refusal(&client, &path).await.is_some()
     })
     .await;
-    let expired = client.get(&path).await.json();
-    assert_eq!(expired["reason"], json!("Expired"), "{expired}");
+    let expired = refusal(&client, &path).await.expect("a refusal");
     let message = expired["message"].as_str().expect("a message");
     let begins = format!("too old resource version: {} (", version(&list));
     assert!(message.starts_with(&begins), "{message}");
@@ -144,7 +151,106 @@ async fn a_watch_from_before_the_present_set_lists_anew() {
     }
     // A version that no view remembers.
     let old = format!("{MAPS}?watch=1&resourceVersion=1");
-    assert_eq!(client.get(&old).await.status, 410);
+    assert!(refusal(&client, &old).await.is_some());
+}
+
+/// Returns the Status with which a watch is refused because its version is too old.
+async fn refusal(client: &Client, path: &str) -> Option<Value> {
+    let mut watch = Watch::open(client, path).await;
+    if !watch.is_refused(QUIET).await {
+        return None;
+    }
+    let event = watch.next().await.expect("an event");
+    assert_eq!(event.object["reason"], "Expired", "{}", event.line);
+    assert_eq!(watch.next().await.err(), Some(End::Clean));
+    Some(event.object)
+}
+
+/// The media types of a watch.
+const MEDIA_TYPES: [&str; 5] = [
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+];
+
+/// Returns what may differ between two servers in the refusal of version 1, which is
+/// the oldest version that they know, and the refusal without it.
+fn split_refusal(text: &str) -> (String, String) {
+    let (before, rest) = text.split_once("version: 1 (").expect("the oldest version");
+    let (oldest, after) = rest.split_once(')').expect("the oldest version");
+    (oldest.to_owned(), format!("{before}version: 1 (){after}"))
+}
+
+/// Returns the headers that do not differ by server, time or user.
+fn head(answer: &Answer) -> BTreeMap<String, String> {
+    let values = |name: &HeaderName| -> Vec<_> { answer.headers.get_all(name).iter().collect() };
+    let hop = ["connection", "date"];
+    let names = answer
+        .headers
+        .keys()
+        .filter(|name| !hop.contains(&name.as_str()));
+    let own = names.filter(|name| !name.as_str().starts_with("x-apifront"));
+    own.map(|name| {
+        let value = match name.as_str().starts_with("x-kubernetes-pf-") {
+            true => String::new(),
+            false => format!("{:?}", values(name)),
+        };
+        (name.to_string(), value)
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn a_version_that_is_too_old_is_refused_as_kube_apiserver_refuses_it() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let mut cluster = Cluster::start(&[]).await;
+    // A kube-apiserver that starts again begins its history at that moment.
+    cluster.apiserver.kill();
+    cluster.apiserver.start_again();
+    cluster.wait_ready().await;
+    let world = World::before(Box::leak(Box::new(cluster)), 1, |_| {}).await;
+    let [first] = &world.namespaces[..] else {
+        panic!("a namespace");
+    };
+    world.grant(first).await;
+    world.settled(&world.client(), &[first]).await;
+    let old = format!("{MAPS}?watch=1&resourceVersion=1");
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let direct = world.admin().over(protocol);
+        let client = world.client().over(protocol);
+        for accept in MEDIA_TYPES {
+            let headers = [("accept", accept), ("audit-id", "same"), DEBUG];
+            let theirs = direct.send(Method::GET, &old, &headers, "").await;
+            let ours = client.send(Method::GET, &old, &headers, "").await;
+            assert!(ours.is_hit(), "{accept}: {}", ours.text());
+            assert_eq!(theirs.status, ours.status, "{accept}");
+            assert_eq!(theirs.status, 200, "{accept}");
+            assert_eq!(head(&theirs), head(&ours), "{accept}");
+            let encoding = match accept.contains("protobuf") {
+                true => Encoding::Protobuf,
+                false => Encoding::Json,
+            };
+            for (whose, body) in [("kube-apiserver", &theirs.body), ("apifront", &ours.body)] {
+                let (oldest, _) = split_refusal(&String::from_utf8_lossy(body));
+                let message = format!("too old resource version: 1 ({oldest})");
+                let frame = watch_error(&Status::expired(message), encoding);
+                assert_eq!(*body, frame, "{accept}: {whose}");
+            }
+        }
+    }
+    let mut said = Vec::new();
+    for client in [world.admin(), world.client()] {
+        let mut connection = open(&client, &handshake(&old, &[])).await;
+        let bytes = connection.read_until_quiet(QUIET).await;
+        assert!(bytes.ends_with(&[0x88, 2, 3, 0xe8]), "the close frame");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let begins = text.find("{").expect("an event");
+        assert!(text.starts_with("HTTP/1.1 101 "), "{text}");
+        said.push(split_refusal(&text[begins..]).1);
+    }
+    assert_eq!(said[0], said[1]);
 }
 
 #[tokio::test]
@@ -203,8 +309,7 @@ async fn an_apifront_does_not_go_on_from_what_another_showed() {
         }
     };
     let path = format!("{MAPS}?watch=1&resourceVersion={}", event.version());
-    let expired = there.get(&path).await.expect(410);
-    assert_eq!(expired["reason"], json!("Expired"), "{expired}");
+    assert!(refusal(&there, &path).await.is_some());
     drop(list_and_watch(&world, &there).await);
     drop(watch);
     front.stop().await;

@@ -13,6 +13,8 @@ use crate::harness::objects::config_map;
 use crate::harness::watch::{Event, Watch};
 
 pub const SOON: Duration = Duration::from_secs(30);
+/// The time in which a watch that has begun may still be refused.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 pub const MAPS: &str = "/api/v1/configmaps";
 
@@ -246,10 +248,12 @@ pub async fn list_and_watch(world: &World, client: &Client) -> (Value, Watch) {
     loop {
         let list = client.get(MAPS).await.expect(200);
         let path = format!("{MAPS}?watch=1&resourceVersion={}", version(&list));
-        match Watch::try_open(client, &path).await {
-            Ok(watch) => return (list, watch),
-            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        let mut watch = Watch::open(client, &path).await;
+        if !watch.is_refused(REFUSED_WITHIN).await {
+            return (list, watch);
         }
+        let event = watch.next().await.expect("the refusal");
+        assert!(tokio::time::Instant::now() < deadline, "{}", event.line);
         // A version that is later than the view's set needs a change.
         world.put_map(&world.namespaces[0], "a", "again").await;
     }

@@ -62,11 +62,10 @@ impl Recorder {
             );
             let mut watch = match Watch::try_open(&self.client, &path).await {
                 Ok(watch) => watch,
-                Err(refused) if refused.to_string().starts_with("410") => {
-                    recorded.expired = true;
-                    return recorded;
-                }
-                Err(_) => {
+                Err(refused) => {
+                    // Only an event tells all clients that a version is too old.
+                    let refused = refused.to_string();
+                    assert!(!refused.starts_with("410"), "{path}: {refused}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }

@@ -52,7 +52,14 @@ pub trait FrameWriter: Send {
         frame.is_some()
     }
 
-    fn content_type(&self) -> &'static str;
+    fn encoding(&self) -> Encoding;
+
+    fn content_type(&self) -> &'static str {
+        match self.encoding() {
+            Encoding::Json => JSON,
+            Encoding::Protobuf => PROTOBUF,
+        }
+    }
 
     /// Returns a bookmark. `None` if bookmarks of this resource cannot be
     /// written.
@@ -61,14 +68,6 @@ pub trait FrameWriter: Send {
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-
-/// Returns the content type of a watch's frames of objects.
-pub(super) fn content_type(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Json => JSON,
-        Encoding::Protobuf => PROTOBUF,
-    }
-}
 
 /// Frames of whole objects. All watchers of an encoding share a frame.
 pub struct WholeFrames {
@@ -95,8 +94,8 @@ impl WholeFrames {
 }
 
 impl FrameWriter for WholeFrames {
-    fn content_type(&self) -> &'static str {
-        content_type(self.encoding)
+    fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
@@ -170,8 +169,8 @@ impl TableFrames {
 }
 
 impl FrameWriter for TableFrames {
-    fn content_type(&self) -> &'static str {
-        JSON
+    fn encoding(&self) -> Encoding {
+        Encoding::Json
     }
 
     fn is_first(&self) -> bool {

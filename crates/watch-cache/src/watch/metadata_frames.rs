@@ -11,7 +11,7 @@ use kubernetes_wire::representation::{
 };
 
 use super::FrameWriter;
-use super::frame_writers::{bookmark_item, bookmark_of_metadata, content_type};
+use super::frame_writers::{bookmark_item, bookmark_of_metadata};
 use crate::store::{SharedFrame, Store, StoredObject};
 
 /// Frames of PartialObjectMetadata. All watchers of an encoding and a version
@@ -49,8 +49,8 @@ impl MetadataFrames {
 }
 
 impl FrameWriter for MetadataFrames {
-    fn content_type(&self) -> &'static str {
-        content_type(self.encoding)
+    fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
+//! an event that says why there are no others ─────────────────────────────▶ end
 //! ```
 
 use std::pin::Pin;
@@ -10,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kubernetes_wire::api::Status;
 use kubernetes_wire::representation::EventType;
+use kubernetes_wire::representation::error_status::watch_error;
 use tokio::time::{Instant, Sleep};
 
 use super::batch::{Batch, compressed, packed};
@@ -51,6 +54,8 @@ pub enum WatchEnd {
     Closed,
     /// An object has no form in the requested representation.
     NotEncodable,
+    /// The watch could not begin at its version, and said so.
+    Expired,
 }
 
 impl WatchEnd {
@@ -60,8 +65,15 @@ impl WatchEnd {
             Self::FellBehind => "fell_behind",
             Self::Closed => "closed",
             Self::NotEncodable => "not_encodable",
+            Self::Expired => "expired",
         }
     }
+}
+
+/// The only event of a watch that cannot begin.
+enum Refusal {
+    Untold(Bytes),
+    Told,
 }
 
 /// The next thing that a watch hands out.
@@ -79,6 +91,7 @@ pub struct Watch {
     pub(super) store: Arc<Store>,
     pub(super) frames: Box<dyn FrameWriter>,
     pub(super) options: WatchOptions,
+    refusal: Option<Refusal>,
     /// Initial events not yet handed out.
     pub(super) initial: Option<Initial>,
     /// The version of the end bookmark that is still to be sent.
@@ -128,6 +141,41 @@ impl Watch {
     ) -> Result<Self, Evicted> {
         let cursor = store.begin(version)?;
         Ok(Self::new(store, cursor, version, options, frames))
+    }
+
+    /// Does the same as [`from_version`](Self::from_version). If the events after
+    /// `version` are not known, the watch tells the client what `refusal` says.
+    pub fn from_version_or(
+        store: Arc<Store>,
+        version: u64,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+        refusal: impl FnOnce(Evicted) -> Option<Status>,
+    ) -> Result<Self, Evicted> {
+        match store.begin(version) {
+            Ok(cursor) => Ok(Self::new(store, cursor, version, options, frames)),
+            Err(evicted) => match refusal(evicted) {
+                Some(status) => Ok(Self::refused(store, version, options, frames, &status)),
+                None => Err(evicted),
+            },
+        }
+    }
+
+    /// Makes a watch whose only event says why it cannot begin. kube-apiserver
+    /// refuses a version that it no longer knows in this way, and some clients know
+    /// no other: of a 410 in the head, kube-rs makes an endless repetition.
+    pub fn refused(
+        store: Arc<Store>,
+        version: u64,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+        status: &Status,
+    ) -> Self {
+        let refusal = Refusal::Untold(watch_error(status, frames.encoding()));
+        let nowhere = store.snapshot().cursor;
+        let mut watch = Self::new(store, nowhere, version, options, frames);
+        watch.refusal = Some(refusal);
+        watch
     }
 
     /// Starts a watch that has the objects of `snapshot` as ADDED events, then
@@ -187,6 +235,7 @@ impl Watch {
             store,
             frames,
             options,
+            refusal: None,
             initial: None,
             owed_end: None,
             view: None,
@@ -247,6 +296,12 @@ impl Watch {
     /// Returns what can be handed out without waiting.
     pub fn step(&mut self) -> Result<Step, WatchEnd> {
         self.arrived = None;
+        if let Some(refusal) = &mut self.refusal {
+            return match std::mem::replace(refusal, Refusal::Told) {
+                Refusal::Untold(frame) => Ok(Step::Batch(frame, 1)),
+                Refusal::Told => Err(WatchEnd::Expired),
+            };
+        }
         let now = Instant::now();
         if now >= self.bookmarks.deadline() {
             return Err(WatchEnd::Timeout);

@@ -1,8 +1,11 @@
-//! Encodes a Status for its client.
+//! Encodes a Status for its client: as the body of an answer, and as the event of a
+//! watch.
 
 use bytes::Bytes;
 
-use super::{pretty, yaml};
+use super::json_envelope::{EventType, watch_frame};
+use super::protobuf_envelope::frame_of_answer;
+use super::{Encoding, pretty, yaml};
 use crate::api::{Status, protobuf};
 use crate::negotiation::ErrorEncoding;
 
@@ -24,9 +27,32 @@ pub fn encode_status(status: &Status, encoding: ErrorEncoding) -> (&'static str,
     }
 }
 
+/// Returns the frame of the event ERROR with which a watch tells why it ends.
+pub fn watch_error(status: &Status, encoding: Encoding) -> Bytes {
+    match encoding {
+        Encoding::Json => watch_frame(EventType::Error, &status.to_json()),
+        Encoding::Protobuf => frame_of_answer(EventType::Error, &protobuf::encode_status(status)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watches_tell_errors_as_events() {
+        let status = Status::unauthorized();
+        assert_eq!(
+            watch_error(&status, Encoding::Json),
+            r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}}"#.to_owned() + "\n"
+        );
+        let frame = watch_error(&status, Encoding::Protobuf);
+        let answer = protobuf::encode_status(&status);
+        let (length, event) = frame.split_at(4);
+        assert_eq!(length, u32::try_from(event.len()).unwrap().to_be_bytes());
+        assert!(event.starts_with(b"\x0a\x05ERROR\x12"), "{event:?}");
+        assert!(event.ends_with(&answer), "{event:?}");
+    }
 
     #[test]
     fn indented_errors_have_no_newline_at_the_end() {

@@ -66,16 +66,7 @@ impl Type {
 
     /// Appends a frame of a watch.
     pub(crate) fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
-        let kind = event.as_str().as_bytes();
-        let answer = self.answer_len(message.len());
-        let object = field_len(answer);
-        let length = field_len(kind.len()).saturating_add(field_len(object));
-        out.reserve(length.saturating_add(4));
-        // No client accepts a longer frame.
-        out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-        put_bytes(1, kind, out);
-        put_prefix(2, object, out);
-        put_prefix(1, answer, out);
+        put_frame_start(event, self.answer_len(message.len()), out);
         self.put_start(message.len(), out);
         out.put_slice(message);
         out.put_slice(END);
@@ -86,6 +77,27 @@ impl Type {
         self.put_watch_frame(event, message, &mut out);
         out.freeze()
     }
+}
+
+/// Writes the bytes of a watch's frame before an answer of this length.
+fn put_frame_start(event: EventType, answer: usize, out: &mut BytesMut) {
+    let kind = event.as_str().as_bytes();
+    let object = field_len(answer);
+    let length = field_len(kind.len()).saturating_add(field_len(object));
+    out.reserve(length.saturating_add(4));
+    // No client accepts a longer frame.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    put_bytes(1, kind, out);
+    put_prefix(2, object, out);
+    put_prefix(1, answer, out);
+}
+
+/// Returns the frame of a watch's event whose object is this answer.
+pub(super) fn frame_of_answer(event: EventType, answer: &[u8]) -> Bytes {
+    let mut out = BytesMut::new();
+    put_frame_start(event, answer.len(), &mut out);
+    out.put_slice(answer);
+    out.freeze()
 }
 
 /// The parts of a `runtime.Unknown`.

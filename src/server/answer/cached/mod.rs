@@ -444,22 +444,19 @@ impl Prepared<'_> {
 
     fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
+        let forwards = !sharded::is_kept(self.granted);
         let start = match plan {
-            WatchPlan::From(version) => watch::Start::Version(version),
-            WatchPlan::FromNow(_) => {
-                watch::Start::Version(self.newest.resource_version(&self.store))
-            }
+            WatchPlan::From(version) => watch::Start::Version { version, forwards },
+            WatchPlan::FromNow(_) => watch::Start::Version {
+                version: self.newest.resource_version(&self.store),
+                forwards,
+            },
             WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
                 .newest
                 .into_snapshot()
                 .map(watch::Start::State)
                 .ok_or(BypassReason::NotProvenFresh)?,
         };
-        if let watch::Start::Version(version) = start
-            && let Err(expired) = watch::refuse_half_known(version, &self.store)
-        {
-            return Ok(Served::Status(expired, self.warnings, None));
-        }
         let lasts = self.granted.generation().config.serving.min_request_timeout;
         let namespace = self.scope.namespace;
         let watch = watch::watch(namespace, options, start, self.store, self.shape, lasts)?;

@@ -72,6 +72,11 @@ pub(super) async fn open(
                     let items = upstreams.with(ours(&generation.aggregation, version));
                     (items, version)
                 }
+                Err(status) if status.code == 410 => {
+                    let start = watch::Start::Expired(version, status);
+                    let lasts = generation.config.serving.min_request_timeout;
+                    return watch::watch("", options, start, base, shape, lasts).map(Ok);
+                }
                 Err(status) => return Ok(Err(status)),
             }
         }
@@ -91,7 +96,10 @@ pub(super) async fn open(
     let merged = Arc::new(Store::new(base.resource.clone(), objects, version));
     merged.present((*base.presentation()).clone());
     let start = match plan {
-        WatchPlan::From(_) | WatchPlan::FromNow(_) => watch::Start::Version(version),
+        WatchPlan::From(_) | WatchPlan::FromNow(_) => watch::Start::Version {
+            version,
+            forwards: true,
+        },
         WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => watch::Start::State(merged.snapshot()),
     };
     let min_request_timeout = generation.config.serving.min_request_timeout;

@@ -249,11 +249,10 @@ impl Prepared<'_> {
         let headers = &self.request.headers;
         let whole = Plan::Watch(options, plan);
         let (start, visibility) = match plan {
-            WatchPlan::From(version) => {
-                let visibility = self.granted.watch_from(version);
-                let visibility = visibility.ok_or_else(|| self.expired(version))?;
-                (watch::Start::Version(version), visibility)
-            }
+            WatchPlan::From(version) => match self.granted.watch_from(version) {
+                Some(visibility) => (from(version), Some(visibility)),
+                None => (self.expired(version), None),
+            },
             WatchPlan::FromNow(_) | WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
                 let snapshot = self.newest(&whole).await?;
                 // The store's own state is one that changes of the view can be
@@ -265,18 +264,15 @@ impl Prepared<'_> {
                 let visibility = self.granted.watch_state(version);
                 let visibility = visibility.ok_or(BypassReason::NotProvenFresh)?;
                 let start = match plan {
-                    WatchPlan::FromNow(_) => watch::Start::Version(version),
+                    WatchPlan::FromNow(_) => from(version),
                     _ => watch::Start::State(snapshot),
                 };
-                (start, visibility)
+                (start, Some(visibility))
             }
         };
         let Plan::Watch(options, _) = whole else {
             return Err(Unviewed::Refused);
         };
-        if let watch::Start::Version(version) = start {
-            watch::refuse_half_known(version, self.store).map_err(Unviewed::Status)?;
-        }
         let generation = self.granted.generation();
         let compressed = self.store.presentation().compresses_watches
             && self.granted.handshake().is_none()
@@ -287,8 +283,11 @@ impl Prepared<'_> {
             WatchPlan::Unmarked => watch.unmarked(),
             _ => watch,
         };
-        // A list may have been read at a later version than the store's.
-        let watch = watch.of_view_when_reached(visibility);
+        let watch = match visibility {
+            // A list may have been read at a later version than the store's.
+            Some(visibility) => watch.of_view_when_reached(visibility),
+            None => watch,
+        };
         let watch = watch::fitted(watch, compressed, headers);
         let head = WatchHead {
             warnings: self.warnings,
@@ -297,13 +296,19 @@ impl Prepared<'_> {
         Ok(Outcome::Watch(Box::new(watch), head))
     }
 
-    /// Returns the 410 for a version at which the client may have had another
-    /// set.
-    fn expired(&self, version: u64) -> Unviewed {
+    /// Returns the start of a watch from a version at which the client may have had
+    /// another set.
+    fn expired(&self, version: u64) -> watch::Start {
         let oldest = self.granted.since().unwrap_or(version).saturating_add(1);
-        let message = format!("too old resource version: {version} ({oldest})");
-        Unviewed::Status(Status::expired(message))
+        let status = watch::too_old(version, oldest);
+        watch::Start::Expired(version, Box::new(status))
     }
+}
+
+/// Returns the start after a version. Upstream would refuse the caller.
+fn from(version: u64) -> watch::Start {
+    let forwards = false;
+    watch::Start::Version { version, forwards }
 }
 
 fn unmade_outcome(served: Result<Served, BypassReason>) -> Result<Outcome, Unviewed> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape};
-use apifront_watch_cache::store::{Filter, Snapshot, Store};
+use apifront_watch_cache::store::{Evicted, Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, MetadataFrames, TableFrames, Watch, WatchOptions, WholeFrames,
 };
@@ -18,8 +18,11 @@ use rand::Rng;
 pub(super) enum Start {
     /// The watch begins with the objects of this state as events.
     State(Arc<Snapshot>),
-    /// The watch begins with the events after this version.
-    Version(u64),
+    /// The watch begins with the events after this version. If they are not known
+    /// here, upstream is asked for the watch, or the client is told so.
+    Version { version: u64, forwards: bool },
+    /// The client is told that the events after its version are not known.
+    Expired(u64, Box<Status>),
 }
 
 /// The most requirements and values in a watch's selector. They are held as
@@ -84,18 +87,9 @@ pub(super) fn is_compressed(options: &ListOptions, headers: &HeaderMap) -> bool 
     lists && options.allow_watch_bookmarks && negotiation::accepts_gzip(headers)
 }
 
-/// Returns the 410 for a version within a resync. Upstream may still have the
-/// version in its history, but its next events would not follow from the events
-/// that were sent here. For example, they could change an object whose creation
-/// was never sent, or delete an object twice.
-pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Status> {
-    match store.position(version) {
-        Err(evicted) if evicted.within_resync => Err(Status::expired(format!(
-            "too old resource version: {version} ({})",
-            evicted.oldest
-        ))),
-        Err(_) | Ok(_) => Ok(()),
-    }
+/// Returns the 410 for a version that is known no more.
+pub(super) fn too_old(version: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
 /// Returns the filter for the objects that a read selects.
@@ -157,7 +151,24 @@ pub(super) fn watch(
             watch_options,
             frames,
         )),
-        Start::Version(version) => Watch::from_version(store, version, watch_options, frames)
-            .map_err(|_| BypassReason::HistoryTooShort),
+        Start::Version { version, forwards } => {
+            // Upstream may still have a version within a resync, but its next events
+            // would not follow from those that were sent here. For example, they
+            // could change an object whose creation was never sent, or delete an
+            // object twice.
+            let refusal = |evicted: Evicted| {
+                let tells = evicted.within_resync || !forwards;
+                tells.then(|| too_old(version, evicted.oldest))
+            };
+            Watch::from_version_or(store, version, watch_options, frames, refusal)
+                .map_err(|_| BypassReason::HistoryTooShort)
+        }
+        Start::Expired(version, status) => Ok(Watch::refused(
+            store,
+            version,
+            watch_options,
+            frames,
+            &status,
+        )),
     }
 }

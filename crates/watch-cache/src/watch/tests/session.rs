@@ -1,13 +1,15 @@
 //! Tests when a watch sends frames and when it ends.
 
-use super::super::{TableFrames, Watch, WatchEnd};
+use super::super::{Step, TableFrames, Watch, WatchEnd};
 use super::*;
 
 use std::io::Read;
 use std::time::Instant;
 
 use flate2::read::MultiGzDecoder;
+use kubernetes_wire::api::Status;
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+use kubernetes_wire::representation::error_status::watch_error;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 
 fn store_at(version: u64) -> Arc<Store> {
@@ -590,4 +592,26 @@ async fn watchers_of_tables_share_the_frames_of_a_second() {
         shared += usize::from(first.as_ptr() == second.as_ptr());
     }
     assert!(shared >= 3, "{shared}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_cannot_begin_says_so_and_ends() {
+    let store = store_at(5);
+    let status = Status::expired("too old resource version: 3 (5)");
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let open = |version, refusal: Option<Status>| {
+            let frames = Box::new(WholeFrames::new(store.clone(), encoding));
+            let options = options(everything(), HOUR);
+            Watch::from_version_or(store.clone(), version, options, frames, |_| refusal)
+        };
+        assert!(open(3, None).is_err());
+        let mut refused = open(3, Some(status.clone())).unwrap();
+        assert_eq!(
+            refused.next().await,
+            Ok((watch_error(&status, encoding), 1))
+        );
+        assert_eq!(refused.next().await, Err(WatchEnd::Expired));
+        let mut known = open(5, Some(status.clone())).unwrap();
+        assert!(matches!(known.step(), Ok(Step::Idle)));
+    }
 }
