@@ -232,9 +232,11 @@ async fn one_question_is_asked_for_all_who_wait() {
     let discovery = discovery(&server);
     let all: Vec<String> = futures::future::join_all((0..50).map(|_| text(&discovery))).await;
     assert!(all.iter().all(|t| t.contains("deployments")));
-    assert_eq!(server.asked(), [1, 0]);
+    // Those who came after the first question began wait for a second one.
+    let [asked, _] = server.asked();
+    assert!(asked <= 2, "{asked}");
     text(&discovery).await;
-    assert_eq!(server.asked(), [2, 1]);
+    assert_eq!(server.asked(), [asked + 1, asked]);
     let facts = discovery.resource(&GroupVersionResource::new("apps", "v1", "deployments"));
     assert_eq!(facts.unwrap().verbs, ["get", "list"]);
     assert_eq!(discovery.resource(&things()), None);
