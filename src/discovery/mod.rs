@@ -1,8 +1,9 @@
 //! Discovery: the list of the cluster's APIs, answered from memory.
 //!
 //! The API server's own document holds its built-in APIs, custom resources and
-//! the APIs that it aggregates itself. While callers ask for it, it is fetched
-//! twice a second, and passed on byte for byte. Backends of apifront's
+//! the APIs that it aggregates itself. Whoever asks for it waits until upstream has
+//! said that it has not changed (If-None-Match), with all others who ask at that
+//! moment. It is passed on byte for byte. Backends of apifront's
 //! configuration add their groups, and `apis.runtimeConfig` takes groups out.
 //! Then the document is written anew, in the form and order that
 //! kube-aggregator would give it.
@@ -64,7 +65,7 @@ pub use path::DiscoveryPath;
 
 /// The time between two questions to the API server.
 const RHYTHM: Rhythm = Rhythm {
-    // A new custom resource is shown within a second, and no caller waits.
+    // What is not asked for, such as facts of a resource, is as recent as this.
     active: Duration::from_millis(500),
     idle: Duration::from_secs(30),
     active_for: Duration::from_secs(180),
@@ -302,7 +303,8 @@ impl Discovery {
         }))
     }
 
-    /// Returns a document no older than a second, or the last one.
+    /// Returns a document that upstream confirmed after the call began, or the last
+    /// one.
     async fn merged(&self, everything: &Everything, aggregated: Aggregated) -> Option<Arc<Merged>> {
         let (document, _) = everything.of(aggregated);
         let document = document.get(&self.server, MAX_AGE).await?;

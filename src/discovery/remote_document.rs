@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use super::metrics::DiscoveryMetrics;
 use crate::documents::{FetchError, Fetched, Limits, Pace, Recent, Refreshed, fetch};
 
-/// The greatest age of an answer. A change upstream is visible here within a
-/// second, even if the request for it is slow.
-pub(super) const MAX_AGE: Duration = Duration::from_millis(750);
+/// The greatest age of an answer, at the moment when its caller asks: none. Whoever
+/// has seen at upstream that a definition is established finds it here, too.
+pub(super) const MAX_AGE: Duration = Duration::ZERO;
 
 const PACE: Pace = Pace {
     // A caller that has waited so long gets the last document. An API server
     // answers in milliseconds.
     wait: Duration::from_secs(2),
-    // `MAX_AGE` already spaces the requests.
+    // One request is in flight at a time, for all who wait.
     gap: Duration::ZERO,
     retry: Duration::from_millis(500),
     waits_for_first: true,

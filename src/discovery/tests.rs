@@ -232,10 +232,11 @@ async fn one_question_is_asked_for_all_who_wait() {
     let discovery = discovery(&server);
     let all: Vec<String> = futures::future::join_all((0..50).map(|_| text(&discovery))).await;
     assert!(all.iter().all(|t| t.contains("deployments")));
-    assert_eq!(server.asked(), [1, 0]);
-    tokio::time::sleep(MAX_AGE).await;
+    // Those who came after the first question began wait for a second one.
+    let [asked, _] = server.asked();
+    assert!(asked <= 2, "{asked}");
     text(&discovery).await;
-    assert_eq!(server.asked(), [2, 1]);
+    assert_eq!(server.asked(), [asked + 1, asked]);
     let facts = discovery.resource(&GroupVersionResource::new("apps", "v1", "deployments"));
     assert_eq!(facts.unwrap().verbs, ["get", "list"]);
     assert_eq!(discovery.resource(&things()), None);
@@ -248,16 +249,13 @@ async fn without_a_document_upstream_answers_and_a_lost_one_stays() {
     assert_eq!(text(&discovery).await, "none");
     let document = everything(&[("apps", &version_json("v1", "deployments", "Current"))]);
     server.reply("*/apis", Reply::Everything(document));
-    tokio::time::sleep(MAX_AGE).await;
     assert!(text(&discovery).await.contains("deployments"));
     server.reply("*/apis", Reply::Code(500));
-    tokio::time::sleep(MAX_AGE).await;
     for _ in 0..3 {
         assert!(text(&discovery).await.contains("deployments"));
     }
     // The server says itself that it has no document.
     server.reply("*/apis", Reply::Code(404));
-    tokio::time::sleep(MAX_AGE).await;
     let within = Duration::from_secs(10);
     let forgotten = async {
         while text(&discovery).await != "none" {
@@ -273,7 +271,6 @@ async fn a_silent_api_server_is_waited_for_once() {
     let discovery = discovery(&server);
     text(&discovery).await;
     server.reply("*/apis", Reply::Silence);
-    tokio::time::sleep(MAX_AGE).await;
     let began = Instant::now();
     assert!(text(&discovery).await.contains("deployments"));
     assert!(began.elapsed() < Duration::from_secs(3));

@@ -18,7 +18,7 @@ use super::error::DocumentError;
 use super::merged_root::{MergedRoot, Owner};
 use super::metrics::Kind;
 use super::root;
-use super::server::FRESH;
+use super::server::FRESH_BACKEND;
 use super::v2;
 use super::v3_cache::Missing;
 use super::view::View;
@@ -77,7 +77,7 @@ impl OpenApi {
         if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
             return Answered::Forward;
         }
-        match self.merged_root(FRESH).await {
+        match self.merged_root(FRESH_BACKEND).await {
             Some(merged) => {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
                 let mut reply = document.reply(request.headers);
@@ -93,11 +93,12 @@ impl OpenApi {
     }
 
     /// Returns the merged root, or `None` as long as upstream's root is not
-    /// known.
+    /// known. `max_age` is the greatest age of the backends' roots; upstream's is
+    /// confirmed for each caller.
     async fn merged_root(&self, max_age: Duration) -> Option<Arc<MergedRoot>> {
         let view = self.view.load_full();
         let backends = join_all(view.backends.iter().map(|b| b.server.root(max_age)));
-        let (upstream, backends) = tokio::join!(self.main.root(max_age), backends);
+        let (upstream, backends) = tokio::join!(self.main.root(Duration::ZERO), backends);
         let upstream = upstream?;
         if let Some(merged) = self.root.load_full()
             && merged.is_of(&view, &upstream, &backends)
@@ -110,19 +111,23 @@ impl OpenApi {
     }
 
     async fn answer_document(&self, request: &Request<'_>, key: &str) -> Answered {
-        let Some(merged) = self.merged_root(FRESH).await else {
-            return Answered::Forward;
-        };
         let wanted = request.hash.filter(|hash| !hash.is_empty());
-        let known = merged.owner(key);
-        let outdated = match known {
-            None => true,
-            Some(owner) => wanted.is_some() && owner.hash.as_deref() != wanted,
+        let is_wanted = |root: &Arc<MergedRoot>| match root.owner(key) {
+            None => false,
+            Some(owner) => wanted.is_none() || owner.hash.as_deref() == wanted,
+        };
+        // What a hash names does not change, so nobody is asked for it.
+        let last = self.root.load_full().filter(|root| {
+            wanted.is_some() && Arc::ptr_eq(root.view(), &self.view.load()) && is_wanted(root)
+        });
+        let recent = match last {
+            Some(last) => Some(last),
+            None => self.merged_root(FRESH_BACKEND).await,
         };
         // The caller may know a newer root than this one.
-        let newest = match outdated {
-            true => self.merged_root(Duration::ZERO).await,
-            false => Some(merged),
+        let newest = match recent {
+            Some(recent) if !is_wanted(&recent) => self.merged_root(Duration::ZERO).await,
+            recent => recent,
         };
         let Some(newest) = newest else {
             return Answered::Forward;

@@ -109,6 +109,10 @@ impl MergedRoot {
             && self.backends.iter().zip(backends).all(|(a, b)| same(a, b))
     }
 
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
     pub fn owner(&self, key: &str) -> Option<&Owner> {
         self.owners.get(key)
     }

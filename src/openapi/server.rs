@@ -24,12 +24,11 @@ const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
 /// answer, too.
 const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
-/// The greatest age of an answer: the time of a check and of the pause before
-/// it.
-pub const FRESH: Duration = Duration::from_millis(1500);
+/// The greatest age of a backend's answer: the time of a check and of the pause
+/// before it. kube-aggregator asks its backends once a minute.
+pub const FRESH_BACKEND: Duration = Duration::from_millis(1500);
 
 const RHYTHM: Rhythm = Rhythm {
-    // New CustomResourceDefinitions must be visible within about a second.
     active: Duration::from_secs(1),
     // kube-aggregator uses the same interval for its backends.
     idle: Duration::from_secs(60),
@@ -83,7 +82,8 @@ impl<T: Send + Sync + 'static> Checked<T> {
     fn new(before: Option<&Self>, wait: Duration) -> Self {
         let pace = Pace {
             wait,
-            gap: Duration::from_millis(100),
+            // One request is in flight at a time, for all who wait.
+            gap: Duration::ZERO,
             retry: Duration::from_secs(1),
             waits_for_first: false,
         };
@@ -131,13 +131,22 @@ impl Server {
         self.root.recent.get(max_age, ask).await
     }
 
-    /// Returns the v2 document. It is no older than [`FRESH`] if such a
+    /// Returns the greatest age of a document when its caller asks. Upstream's is
+    /// confirmed for each caller.
+    fn max_age(&self) -> Duration {
+        match self.is_upstream() {
+            true => Duration::ZERO,
+            false => FRESH_BACKEND,
+        }
+    }
+
+    /// Returns the v2 document, as fresh as [`Self::max_age`] says if such a
     /// document is available soon.
     pub async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
         let document = self.checked_v2(encoding);
         document.interest.note();
         let ask = |known| self.clone().ask_v2(encoding, known);
-        document.recent.get(FRESH, ask).await
+        document.recent.get(self.max_age(), ask).await
     }
 
     fn checked_v2(&self, encoding: Encoding) -> &Checked<Document> {
