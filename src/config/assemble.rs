@@ -63,7 +63,7 @@ impl Config {
         } else {
             (OWNER, 0)
         };
-        let serving = Serving::check(&raw.serving, ports, &mut check);
+        let serving = Serving::check(&raw.serving, ports, front, &mut check);
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = Logging::check(&raw.logging, &mut check);

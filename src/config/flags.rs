@@ -147,6 +147,16 @@ pub struct Flags {
     #[arg(long, value_name = "COUNT")]
     pub http2_max_streams_per_connection: Option<i64>,
 
+    /// Origins whose pages may read answers (CORS), as regular expressions, comma
+    /// separated [serving.corsAllowedOrigins; default: none]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub cors_allowed_origins: Option<Vec<String>>,
+
+    /// Directives of Strict-Transport-Security on answers over TLS, comma separated
+    /// [serving.strictTransportSecurityDirectives; default: none]
+    #[arg(long, value_name = "DIRECTIVES", value_delimiter = ',')]
+    pub strict_transport_security_directives: Option<Vec<String>>,
+
     /// APIs to hide: `batch/v1=false`, `batch/v1/jobs=false`, `api/beta=false`, comma
     /// separated [apis.runtimeConfig]
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = parse_setting)]

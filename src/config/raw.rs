@@ -48,7 +48,7 @@ pub struct Serving {
     /// Time a client has for its TLS handshake, and then for the headers of each
     /// request. Duration, default `30s`.
     pub request_header_timeout: Option<String>,
-    /// The most bytes of a request's headers. Default 65536.
+    /// The most bytes of a request's headers. Default 1048576.
     pub max_request_header_bytes: Option<i64>,
     /// Time for which a connection may be open without a request. Duration,
     /// default `90s`.
@@ -60,6 +60,12 @@ pub struct Serving {
     pub max_connections_per_client: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,
+    /// Origins whose pages may read answers (CORS), as regular expressions in the
+    /// syntax of RE2. Default none.
+    pub cors_allowed_origins: Option<Vec<String>>,
+    /// The directives of `Strict-Transport-Security` on answers over TLS:
+    /// `max-age=SECONDS`, `includeSubDomains`, `preload`. Default none.
+    pub strict_transport_security_directives: Option<Vec<String>>,
     /// The seats for requests, together with `maxMutatingRequestsInflight`.
     /// Without `flow.enablePriorityAndFairness`: reads in flight, 0 for no limit.
     /// Watches do not count then. Default 400.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::browsers::Browsers;
 use super::check::Check;
 use super::raw;
 
@@ -20,6 +21,7 @@ pub struct Serving {
     pub livez_grace_period: Duration,
     pub min_request_timeout: Duration,
     pub connection: ConnectionLimits,
+    pub browsers: Browsers,
     /// 0: no limit of reads, if these are limited apart.
     pub max_requests_inflight: usize,
     /// 0: no limit of writes, if these are limited apart.
@@ -70,7 +72,13 @@ impl Serving {
             .saturating_add(self.max_mutating_requests_inflight)
     }
 
-    pub(super) fn check(raw: &raw::Serving, ports: DefaultPorts, check: &mut Check) -> Self {
+    /// Checks the section. `front` says that callers are authenticated.
+    pub(super) fn check(
+        raw: &raw::Serving,
+        ports: DefaultPorts,
+        front: bool,
+        check: &mut Check,
+    ) -> Self {
         let secure = Self::check_secure(raw, ports.secure, check);
         let insecure_port = check.port("serving.insecurePort", raw.insecure_port, ports.insecure);
         let insecure = (insecure_port != 0)
@@ -106,6 +114,7 @@ impl Serving {
                 Duration::from_secs(1800),
             ),
             connection: ConnectionLimits::check(raw, check),
+            browsers: Browsers::check(raw, front, check),
             max_requests_inflight: check.count(
                 "serving.maxRequestsInflight",
                 raw.max_requests_inflight,

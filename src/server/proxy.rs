@@ -21,8 +21,8 @@ use crate::server::answer::cached::{self, Outcome};
 use crate::server::answer::respond::{self, Answer};
 use crate::server::answer::watch_stream::WatchHead;
 use crate::server::answer::{
-    aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
-    shadow, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, browsers, deprecation, discovery, forward, openapi, own_endpoints, record_write,
+    refusal, shadow, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
@@ -190,6 +190,7 @@ impl ProxyHttp for Proxy {
         if let Some(span) = &mut ctx.span {
             span.answered(ctx.reply.code);
         }
+        browsers::add(ctx.for_browsers.as_deref(), response)?;
         respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }
 
@@ -286,6 +287,7 @@ async fn admit(
     ctx: &mut RequestContext,
     large_heads: &LargeHeads,
 ) -> Result<ControlFlow<Answer, Arc<Identified>>> {
+    ctx.for_browsers = browsers::headers(session, ctx.generation());
     // A request that two parsers could read differently goes no further.
     match framing::check(session, &ctx.generation().config.serving, large_heads) {
         Ok(None) => {}
@@ -310,6 +312,10 @@ async fn admit(
         ctx.audit = audit::unasked(session, &received);
         let request = session.req_header();
         let answer = refusal::of_loop(request, received.query());
+        return Ok(ControlFlow::Break(answer));
+    }
+    let method = &session.req_header().method;
+    if let Some(answer) = browsers::preflight(method, ctx.for_browsers.as_deref()) {
         return Ok(ControlFlow::Break(answer));
     }
     // Health must answer even when no API server can tell who is asking.

@@ -32,6 +32,9 @@ pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: 
             flow_control::add(headers, class);
         }
     }
+    for (name, value) in ctx.for_browsers.iter().flat_map(|own| own.iter()) {
+        headers.insert(name, value.clone());
+    }
     if let Some(value) = debug_value(request, ctx.reply.cache) {
         headers.insert(CACHE_PART, value);
     }

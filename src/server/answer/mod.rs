@@ -4,6 +4,7 @@
 pub(super) mod aggregate;
 pub(super) mod aggregator_headers;
 pub(super) mod body_chunks;
+pub(super) mod browsers;
 pub(super) mod cached;
 pub(super) mod compression;
 pub(super) mod convert;

@@ -239,8 +239,12 @@ pub(in crate::server) async fn send(
     }
     let length = answer.length();
     let mut headers = answer.headers;
-    // Clients would read the length in a 304 as that of the document.
-    if answer.status != StatusCode::NOT_MODIFIED {
+    // Clients would read the length in a 304 as that of the document. A 204 has
+    // none (RFC 9110, 8.6).
+    if !matches!(
+        answer.status,
+        StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT
+    ) {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     head::add_common(&mut headers, session.req_header(), ctx);

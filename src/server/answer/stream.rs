@@ -23,7 +23,7 @@ use super::respond::{Answer, debug_header};
 use super::shadow::{Capture, Tee};
 use super::upload::Upload;
 use super::watch_frames::Frames;
-use super::{aggregate, aggregator_headers, deprecation, forward, record_write};
+use super::{aggregate, aggregator_headers, browsers, deprecation, forward, record_write};
 use crate::server::listener::loopback_guard;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
@@ -233,6 +233,7 @@ pub(in crate::server) async fn send_head(
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
+    browsers::add(ctx.for_browsers.as_deref(), &mut header)?;
     debug_header(&mut header, request, ctx.reply.cache)?;
     if ctx.generation().gate.is_owner() {
         loopback_guard::sandbox(&mut header)?;

@@ -65,6 +65,8 @@ pub struct RequestContext {
     pub(in crate::server) next_request: Option<NextRequest>,
     /// The part of the budget for large heads that the request's head has.
     pub(in crate::server) large_head: Option<LargeHead>,
+    /// The headers with which the answer tells browsers something.
+    pub(in crate::server) for_browsers: Option<Box<HeaderMap>>,
 }
 
 /// The answer, as far as it has been sent.
@@ -114,6 +116,7 @@ impl RequestContext {
             observer: None,
             next_request: None,
             large_head: None,
+            for_browsers: None,
         }
     }
 

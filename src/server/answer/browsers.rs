@@ -1,0 +1,87 @@
+//! The headers that tell browsers which pages may read an answer (CORS), and that
+//! the server is asked over TLS alone (HSTS). kube-apiserver adds them before it
+//! knows the caller, and so to all answers, its refusals included.
+
+use std::sync::Arc;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, HeaderName, ORIGIN,
+    STRICT_TRANSPORT_SECURITY,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use super::respond::Answer;
+use crate::server::state::generation::Generation;
+
+/// What a page of another origin is told, besides its origin.
+const ALLOWED: [(HeaderName, HeaderValue); 4] = [
+    (
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("POST, GET, OPTIONS, PUT, DELETE, PATCH"),
+    ),
+    (
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static(
+            "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, \
+             X-Requested-With, If-Modified-Since",
+        ),
+    ),
+    (
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("Date"),
+    ),
+    (
+        ACCESS_CONTROL_ALLOW_CREDENTIALS,
+        HeaderValue::from_static("true"),
+    ),
+];
+
+/// Returns the headers for the answer to this request, mostly none.
+pub(in crate::server) fn headers(
+    session: &Session,
+    generation: &Arc<Generation>,
+) -> Option<Box<HeaderMap>> {
+    let browsers = &generation.config.serving.browsers;
+    if browsers.is_silent() {
+        return None;
+    }
+    let mut headers = HeaderMap::new();
+    let is_tls = session.digest().is_some_and(|d| d.ssl_digest.is_some());
+    // No browser may obey the header without TLS (RFC 6797, 7.2).
+    if let Some(value) = browsers
+        .strict_transport_security
+        .as_ref()
+        .filter(|_| is_tls)
+    {
+        headers.insert(STRICT_TRANSPORT_SECURITY, value.clone());
+    }
+    let origin = session.req_header().headers.get(ORIGIN);
+    if let Some(origin) = origin.filter(|origin| browsers.allows(origin)) {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.extend(ALLOWED);
+    }
+    (!headers.is_empty()).then(|| Box::new(headers))
+}
+
+/// Returns the answer to a browser that asks whether a page may send a request. It
+/// comes without credentials.
+pub(in crate::server) fn preflight(method: &Method, headers: Option<&HeaderMap>) -> Option<Answer> {
+    let allowed = headers?.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN);
+    let is_asked = allowed && *method == Method::OPTIONS;
+    is_asked.then(|| Answer::of_parts(StatusCode::NO_CONTENT, HeaderMap::new(), Vec::new()))
+}
+
+/// Adds the headers to an answer from upstream, which mostly has the same.
+pub(in crate::server) fn add(
+    headers: Option<&HeaderMap>,
+    answer: &mut ResponseHeader,
+) -> Result<()> {
+    for (name, value) in headers.into_iter().flatten() {
+        answer.insert_header(name, value)?;
+    }
+    Ok(())
+}
