@@ -17,21 +17,40 @@ pub async fn counted(front: &Apifront) -> usize {
     hits as usize
 }
 
-/// Returns the hits of each user, by the access logs in `folder`. Documents of
+/// The reads of one user.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reads {
+    /// Those that the cache answered.
+    pub hits: usize,
+    /// Those that the cache would have answered if it had been as recent as they asked
+    /// for within the time that they wait. On a busy machine it is not always.
+    pub late: usize,
+}
+
+/// The reasons for a bypass that are a matter of time.
+const LATE: [&str; 3] = ["filling", "future_version", "not_proven_fresh"];
+
+/// Returns the reads of each user, by the access logs in `folder`. Documents of
 /// discovery are not counted, as in the metric.
-pub fn logged(folder: &Path) -> BTreeMap<String, usize> {
-    let mut hits = BTreeMap::new();
+pub fn logged(folder: &Path) -> BTreeMap<String, Reads> {
+    let mut reads = BTreeMap::<String, Reads>::new();
     for line in logs(folder) {
         let Ok(event) = serde_json::from_str::<Value>(&line) else {
             continue;
         };
         let uri = event["uri"].as_str().unwrap_or_default();
-        if event["cache"] == "hit" && uri.contains("/namespaces/") {
-            let user = event["user"].as_str().unwrap_or_default();
-            *hits.entry(user.to_owned()).or_default() += 1;
+        if !uri.contains("/namespaces/") {
+            continue;
+        }
+        let user = event["user"].as_str().unwrap_or_default();
+        let of_user = reads.entry(user.to_owned()).or_default();
+        if event["cache"] == "hit" {
+            of_user.hits += 1;
+        } else if LATE.iter().any(|reason| event["reason"] == *reason) {
+            of_user.late += 1;
         }
     }
-    hits
+    reads
 }
 
 /// Returns what the logs in `folder` say last of the user's requests below `path`.

@@ -38,7 +38,8 @@ pub struct Library {
     /// those of a list.
     pub checks: &'static [&'static str],
     pub informers: &'static [&'static str],
-    /// The least number of reads that apifront must answer from its cache.
+    /// The least number of reads that apifront must answer from its cache. Up to half
+    /// of them may be late ([`Reads::late`](super::hits::Reads::late)).
     pub hits: usize,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::hits::Reads;
 use super::library::Library;
 use super::scenario::Outcome;
 
@@ -45,9 +46,11 @@ impl Report {
                     wrong.push(format!("{name}, {way}: {check} {what}"));
                 }
             }
-            if through.hits < library.hits {
-                let (hits, least) = (through.hits, library.hits);
-                wrong.push(format!("{name}: {hits} hits, and {least} is the least"));
+            let Reads { hits, late } = through.reads;
+            let least = library.hits;
+            if hits + late < least || hits < least / 2 {
+                let what = format!("{hits} hits, {late} late, and {least} is the least of both");
+                wrong.push(format!("{name}: {what}\n{}", through.logs));
             }
         }
         wrong
@@ -58,21 +61,22 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(
             f,
-            "| library | version | checks | direct | through apifront | hits |"
+            "| library | version | checks | direct | through apifront | hits | late |"
         )?;
-        writeln!(f, "|---|---|---|---|---|---|")?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
         for (library, direct, through) in self.rows() {
             let passed =
                 |outcome: &Outcome| outcome.checks.values().filter(|c| c.is_none()).count();
             writeln!(
                 f,
-                "| {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} |",
                 library.name,
                 through.version,
                 library.expected_checks().len(),
                 passed(direct),
                 passed(through),
-                through.hits,
+                through.reads.hits,
+                through.reads.late,
             )?;
         }
         Ok(())

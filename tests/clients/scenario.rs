@@ -9,7 +9,7 @@ use futures::future::join_all;
 use serde_json::json;
 
 use super::changes::{CHANGES, LAST, Writer};
-use super::hits;
+use super::hits::{self, Reads};
 use super::library::{Library, contents_check};
 use super::program::{Contents, Program, Said};
 use super::stage::{GROUP, PAGES, Stage};
@@ -51,8 +51,9 @@ pub struct Outcome {
     pub version: String,
     /// The checks. Those that failed have a text.
     pub checks: BTreeMap<String, Option<String>>,
-    /// The reads that the cache answered. Directly there are none.
-    pub hits: usize,
+    /// The reads that the cache answered before servers were restarted. Directly there
+    /// are none.
+    pub reads: Reads,
     /// What its program logged last, and apifront of its requests for the objects
     /// that were changed.
     pub logs: String,
@@ -114,6 +115,8 @@ pub async fn run(
         .map(|(library, command)| start(stage, way, library, command, &url, &folder));
     let mut parts = join_all(starts).await;
     join_all(parts.iter_mut().map(Part::listen)).await;
+    // Later ones depend on which server is away when a program asks again.
+    let logged = front.as_ref().map(|front| hits::logged(&front.folder));
 
     let mut counted = 0;
     let writer = disturb(stage, way, front.as_mut(), &mut counted).await;
@@ -133,14 +136,14 @@ pub async fn run(
         counted += hits::counted(&front).await;
         let logs = front.folder.clone();
         front.stop().await;
-        let logged = hits::logged(&logs);
+        let logged = logged.unwrap_or_default();
         for (outcome, library) in outcomes.iter_mut().zip(libraries) {
-            outcome.hits = logged.get(&library.user()).copied().unwrap_or_default();
+            outcome.reads = logged.get(&library.user()).copied().unwrap_or_default();
             let requests = hits::last_lines(&logs, &library.user(), way.changes());
             outcome.logs.push_str(&format!("\napifront:\n{requests}"));
         }
-        let sum: usize = outcomes.iter().map(|outcome| outcome.hits).sum();
-        println!("hits: {counted} by the metrics, {sum} of the libraries by the access log");
+        let sum: usize = hits::logged(&logs).values().map(|reads| reads.hits).sum();
+        println!("hits: {counted} by the metrics, {sum} by the access log");
         assert!(counted >= sum, "the metrics count fewer hits than the log");
     }
     outcomes
