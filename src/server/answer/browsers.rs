@@ -2,8 +2,6 @@
 //! the server is asked over TLS alone (HSTS). kube-apiserver adds them before it
 //! knows the caller, and so to all answers, its refusals included.
 
-use std::sync::Arc;
-
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, HeaderName, ORIGIN,
@@ -43,7 +41,7 @@ const ALLOWED: [(HeaderName, HeaderValue); 4] = [
 /// Returns the headers for the answer to this request, mostly none.
 pub(in crate::server) fn headers(
     session: &Session,
-    generation: &Arc<Generation>,
+    generation: &Generation,
 ) -> Option<Box<HeaderMap>> {
     let browsers = &generation.config.serving.browsers;
     if browsers.is_silent() {

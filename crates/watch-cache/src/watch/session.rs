@@ -139,8 +139,7 @@ impl Watch {
         options: WatchOptions,
         frames: Box<dyn FrameWriter>,
     ) -> Result<Self, Evicted> {
-        let cursor = store.begin(version)?;
-        Ok(Self::new(store, cursor, version, options, frames))
+        Self::from_version_or(store, version, options, frames, |_| None)
     }
 
     /// Does the same as [`from_version`](Self::from_version). If the events after
