@@ -63,11 +63,11 @@ pub use lookup::{Found, Missing};
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
 
-/// The time between two questions to the API server.
+/// The time between two questions to the API server that no caller waits for. Their
+/// answers are shown when upstream does not answer.
 const RHYTHM: Rhythm = Rhythm {
-    // What is not asked for, such as facts of a resource, is as recent as this.
-    active: Duration::from_millis(500),
-    idle: Duration::from_secs(30),
+    active: Duration::from_secs(30),
+    idle: Duration::from_secs(300),
     active_for: Duration::from_secs(180),
 };
 
@@ -87,6 +87,8 @@ pub struct Discovery {
     plain_apis_made: Derived<(u64, u64, u64, u64), MergedGroups>,
     api_services: Arc<RemoteDocument>,
     priorities: Derived<(u64, u64), Priorities>,
+    /// The newest document whose APIServices were asked for.
+    ordered: AtomicU64,
     versions: VersionDocuments,
     backends: Mutex<Vec<PolledBackend>>,
     /// The upstream's versions that apifront's configuration gives another
@@ -122,6 +124,7 @@ impl Discovery {
             plain_apis_made: Derived::default(),
             api_services: plain("/apis/apiregistration.k8s.io/v1/apiservices"),
             priorities: Derived::default(),
+            ordered: AtomicU64::default(),
             versions: VersionDocuments::default(),
             backends: Mutex::default(),
             local: Mutex::default(),
@@ -222,19 +225,13 @@ impl Discovery {
 
     /// Keeps the documents current, for ever.
     pub async fn run(self: Arc<Self>) {
-        let mut known = None;
         loop {
             let [api, ..] = &self.api.documents;
             let [apis, ..] = &self.apis.documents;
             api.refresh(&self.server);
             apis.refresh(&self.server);
             if self.has_ours() {
-                let number = apis.last().map(|d| d.number);
-                let age = self.api_services.confirmed().map(|then| then.elapsed());
-                if number != known || age.is_none_or(|age| age > PRIORITIES_MAX_AGE) {
-                    known = number;
-                    self.api_services.refresh(&self.server);
-                }
+                self.api_services.refresh(&self.server);
             }
             tokio::select! {
                 () = tokio::time::sleep(self.interest.period()) => {}
@@ -308,10 +305,11 @@ impl Discovery {
     async fn merged(&self, everything: &Everything, aggregated: Aggregated) -> Option<Arc<Merged>> {
         let (document, _) = everything.of(aggregated);
         let document = document.get(&self.server, MAX_AGE).await?;
-        if self.api_services.last().is_none() && self.has_ours() {
-            self.api_services
-                .get(&self.server, PRIORITIES_MAX_AGE)
-                .await;
+        if self.has_ours() {
+            let is_new = document.number > self.ordered.load(Ordering::Relaxed);
+            let age = if is_new { MAX_AGE } else { PRIORITIES_MAX_AGE };
+            self.api_services.get(&self.server, age).await;
+            self.ordered.fetch_max(document.number, Ordering::Relaxed);
         }
         Some(self.merge(everything, aggregated, &document))
     }

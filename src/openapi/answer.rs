@@ -116,7 +116,7 @@ impl OpenApi {
             None => false,
             Some(owner) => wanted.is_none() || owner.hash.as_deref() == wanted,
         };
-        // What a hash names does not change, so nobody is asked for it.
+        // A document of that hash is always the same, so nobody is asked again.
         let last = self.root.load_full().filter(|root| {
             wanted.is_some() && Arc::ptr_eq(root.view(), &self.view.load()) && is_wanted(root)
         });

@@ -28,7 +28,15 @@ const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 /// before it. kube-aggregator asks its backends once a minute.
 pub const FRESH_BACKEND: Duration = Duration::from_millis(1500);
 
-const RHYTHM: Rhythm = Rhythm {
+/// The time between two questions to upstream that no caller waits for. Their answers
+/// are shown when upstream does not answer.
+const OF_UPSTREAM: Rhythm = Rhythm {
+    active: Duration::from_secs(30),
+    idle: Duration::from_secs(300),
+    active_for: Duration::from_secs(180),
+};
+
+const OF_BACKENDS: Rhythm = Rhythm {
     active: Duration::from_secs(1),
     // kube-aggregator uses the same interval for its backends.
     idle: Duration::from_secs(60),
@@ -79,7 +87,11 @@ struct Checked<T> {
 }
 
 impl<T: Send + Sync + 'static> Checked<T> {
-    fn new(before: Option<&Self>, wait: Duration) -> Self {
+    fn new(before: Option<&Self>, is_upstream: bool) -> Self {
+        let (wait, rhythm) = match is_upstream {
+            true => (WAIT_FOR_UPSTREAM, OF_UPSTREAM),
+            false => (WAIT_FOR_BACKEND, OF_BACKENDS),
+        };
         let pace = Pace {
             wait,
             // One request is in flight at a time, for all who wait.
@@ -89,7 +101,7 @@ impl<T: Send + Sync + 'static> Checked<T> {
         };
         Self {
             recent: Recent::new(before.and_then(|b| b.recent.last()), pace),
-            interest: Interest::new(RHYTHM),
+            interest: Interest::new(rhythm),
         }
     }
 }
@@ -103,18 +115,14 @@ impl Server {
         before: Option<&Self>,
         metrics: OpenApiMetrics,
     ) -> Self {
-        let wait = if name.is_empty() {
-            WAIT_FOR_UPSTREAM
-        } else {
-            WAIT_FOR_BACKEND
-        };
+        let is_upstream = name.is_empty();
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
             upstream,
-            root: Checked::new(before.map(|b| &b.root), wait),
-            v2_json: Checked::new(before.map(|b| &b.v2_json), wait),
-            v2_protobuf: Checked::new(None, wait),
+            root: Checked::new(before.map(|b| &b.root), is_upstream),
+            v2_json: Checked::new(before.map(|b| &b.v2_json), is_upstream),
+            v2_protobuf: Checked::new(None, is_upstream),
             metrics,
         }
     }

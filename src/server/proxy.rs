@@ -29,7 +29,9 @@ use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
-use crate::server::stage::{Identified, PendingGrant, access_log, audit, places, seats};
+use crate::server::stage::{
+    Identified, PendingGrant, access_log, audit, flow_control, places, seats,
+};
 use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
@@ -321,6 +323,7 @@ async fn admit(
     // Health must answer even when no API server can tell who is asking.
     if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
         ctx.audit = audit::unasked(session, &received);
+        ctx.classification = flow_control::of_health(session, received).await;
         return Ok(ControlFlow::Break(answer));
     }
     let identified = match ctx.identify(received.clone(), session).await {

@@ -55,7 +55,7 @@ const LIBRARIES: &[Library] = &[
             "metadata informer",
             "RetryWatcher",
         ],
-        hits: 30,
+        hits: 32,
     },
     Library {
         name: "controller-runtime",
@@ -66,13 +66,13 @@ const LIBRARIES: &[Library] = &[
             "metadata cache",
             "reconciler",
         ],
-        hits: 20,
+        hits: 21,
     },
     Library {
         name: "fabric8",
         checks: &["streaming list"],
         informers: &["informer", "informer by pages"],
-        hits: 20,
+        hits: 26,
     },
     Library {
         name: "kube",
@@ -83,7 +83,7 @@ const LIBRARIES: &[Library] = &[
             "watcher by WatchList",
             "metadata watcher",
         ],
-        hits: 20,
+        hits: 23,
     },
     kubectl("kubectl-1.35"),
     kubectl("kubectl-1.36"),
@@ -92,19 +92,19 @@ const LIBRARIES: &[Library] = &[
         name: "java",
         checks: &["generic list"],
         informers: &["informer"],
-        hits: 18,
+        hits: 21,
     },
     Library {
         name: "javascript",
         checks: &["object list"],
         informers: &["informer"],
-        hits: 18,
+        hits: 20,
     },
     Library {
         name: "python",
         checks: &["dynamic list"],
         informers: &["informer", "watch"],
-        hits: 18,
+        hits: 22,
     },
 ];
 
@@ -114,7 +114,7 @@ const fn kubectl(name: &'static str) -> Library {
         name,
         checks: &["apply by the client", "table", "wait", "describe"],
         informers: &["watch"],
-        hits: 25,
+        hits: 34,
     }
 }
 

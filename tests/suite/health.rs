@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
-use crate::harness::eventually;
 use crate::harness::watch::{End, Watch};
+use crate::harness::{eventually, flow_names};
 
 /// Checks the forms of all health answers. Both servers are asked.
 async fn shapes(client: &Client) {
@@ -79,6 +79,60 @@ async fn shapes_of_apifront() {
 async fn shapes_of_the_observability_port() {
     skip_under_oracle!("kube-apiserver has no observability port");
     shapes(&Client::plain(Apifront::shared().observability)).await;
+}
+
+/// Clients ask `/livez/ping` whether the API server has Priority and Fairness, and
+/// slow themselves down if it does not name the flow schema (sigs.k8s.io/cli-utils
+/// `pkg/flowcontrol`).
+#[tokio::test]
+async fn answers_name_the_flow_schema_of_the_caller() {
+    skip_under_oracle!("kube-apiserver is what apifront is compared with");
+    let (cluster, front) = (Cluster::shared(), Apifront::shared());
+    let ns = cluster.namespace("health").await;
+    let path = format!("/api/v1/namespaces/{ns}/serviceaccounts/prober");
+    let admin = cluster.admin_client();
+    let account = json!({ "metadata": { "name": "prober" } });
+    let accounts = path.trim_end_matches("/prober");
+    admin.post(accounts, &account).await.expect(201);
+    let request = json!({ "spec": { "expirationSeconds": 3600 } });
+    let made = admin.post(&format!("{path}/token"), &request).await;
+    let made = made.expect(201);
+    let token = made["status"]["token"].as_str().expect("a token");
+    let user = cluster.certificates.client("prober", &["probers"]);
+    let both = |certificate| (cluster.client(certificate), front.client(certificate));
+    let (direct, through) = both(None);
+    for (who, (direct, through)) in [
+        ("an administrator", both(Some(&cluster.admin))),
+        ("a user", both(Some(&user))),
+        (
+            "a service account",
+            (direct.token(token), through.token(token)),
+        ),
+    ] {
+        // Until a token is known, upstream is asked about it.
+        through.get("/version").await;
+        for path in [
+            "/livez/ping",
+            "/livez",
+            "/readyz/ping",
+            "/healthz",
+            "/livez/no-such",
+        ] {
+            for method in [Method::GET, Method::HEAD] {
+                let right = direct.send(method.clone(), path, &[], "").await;
+                let found = through.send(method.clone(), path, &[], "").await;
+                for header in flow_names::HEADERS {
+                    let value = right.header(header);
+                    assert!(!value.is_empty(), "{who}: {method} {path}: {header}");
+                    assert_eq!(
+                        found.header(header),
+                        value,
+                        "{who}: {method} {path}: {header}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// At shutdown readiness fails at once, requests are served during the delay,

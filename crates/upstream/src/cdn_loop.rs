@@ -47,7 +47,8 @@ pub(crate) fn own_entry() -> HeaderValue {
 }
 
 /// Tells whether the cache of an apifront asks, directly or over others. A
-/// caller may claim it: nothing but the time of bookmarks may depend on it.
+/// caller may claim it: nothing but the time of its bookmarks, and the end of its
+/// watch at a resync, may depend on it.
 pub fn is_of_a_cache(headers: &HeaderMap) -> bool {
     entries(headers).any(|entry| {
         let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);

@@ -23,6 +23,8 @@ pub enum UpstreamKind {
     List,
     /// A reflector's watch. Its duration ends when the response begins.
     Watch,
+    /// A short watch for events from before a store's history.
+    EarlierEvents,
     /// A reflector's question for the server's current resourceVersion.
     Probe,
     /// A read whose result is compared with the cache.
@@ -42,6 +44,7 @@ impl UpstreamKind {
             Self::Forward => "forward",
             Self::List => "list",
             Self::Watch => "watch",
+            Self::EarlierEvents => "earlier_events",
             Self::Probe => "probe",
             Self::SelfCheck => "self_check",
             Self::SharedRead => "shared_read",

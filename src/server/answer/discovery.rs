@@ -11,8 +11,7 @@ use http::header::{
     ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use kubernetes_wire::api::status::Details;
-use kubernetes_wire::api::{Query, Reason, Status};
+use kubernetes_wire::api::Query;
 use kubernetes_wire::negotiation::{
     self, Aggregated, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
     negotiate_discovery,
@@ -147,9 +146,7 @@ fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> 
         )
         .without_sniffing(),
         Missing::Status => {
-            let message = "the server could not find the requested resource";
-            let mut status = Status::failure(404, Reason::NotFound, message);
-            status.details = Some(Box::new(Details::default()));
+            let status = refusal::no_such_resource();
             Answer::from_status(&status, &request.headers, received.query())
         }
     }

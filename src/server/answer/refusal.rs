@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use apifront_upstream::cdn_loop;
-use kubernetes_wire::api::Query;
+use kubernetes_wire::api::status::Details;
+use kubernetes_wire::api::{Query, Reason, Status};
 use pingora_http::RequestHeader;
 
 use super::respond::Answer;
@@ -29,6 +30,14 @@ pub(in crate::server) fn of_caller(
 /// Returns the answer to a request that has passed this process before.
 pub(in crate::server) fn of_loop(request: &RequestHeader, query: &Query) -> Answer {
     Answer::from_status(&cdn_loop::refusal(), &request.headers, query)
+}
+
+/// Returns the Status of a server that has no such resource at the path.
+pub(in crate::server) fn no_such_resource() -> Status {
+    let message = "the server could not find the requested resource";
+    let mut status = Status::failure(404, Reason::NotFound, message);
+    status.details = Some(Box::new(Details::default()));
+    status
 }
 
 /// Asks for the grant of a request. The error is the answer that refuses the

@@ -1,12 +1,36 @@
 //! The response headers that name a request's FlowSchema and its priority level
 //! by their UIDs: k8s.io/api `flowcontrol/v1`, `types.go`.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::flow::Classification;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use pingora_proxy::Session;
+use tokio::time::timeout;
+
+use super::identified::Identified;
+use super::received::Received;
+use crate::flow::{Classification, RequestKind};
 
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// The time that the answer to a health request may wait for its caller's name. Only
+/// a bearer token that is not known yet is asked about upstream. Probes have none.
+const CALLER_KNOWN_WITHIN: Duration = Duration::from_millis(250);
+
+/// Classifies a health request, which is answered whoever asks and has no seat.
+/// Clients ask `/livez/ping` whether the API server has Priority and Fairness, and
+/// slow themselves down if it has not.
+pub(in crate::server) async fn of_health(
+    session: &Session,
+    received: Arc<Received>,
+) -> Option<Classification> {
+    let identify = Identified::identify(received, session);
+    let identified = timeout(CALLER_KNOWN_WITHIN, identify).await.ok()?.ok()?;
+    let flow = &identified.generation().flow;
+    flow.classify(RequestKind::of(identified.info()), identified.clone())
+}
 
 /// Returns the names, and the values for a request. Objects that are not the
 /// cluster's have no UID, and then nothing is said.

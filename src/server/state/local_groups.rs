@@ -124,6 +124,7 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
     let mut progress = store.subscribe();
     // What was told last, under which configuration.
     let mut told: Option<(ByGroup, Arc<Config>)> = None;
+    let mut is_readable = true;
     loop {
         if progress.borrow_and_update().closed {
             return;
@@ -132,18 +133,20 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
         let (cache, config) = (&generation.cache, &generation.config);
         // Nobody else may read the resource, which would then be dropped.
         cache.touch(&api_services());
-        match servers(&store) {
-            Some(servers) => {
-                let is_told = told
-                    .as_ref()
-                    .is_some_and(|told| told.0 == servers && Arc::ptr_eq(&told.1, config));
-                if !is_told {
-                    let known = Servers::Known(servers.clone());
-                    cache.served_by(known, Some(entry), config.as_ref());
-                    told = Some((servers, config.clone()));
-                }
+        let read = servers(&store);
+        if read.is_none() && is_readable {
+            tracing::warn!("an APIService cannot be read: changes of APIServices are not noticed");
+        }
+        is_readable = read.is_some();
+        if let Some(servers) = read {
+            let is_told = told
+                .as_ref()
+                .is_some_and(|told| told.0 == servers && Arc::ptr_eq(&told.1, config));
+            if !is_told {
+                let known = Servers::Known(servers.clone());
+                cache.served_by(known, Some(entry), config.as_ref());
+                told = Some((servers, config.clone()));
             }
-            None => tracing::warn!("an APIService cannot be read"),
         }
         drop(generation);
         if let Ok(Err(_)) = timeout(STILL, progress.changed()).await {

@@ -33,6 +33,8 @@ pub(super) async fn pages_and_pretty(mut both: Differential) {
             "resourceVersion=0&timeout=5s",
             "resourceVersion=0&resourceVersion=abc",
             "resourceVersion=0&timeoutSeconds=5",
+            "resourceVersion=0&labelSelector=",
+            "resourceVersion=0&fieldSelector=&labelSelector",
         ] {
             both.get(&format!("{path}?{query}")).await;
         }
@@ -256,7 +258,36 @@ async fn odd_paths(both: &mut Differential) {
         ),
         (AGGREGATED, "/apis/apps/v9/deployments?resourceVersion=0"),
         (UNUSUAL, "/api/v1/pods/running?resourceVersion=0"),
-        (UNUSUAL, "/api/v1/namespaces/sample/nodes?resourceVersion=0"),
+        // k9s asks so for what has no namespaces.
+        (
+            Document,
+            "/api/v1/namespaces/sample/nodes?resourceVersion=0",
+        ),
+        (Document, "/api/v1/namespaces/sample/nodes"),
+        (
+            Document,
+            "/api/v1/namespaces/sample/nodes/no-such?resourceVersion=0",
+        ),
+        (
+            Document,
+            "/api/v1/namespaces/sample/nodes?watch=1&resourceVersion=0",
+        ),
+        (
+            Document,
+            "/api/v1/namespaces/sample/namespaces?resourceVersion=0",
+        ),
+        (
+            Document,
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/sample/clusterroles?resourceVersion=0",
+        ),
+        (
+            Document,
+            "/apis/apiextensions.k8s.io/v1/namespaces/sample/customresourcedefinitions",
+        ),
+        (
+            Document,
+            "/apis/apiregistration.k8s.io/v1/namespaces/sample/apiservices?resourceVersion=0",
+        ),
         (Document, "/api"),
         (Document, "/api/"),
         (Document, "/api/v1"),

@@ -3,6 +3,7 @@
 //! literally. Across a relist, events may be overtaken by later events of the
 //! same object.
 
+mod cold_start;
 mod judge;
 mod recorder;
 mod resumed;

@@ -1,6 +1,6 @@
 //! Watches that begin after kube-apiserver has restarted, from versions before
 //! and after. apifront has the state before and the state after, and not what
-//! was in between.
+//! was in between. Neither has one whose upstream it is.
 
 use std::time::Duration;
 
@@ -81,25 +81,31 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
     skip_under_oracle!("it is about apifront's reflectors");
     let mut cluster = Cluster::start(&[]).await;
     let front = Apifront::start_directly(&cluster, |_| {}).await;
+    let lower = front.start_below(&cluster, |_| {}).await;
     let (direct, client) = (cluster.admin_client(), front.admin_client());
+    let over_both = lower.admin_client();
     let ns = cluster.namespace("holed").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let object = format!("{list}/holed");
     warm(&front, &client).await;
+    warm(&lower, &over_both).await;
     let made = config_map("holed", json!({}), json!({ "n": "0" }));
     let mut seen = version(&direct.post(&list, &made).await.expect(201));
     for restart in 1..=RESTARTS {
         let at_least = format!("{list}?resourceVersion={seen}");
-        eventually("the write is in the cache", NOTICED_WITHIN, || async {
-            let answer = client
-                .send(http::Method::GET, &at_least, &[DEBUG], "")
-                .await;
-            answer.is_hit()
-        })
-        .await;
+        for client in [&client, &over_both] {
+            eventually("the write is in the cache", NOTICED_WITHIN, || async {
+                let answer = client
+                    .send(http::Method::GET, &at_least, &[DEBUG], "")
+                    .await;
+                answer.is_hit()
+            })
+            .await;
+        }
         // One that is open goes on, and learns where the object stands.
-        let mut open =
-            Watch::open(&client, &format!("{list}?watch=1&resourceVersion={seen}")).await;
+        let path = format!("{list}?watch=1&resourceVersion={seen}");
+        let mut open = Watch::open(&client, &path).await;
+        let mut open_over_both = Watch::open(&over_both, &path).await;
         // apifront hears nothing until all is written. The second kube-apiserver
         // begins its own history after the first writes.
         front.signal("STOP");
@@ -121,19 +127,25 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
             (resumed.kind.as_str(), resumed.version()),
             ("MODIFIED", last)
         );
+        while open_over_both.next().await.expect("an event").version() < last {}
 
         let whole: Vec<_> = written.iter().map(|v| format!("MODIFIED {v}")).collect();
         let path = format!("{list}?watch=1&timeoutSeconds=1&resourceVersion={seen}");
-        let (directly, through) = tokio::join!(
+        let (directly, through, through_both) = tokio::join!(
             told(&direct, &list, seen, last),
             told(&client, &list, seen, last),
+            told(&over_both, &list, seen, last),
         );
-        println!("from {seen}, before the restart: directly {directly:?}, through {through:?}");
+        println!(
+            "from {seen}, before the restart: directly {directly:?}, through {through:?}, \
+             through both {through_both:?}"
+        );
         assert!(
             through == whole || through == ["410"],
             "from {seen}: {through:?}, and etcd has {whole:?}"
         );
         assert_eq!(directly, through, "from {seen}");
+        assert_eq!(directly, through_both, "from {seen}");
         lists_of_informers(&cluster, &client, &list, (seen, last)).await;
         let answer = client.send(http::Method::GET, &path, &[DEBUG], "").await;
         let unmet = Expect::Bypass("history_too_short").unmet(&answer);
@@ -155,5 +167,6 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
         let answer = client.send(http::Method::GET, &path, &[DEBUG], "").await;
         assert!(answer.is_hit(), "{}", answer.header("x-apifront-cache"));
     }
+    lower.stop().await;
     front.stop().await;
 }

@@ -31,14 +31,17 @@ const LIST: [&str; 11] = [
     "watch",
 ];
 
-/// Checks the parameters of a GET of one object.
+/// Checks the parameters of a GET of one object. Those of a list say nothing there
+/// if they are empty, as some clients send them.
 pub fn check_get(query: &Query) -> Result<(), BypassReason> {
-    check(query, &GET)
+    let is_empty = |key: &str| LIST.contains(&key) && query.all(key).all(str::is_empty);
+    let understood = |key| is_understood(key, &GET) || is_empty(key);
+    checked(query.keys().all(understood))
 }
 
 /// Checks the parameters of a LIST or WATCH.
 pub fn check_list(query: &Query) -> Result<(), BypassReason> {
-    check(query, &LIST)
+    checked(query.keys().all(|key| is_understood(key, &LIST)))
 }
 
 /// Returns the text of the shard selector of a LIST or WATCH, if there is one.
@@ -51,9 +54,12 @@ pub fn shard(query: &Query) -> Result<Option<ShardSelector>, InvalidShard> {
     shard_selector(query).map(ShardSelector::parse).transpose()
 }
 
-fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {
-    let understood = |key: &str| known.contains(&key) || EVERYWHERE.contains(&key);
-    match query.keys().all(understood) {
+fn is_understood(key: &str, known: &[&str]) -> bool {
+    known.contains(&key) || EVERYWHERE.contains(&key)
+}
+
+fn checked(are_understood: bool) -> Result<(), BypassReason> {
+    match are_understood {
         true => Ok(()),
         false => Err(BypassReason::UnusualRequest),
     }
@@ -67,11 +73,17 @@ mod tests {
     fn unknown_parameters_are_upstreams() {
         let get = |query| check_get(&Query::parse(query)).is_ok();
         let list = |query| check_list(&Query::parse(query)).is_ok();
-        for query in ["", "pretty=1", "resourceVersion=0&timeout=5s"] {
+        for query in [
+            "",
+            "pretty=1",
+            "resourceVersion=0&timeout=5s",
+            "labelSelector=&limit",
+        ] {
             assert!(get(query) && list(query), "{query}");
         }
         for query in [
             "labelSelector=a",
+            "labelSelector=&labelSelector=a",
             "watch=1",
             "limit=5&continue=x",
             "shardSelector=x",

@@ -9,12 +9,13 @@ use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
 use super::claims::Withdrawn;
 use super::discovery;
+use super::earlier_events;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
@@ -81,6 +82,8 @@ pub struct Cache {
     refilled: Arc<Notify>,
     /// Memory for stores and for what is being read.
     pub(super) memory: Arc<MemoryPool>,
+    /// A place for each watch that gets events from before a store's history.
+    pub(super) earlier: Arc<Semaphore>,
     /// `None` if stores are not saved.
     pub(super) saved: Option<Arc<SavedStores>>,
     /// No more resources are taken in, because memory is short.
@@ -103,6 +106,7 @@ impl Cache {
             attention,
             refilled: Arc::default(),
             memory: Arc::new(memory),
+            earlier: Arc::new(Semaphore::new(earlier_events::PLACES)),
             saved: None,
             full: AtomicBool::new(false),
         }

@@ -341,8 +341,8 @@ async fn catch_up(
             return Ok(());
         };
         match frame {
-            Ok(Some(Frame::Object { deleted, object })) => {
-                if let Err(error) = upstream_watch::apply(store, deleted, &object) {
+            Ok(Some(Frame::Object { change, object })) => {
+                if let Err(error) = upstream_watch::apply(store, change, &object) {
                     entry.judge(&error);
                     return Err(Refusal::Malformed(error.to_string()).into());
                 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::memory_pool::{MemoryExhausted, MemoryReservation};
+use crate::store::Change;
 
 /// The most bytes of a frame, which holds one object. etcd refuses objects
 /// above 1.5 MiB by default; aggregated servers may store more. A longer frame
@@ -47,8 +48,8 @@ pub(super) enum WatchDecodeError {
 /// One event of a watch.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// The whole object, and whether it is gone.
-    Object { deleted: bool, object: Object },
+    /// The whole object.
+    Object { change: Change, object: Object },
     /// The bookmark's object, as JSON.
     Bookmark(Bytes),
     /// A Status, as JSON.
@@ -230,15 +231,16 @@ fn decode(encoding: Encoding, frame: &Bytes) -> Result<Frame, WatchDecodeError> 
     };
     let object = Object { encoding, bytes };
     let json = |object: Object| object.json().ok_or(WatchDecodeError::Protobuf);
+    let changed = |change| {
+        Ok(Frame::Object {
+            change,
+            object: object.clone(),
+        })
+    };
     match kind {
-        "ADDED" | "MODIFIED" => Ok(Frame::Object {
-            deleted: false,
-            object,
-        }),
-        "DELETED" => Ok(Frame::Object {
-            deleted: true,
-            object,
-        }),
+        "ADDED" => changed(Change::Added),
+        "MODIFIED" => changed(Change::Modified),
+        "DELETED" => changed(Change::Deleted),
         "BOOKMARK" => json(object).map(Frame::Bookmark),
         "ERROR" => json(object).map(Frame::Error),
         other => Err(WatchDecodeError::Type(other.to_owned())),
@@ -293,7 +295,7 @@ mod tests {
         let mut frames = WatchDecoder::new(body, Encoding::Json, reading());
         assert!(matches!(
             frames.next().await.unwrap(),
-            Some(Frame::Object { deleted: false, object }) if object.bytes.starts_with(b"{\"metadata\"")
+            Some(Frame::Object { change: Change::Added, object }) if object.bytes.starts_with(b"{\"metadata\"")
         ));
         assert!(matches!(
             frames.next().await.unwrap(),
@@ -342,11 +344,14 @@ mod tests {
             let mut frames = WatchDecoder::new(chunked(chunks), Encoding::Protobuf, reading());
             assert!(matches!(
                 frames.next().await.unwrap(),
-                Some(Frame::Object { deleted: false, object }) if object.bytes == pod.answer(b"abc")
+                Some(Frame::Object { object, .. }) if object.bytes == pod.answer(b"abc")
             ));
             assert!(matches!(
                 frames.next().await.unwrap(),
-                Some(Frame::Object { deleted: true, .. })
+                Some(Frame::Object {
+                    change: Change::Deleted,
+                    ..
+                })
             ));
             let Some(Frame::Error(json)) = frames.next().await.unwrap() else {
                 panic!("an error")

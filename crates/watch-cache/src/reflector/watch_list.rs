@@ -23,7 +23,7 @@ use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
 use super::source_encoding;
 use super::watch_decoder::{Frame, Object, WatchDecodeError, WatchDecoder};
-use crate::store::{FieldTable, Gathered, StoredObject};
+use crate::store::{Change, FieldTable, Gathered, StoredObject};
 
 /// The duration of a watch, 5 to 10 minutes as in client-go.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
@@ -137,14 +137,14 @@ where
             .map_err(of_frame)?
             .ok_or_else(|| ListError::Body("the watch ended".to_owned()))?;
         match frame {
-            Frame::Object { deleted, object } => {
+            Frame::Object { change, object } => {
                 let envelope = match &envelope {
                     Some(envelope) => envelope,
                     None => envelope.insert(type_of_object(&object)?),
                 };
                 let item = object.item(envelope).ok_or(ListError::Form)?;
                 let object = StoredObject::decode(object.encoding, item, fields, envelope)?;
-                let gone = if deleted {
+                let gone = if change == Change::Deleted {
                     objects.remove(&object.key)
                 } else {
                     reading.take(object.size()).await?;

@@ -211,8 +211,13 @@ impl Log {
 
     /// Returns the version from which on everything that happened is in the log.
     fn since(&self) -> u64 {
-        let resynced = self.gaps.back().map_or(0, |gap| gap.listed);
-        self.floor.max(resynced)
+        self.floor.max(self.last_resync())
+    }
+
+    /// Returns the version of the list that ended the last resync, or 0.
+    pub(super) fn last_resync(&self) -> u64 {
+        let last = self.gaps.back().or(self.forgotten.as_ref());
+        last.map_or(0, |gap| gap.listed)
     }
 
     /// Returns the sequence number of the next event.

@@ -8,6 +8,7 @@
 mod buffer;
 mod checkpoints;
 mod demand;
+mod earlier_events;
 mod earlier_snapshots;
 mod event;
 mod fields;
@@ -40,6 +41,7 @@ mod wake_groups;
 
 pub(crate) use demand::ROUND;
 pub use demand::{Demand, ListForm};
+pub use earlier_events::EarlierEvents;
 pub use earlier_snapshots::Memory;
 pub use event::{Change, Event, SharedFrame};
 pub use fields::{FieldTable, field_table};

@@ -187,6 +187,11 @@ impl Store {
         self.log.read().position(version)
     }
 
+    /// Returns the version of the list that ended the last resync, or 0.
+    pub(crate) fn last_resync(&self) -> u64 {
+        self.log.read().last_resync()
+    }
+
     /// Returns up to `limit` events, oldest first, and moves the cursor past
     /// them.
     pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {

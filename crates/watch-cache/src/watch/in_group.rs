@@ -15,7 +15,7 @@ impl Watch {
         self.view.is_none()
             && self.has_begun()
             && !self.owed
-            && !self.at_once
+            && !self.of_a_cache
             && !self.frames.is_first()
     }
 

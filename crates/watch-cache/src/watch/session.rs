@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
+//! events before the log ──────────▶ log events, a bookmark each minute ─▶ end
 //! an event that says why there are no others ─────────────────────────────▶ end
 //! ```
 
@@ -18,9 +19,12 @@ use tokio::time::{Instant, Sleep};
 
 use super::batch::{Batch, compressed, packed};
 use super::bookmark_timer::BookmarkTimer;
+use super::transition::event_type;
 use super::view::View;
 use super::{FrameWriter, transition};
-use crate::store::{Change, Cursor, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic};
+use crate::store::{
+    Change, Cursor, EarlierEvents, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic,
+};
 
 /// Events are handed out in batches of about this size. The size is small
 /// enough that other tasks get their turn, and large enough for efficient
@@ -56,6 +60,8 @@ pub enum WatchEnd {
     NotEncodable,
     /// The watch could not begin at its version, and said so.
     Expired,
+    /// The watcher is a cache, and some of the history is not known here.
+    Resynced,
 }
 
 impl WatchEnd {
@@ -66,6 +72,7 @@ impl WatchEnd {
             Self::Closed => "closed",
             Self::NotEncodable => "not_encodable",
             Self::Expired => "expired",
+            Self::Resynced => "resynced",
         }
     }
 }
@@ -92,6 +99,8 @@ pub struct Watch {
     pub(super) frames: Box<dyn FrameWriter>,
     pub(super) options: WatchOptions,
     refusal: Option<Refusal>,
+    /// Events before the log that are not yet handed out.
+    earlier: Option<EarlierEvents>,
     /// Initial events not yet handed out.
     pub(super) initial: Option<Initial>,
     /// The version of the end bookmark that is still to be sent.
@@ -100,8 +109,8 @@ pub struct Watch {
     pub(super) view: Option<Box<View>>,
     /// Whether batches are gzip members.
     pub(super) compresses: bool,
-    /// Whether each version that has no event is told at once by a bookmark.
-    pub(super) at_once: bool,
+    /// Whether the watcher is a cache, for watchers of its own.
+    pub(super) of_a_cache: bool,
     /// Whether a bookmark is due that had nothing to tell yet.
     pub(super) owed: bool,
     pub(super) cursor: Cursor,
@@ -196,6 +205,18 @@ impl Watch {
         watch
     }
 
+    /// Starts a watch that has events from before the log, then those of the log.
+    pub fn after_earlier(
+        store: Arc<Store>,
+        earlier: EarlierEvents,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+    ) -> Result<Self, Evicted> {
+        let mut watch = Self::from_version(store, earlier.version, options, frames)?;
+        watch.earlier = Some(earlier);
+        Ok(watch)
+    }
+
     /// Leaves out the bookmark that marks the end of the initial events.
     pub fn unmarked(mut self) -> Self {
         self.owed_end = None;
@@ -208,12 +229,13 @@ impl Watch {
         self
     }
 
-    /// Tells each version that has no event at once, instead of each minute, if
-    /// the watch has bookmarks. The watcher is a cache itself: it has watchers
-    /// who would otherwise hear of the version a minute later with each cache on
-    /// their way.
-    pub fn with_bookmarks_at_once(mut self) -> Self {
-        self.at_once = true;
+    /// Serves a watcher that is a cache itself. If the watch has bookmarks, it tells
+    /// each version that has no event at once, and not each minute: the cache's
+    /// watchers would otherwise hear of the version a minute later with each cache on
+    /// their way. The watch ends at a resync: the cache would take the events of the
+    /// resync for the history, and give them to watchers who begin before it.
+    pub fn of_a_cache(mut self) -> Self {
+        self.of_a_cache = true;
         self
     }
 
@@ -235,11 +257,12 @@ impl Watch {
             frames,
             options,
             refusal: None,
+            earlier: None,
             initial: None,
             owed_end: None,
             view: None,
             compresses: false,
-            at_once: false,
+            of_a_cache: false,
             owed: false,
             cursor,
             after: version,
@@ -267,6 +290,7 @@ impl Watch {
     /// Tells whether all initial events have been handed out.
     pub fn has_begun(&self) -> bool {
         self.initial.is_none()
+            && self.earlier.is_none()
             && self.owed_end.is_none()
             && self.view.as_ref().is_none_or(|view| view.has_begun())
     }
@@ -294,6 +318,19 @@ impl Watch {
 
     /// Returns what can be handed out without waiting.
     pub fn step(&mut self) -> Result<Step, WatchEnd> {
+        let known = self.after.max(self.read_to).max(self.told);
+        let step = self.step_over_resyncs();
+        // The resync may have come while the log was read.
+        let begun = self.refusal.is_none();
+        if self.of_a_cache && begun && self.store.last_resync() > known {
+            return Err(WatchEnd::Resynced);
+        }
+        step
+    }
+
+    /// Does the same as [`step`](Self::step), but a cache, too, is told the events of
+    /// a resync.
+    fn step_over_resyncs(&mut self) -> Result<Step, WatchEnd> {
         self.arrived = None;
         if let Some(refusal) = &mut self.refusal {
             return match std::mem::replace(refusal, Refusal::Told) {
@@ -388,7 +425,7 @@ impl Watch {
     /// Resolves when there is a version for a bookmark that waits for one.
     fn newer(&self) -> impl Future<Output = ()> + use<> {
         let known = match self.options.bookmarks {
-            true if self.at_once => Some(self.told.max(self.read_to)),
+            true if self.of_a_cache => Some(self.told.max(self.read_to)),
             true if self.owed => Some(self.after),
             _ => None,
         };
@@ -457,6 +494,16 @@ impl Watch {
     /// the log is read.
     fn plain(&mut self, begins: bool, publications: u64) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
+        if let Some(mut earlier) = self.earlier.take() {
+            while let Some((change, object)) = earlier.events.pop_front() {
+                let frame = self.frames.event(event_type(change), &object);
+                batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
+                if batch.room(BATCH_BYTES).is_none() {
+                    self.earlier = Some(earlier);
+                    return Ok(batch);
+                }
+            }
+        }
         if let Some(mut initial) = self.initial.take()
             && let Some(start) = self.begin(&initial, &mut batch)?
         {
@@ -549,7 +596,7 @@ impl Watch {
     /// come each minute, too, and may come just after it was due.
     fn bookmark(&mut self, version: u64, now: Instant) -> Option<Bytes> {
         self.owed |= self.bookmarks.take_due(now);
-        let is_news = self.at_once && version > self.told.max(self.read_to);
+        let is_news = self.of_a_cache && version > self.told.max(self.read_to);
         if version <= self.after || !(self.owed || is_news) {
             return None;
         }

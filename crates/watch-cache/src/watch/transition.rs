@@ -4,6 +4,15 @@ use kubernetes_wire::representation::EventType;
 
 use crate::store::{Change, Event, Filter};
 
+/// Returns the type of a change that upstream told for this watcher alone.
+pub(super) fn event_type(change: Change) -> EventType {
+    match change {
+        Change::Added => EventType::Added,
+        Change::Modified => EventType::Modified,
+        Change::Deleted => EventType::Deleted,
+    }
+}
+
 /// Returns the type of event that a watcher gets, as kube-apiserver's
 /// `cache_watcher.go` maps events. An object that enters the selection is
 /// ADDED, and an object that leaves it is DELETED, whatever happened to the

@@ -115,6 +115,16 @@ impl GroupVersionResource {
     pub fn path(&self) -> String {
         format!("{}/{}", self.group_version().path(), self.resource)
     }
+
+    /// Returns the URL of the collection in a namespace, or of the whole if that is
+    /// empty: `/apis/apps/v1/namespaces/default/deployments`.
+    pub fn path_in(&self, namespace: &str) -> String {
+        if namespace.is_empty() {
+            return self.path();
+        }
+        let version = self.group_version().path();
+        format!("{version}/namespaces/{namespace}/{}", self.resource)
+    }
 }
 
 /// `deployments.v1.apps`, `pods.v1`: the format of configuration files.

@@ -97,16 +97,21 @@ pub(crate) fn unescape(text: &str) -> Option<String> {
 }
 
 fn unescaped_octets(text: &str) -> Option<Vec<u8>> {
-    // The hex digits of an escape contain no `%`, so no escape begins inside
-    // another.
-    for after in text.split('%').skip(1) {
-        let hex = after.as_bytes().get(..2)?;
-        if !hex.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
+    if !has_whole_escapes(text.as_bytes()) {
+        return None;
     }
     let spaced = text.replace('+', " ");
     Some(percent_decode_str(&spaced).collect())
+}
+
+/// Tells whether two hex digits follow each `%`.
+pub fn has_whole_escapes(octets: &[u8]) -> bool {
+    let mut afters = octets.split(|octet| *octet == b'%').skip(1);
+    // The digits contain no `%`, so no escape begins inside another.
+    afters.all(|after| {
+        let digits = after.get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 /// Does the same as `strconv.Quote`, with which Go prints a string for `%q`.

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::api::query::has_whole_escapes;
+
 /// Returns the path with its escapes decoded, or `None` if an escape is
 /// malformed. Bytes that are not UTF-8 become U+FFFD; such a path is not
 /// canonical.
@@ -9,13 +11,8 @@ pub fn decode(path: &str) -> Option<String> {
     if !path.contains('%') {
         return Some(path.to_owned());
     }
-    let mut rest = path;
-    while let Some((_, after)) = rest.split_once('%') {
-        let hex = after.as_bytes().get(..2)?;
-        if !hex.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        rest = after;
+    if !has_whole_escapes(path.as_bytes()) {
+        return None;
     }
     Some(percent_decode_str(path).decode_utf8_lossy().into_owned())
 }

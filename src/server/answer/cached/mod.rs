@@ -15,11 +15,11 @@ mod view;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::CacheMode;
-use apifront_watch_cache::read::{self, BypassReason, ListPlan, Shape, WatchPlan};
-use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::read::{self, BypassReason, Freshness, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
 use degraded::Degraded;
@@ -34,9 +34,10 @@ use plan::Plan;
 use served::Served;
 
 use super::cpu_offload::OffloadUser;
-use super::deprecation;
 use super::respond::Answer;
 use super::watch_stream::WatchHead;
+use super::{deprecation, refusal};
+use crate::config::is_built_in_group;
 use crate::flow::{HeldBytes, RETRY_AFTER};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
@@ -44,6 +45,10 @@ use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 /// The time that a watch waits for the first list of its resource, before the
 /// watch is forwarded. kube-apiserver's cache waits 3 s.
 const WATCH_WAITS: Duration = Duration::from_secs(2);
+
+/// The same for a list of any state, such as an informer's first. Most resources are
+/// small, and are listed in milliseconds.
+const LIST_WAITS: Duration = Duration::from_millis(500);
 
 /// The time that a watch with initial events waits for the form of bookmarks,
 /// where upstream has no initial events. If it were forwarded, it would be
@@ -168,6 +173,10 @@ async fn read(
             let answer = say(&status, &[], request, &granted);
             Outcome::Answer(answer.unclassified())
         }
+        Ok(Served::NoSuchResource) => {
+            let answer = say(&refusal::no_such_resource(), &[], request, &granted);
+            Outcome::Answer(answer.out_of(CacheResult::Document))
+        }
         Ok(Served::Overloaded) => Outcome::Answer(Answer::too_many_requests(RETRY_AFTER)),
         Ok(Served::Status(status, warnings, version)) => {
             let answer = say(&status, &warnings, request, &granted);
@@ -234,20 +243,26 @@ async fn serve(
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
-    let found = find(granted, gvr, may_wait(granted, gvr, &plan)).await;
+    let found = find(granted, gvr, waits(granted, gvr, &plan)).await;
     let all = namespaced.as_ref().is_none_or(|s| s.namespace.is_empty());
     if all && found.as_ref().err() == Some(&BypassReason::Filling) {
         demand::note_early(&generation.cache, gvr, (headers, granted.query()), &plan);
     }
     let entry = found?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
-    // A path that does not fit the resource's scope is forwarded: upstream
-    // refuses it.
     let scope = match store.resource.namespaced {
         true => namespaced,
         false => cluster_wide,
     };
-    let scope = scope.ok_or(BypassReason::UnusualRequest)?;
+    let Some(scope) = scope else {
+        // Upstream refuses a path that does not fit the resource's scope. What it says
+        // is known of its own resources.
+        let is_own = is_built_in_group(&gvr.group) && granted.route().is_none();
+        return match is_own && !store.resource.namespaced {
+            true => Ok(Served::NoSuchResource),
+            false => Err(BypassReason::UnusualRequest),
+        };
+    };
     let plan = plan.narrow(&scope, granted.info().is_verb_via_path())?;
     if plan.is_of_shard() && !serves_shards(granted).await {
         return Err(BypassReason::UnusualRequest);
@@ -295,6 +310,7 @@ async fn serve(
     let prepared = Prepared {
         granted,
         headers,
+        entry,
         store,
         scope,
         newest,
@@ -327,38 +343,48 @@ async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, stor
         .is_some_and(|now| Arc::ptr_eq(now, printer))
 }
 
-/// Tells whether the read should not be forwarded while the resource is read
-/// into the cache.
-fn may_wait(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> bool {
+/// Returns the time for which the read waits while the resource is read into the
+/// cache, rather than being forwarded.
+fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Duration {
     match plan {
         // A forwarded watch would stay at upstream as long as it lasts.
-        Plan::Watch(..) => true,
-        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => true,
+        Plan::Watch(..) => WATCH_WAITS,
+        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => {
+            WATCH_WAITS
+        }
         // Upstream does not know the configured APIServices.
-        Plan::Get(_) | Plan::List(..) => overlay::is_for(identified.generation(), gvr),
+        Plan::Get(_) | Plan::List(..) if overlay::is_for(identified.generation(), gvr) => {
+            WATCH_WAITS
+        }
+        // The watch after a forwarded list may begin before the cache does.
+        Plan::List(..) if plan.freshness() == Freshness::Any && !plan.is_exact() => LIST_WAITS,
+        Plan::Get(_) | Plan::List(..) => Duration::ZERO,
     }
 }
 
-/// Finds the resource in the cache, and waits for it if the read should.
+/// Finds the resource in the cache, and waits for it for this time.
 async fn find(
     identified: &Identified,
     gvr: &GroupVersionResource,
-    waits: bool,
+    waits: Duration,
 ) -> Result<Arc<Entry>, BypassReason> {
     let generation = identified.generation();
     let selection = generation.config.as_ref();
-    if !waits {
-        let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
-        return Ok(found.await?);
+    let began = Instant::now();
+    let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
+    let found = found.await;
+    let left = waits.min(WATCH_WAITS.saturating_sub(began.elapsed()));
+    if left.is_zero() || found.as_ref().err() != Some(&Unavailable::Filling) {
+        return Ok(found?);
     }
-    let found = generation.cache.lookup_within(gvr, selection, WATCH_WAITS);
-    Ok(found.await?)
+    Ok(generation.cache.lookup_within(gvr, selection, left).await?)
 }
 
 /// Everything that an answer is made of. No further request goes to upstream.
 struct Prepared<'a> {
     granted: &'a Granted,
     headers: &'a HeaderMap,
+    entry: Arc<Entry>,
     store: Arc<Store>,
     scope: Scope<'a>,
     newest: Newest,
@@ -417,7 +443,7 @@ impl Prepared<'_> {
         let served = if overlay::is_for(granted.generation(), gvr) {
             self.watch_overlaid(options, plan).await
         } else {
-            self.watch(options, plan)
+            self.watch(options, plan).await
         };
         Ok(match served? {
             Served::Watch(watch, warnings) => {
@@ -442,11 +468,25 @@ impl Prepared<'_> {
         })
     }
 
-    fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
+    /// Asks upstream for the events before the store's history.
+    async fn earlier(&self, options: &ListOptions, version: u64) -> Option<watch::Start> {
+        let (granted, store) = (self.granted, &self.store);
+        let namespace = self.scope.namespace;
+        let wanted = watch::wanted_earlier(granted, namespace, options, version, store)?;
+        let asked = Instant::now();
+        let cache = &granted.generation().cache;
+        let earlier = cache.earlier_events(&self.entry, store, wanted).await?;
+        Some(watch::Start::Earlier(earlier, asked.elapsed()))
+    }
+
+    async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
         let forwards = !sharded::is_kept(self.granted);
         let start = match plan {
-            WatchPlan::From(version) => watch::Start::Version { version, forwards },
+            WatchPlan::From(version) => match self.earlier(&options, version).await {
+                Some(earlier) => earlier,
+                None => watch::Start::Version { version, forwards },
+            },
             WatchPlan::FromNow(_) => watch::Start::Version {
                 version: self.newest.resource_version(&self.store),
                 forwards,

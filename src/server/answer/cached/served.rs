@@ -14,6 +14,8 @@ pub(super) enum Served {
     /// A failure, with its warnings. If a state of the cache shows the failure,
     /// the version is that of the state.
     Status(Status, Vec<HeaderValue>, Option<u64>),
+    /// No server has such a path: the resource has no namespaces.
+    NoSuchResource,
     /// The time limit of the request has passed. kube-apiserver answers outside of
     /// its flow control then.
     TimedOut(Status),

@@ -119,7 +119,7 @@ async fn serve(
         return Err(Unviewed::Refused);
     }
     // Upstream would refuse it.
-    let entry = super::find(&identified, gvr, true).await?;
+    let entry = super::find(&identified, gvr, super::WATCH_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespaced = store.resource.namespaced;
     let scope = scope_of(namespaced).ok_or(Unviewed::Refused)?;

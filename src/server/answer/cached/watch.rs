@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape};
-use apifront_watch_cache::store::{Evicted, Filter, Snapshot, Store};
+use apifront_watch_cache::reflector::WantedEvents;
+use apifront_watch_cache::store::{EarlierEvents, Evicted, Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, MetadataFrames, TableFrames, Watch, WatchOptions, WholeFrames,
 };
@@ -14,6 +15,8 @@ use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::negotiation;
 use rand::Rng;
 
+use crate::server::stage::Granted;
+
 /// The beginning of a watch.
 pub(super) enum Start {
     /// The watch begins with the objects of this state as events.
@@ -21,6 +24,9 @@ pub(super) enum Start {
     /// The watch begins with the events after this version. If they are not known
     /// here, upstream is asked for the watch, or the client is told so.
     Version { version: u64, forwards: bool },
+    /// The watch begins with events from before the store's history, which took this
+    /// time to get.
+    Earlier(EarlierEvents, Duration),
     /// The client is told that the events after its version are not known.
     Expired(u64, Box<Status>),
 }
@@ -92,6 +98,33 @@ pub(super) fn too_old(version: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
+/// The shortest watch for which upstream is asked for the events before the store's
+/// history: that takes seconds.
+const ASKS_FOR_EARLIER: i64 = 30;
+
+/// Returns the events that upstream must tell before the store can go on, if the
+/// watch begins before the store's history and is worth the question.
+pub(super) fn wanted_earlier<'a>(
+    granted: &'a Granted,
+    namespace: &'a str,
+    options: &ListOptions,
+    version: u64,
+    store: &Store,
+) -> Option<WantedEvents<'a>> {
+    let evicted = store.begin(version).err()?;
+    let is_long = options
+        .timeout_seconds
+        .is_none_or(|s| s == 0 || s >= ASKS_FOR_EARLIER);
+    let is_plain = options.shard_selector.is_none() && !granted.info().is_verb_via_path();
+    let query = granted.query();
+    (is_long && is_plain && !evicted.within_resync).then_some(WantedEvents {
+        namespace,
+        label_selector: query.get("labelSelector"),
+        field_selector: query.get("fieldSelector"),
+        after: version,
+    })
+}
+
 /// Returns the filter for the objects that a read selects.
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
     Filter::new(
@@ -104,14 +137,14 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
     .map_err(|_| BypassReason::FieldSelector)
 }
 
-/// Compresses the watch if that was agreed, and tells the cache of another
-/// apifront each version at once.
+/// Compresses the watch if that was agreed, and serves the cache of another
+/// apifront as one.
 pub(super) fn fitted(mut watch: Watch, compressed: bool, headers: &HeaderMap) -> Watch {
     if compressed {
         watch = watch.compressed();
     }
     if cdn_loop::is_of_a_cache(headers) {
-        watch = watch.with_bookmarks_at_once();
+        watch = watch.of_a_cache();
     }
     watch
 }
@@ -161,6 +194,18 @@ pub(super) fn watch(
                 tells.then(|| too_old(version, evicted.oldest))
             };
             Watch::from_version_or(store, version, watch_options, frames, refusal)
+                .map_err(|_| BypassReason::HistoryTooShort)
+        }
+        Start::Earlier(earlier, took) => {
+            let selected = watch_options.filter.clone();
+            if !earlier.all(|object| selected.matches(object)) {
+                return Err(BypassReason::HistoryTooShort);
+            }
+            let watch_options = WatchOptions {
+                lasts: watch_options.lasts.saturating_sub(took),
+                ..watch_options
+            };
+            Watch::after_earlier(store, earlier, watch_options, frames)
                 .map_err(|_| BypassReason::HistoryTooShort)
         }
         Start::Expired(version, status) => Ok(Watch::refused(

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use kubernetes_wire::api::query::has_whole_escapes;
 use kubernetes_wire::request::target;
 
 use super::refusal::HeadRefusal;
@@ -107,10 +108,7 @@ pub(in crate::server::listener) fn is_unescapable(target: &[u8]) -> bool {
         Some(end) => target.get(..end).unwrap_or(target),
         None => target,
     };
-    memchr::memchr_iter(b'%', path).all(|at| {
-        let digits = path.get(at.saturating_add(1)..at.saturating_add(3));
-        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    })
+    has_whole_escapes(path)
 }
 
 pub(super) fn cut(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {

@@ -91,9 +91,7 @@ async fn a_cache_hears_of_each_version_at_once() {
             bookmarks,
             ..options(everything(), lasts)
         };
-        watch_from(&store, 5, options)
-            .unwrap()
-            .with_bookmarks_at_once()
+        watch_from(&store, 5, options).unwrap().of_a_cache()
     };
     let (mut watch, mut without) = (open(true), open(false));
     let feed = store.clone();
@@ -118,6 +116,38 @@ async fn a_cache_hears_of_each_version_at_once() {
     );
     store.close();
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
+}
+
+/// A cache is not told the difference of two states as if it were the history: its
+/// watch ends, and it asks anew. Others go on.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_cache_ends_at_a_resync() {
+    let store = Arc::new(Store::new(
+        resource(),
+        vec![Pod::new("a", "x", 3).stored()],
+        10,
+    ));
+    let open = |version| watch_from(&store, version, options(everything(), HOUR)).unwrap();
+    let (mut cache, mut other) = (open(10).of_a_cache(), open(10));
+    let mut ahead = open(30).of_a_cache();
+    store.replace(vec![Pod::new("a", "x", 18).stored()], 20, Instant::now());
+    assert_eq!(next(&mut cache).await, Err(WatchEnd::Resynced));
+    assert_eq!(
+        next(&mut other).await.unwrap()[0].brief(),
+        ("MODIFIED", "x", 18)
+    );
+    // What begins with the list, or after it, goes on.
+    let mut after = open(20).of_a_cache();
+    apply(&store, 31);
+    for watch in [&mut after, &mut ahead] {
+        assert_eq!(next(watch).await.unwrap()[0].brief(), ("ADDED", "a", 31));
+    }
+    // No change is missing between versions that follow each other.
+    store.replace(vec![Pod::new("a", "x", 18).stored()], 32, Instant::now());
+    assert_eq!(
+        next(&mut after).await.unwrap()[0].brief(),
+        ("DELETED", "a", 32)
+    );
 }
 
 /// Every batch of a compressed watch is whole gzip members: one for the initial

@@ -1,0 +1,133 @@
+//! Asks upstream for the events before a store's history.
+//!
+//! A client that was connected to another process, or here before the last resync,
+//! comes with a version from before the history. Upstream mostly knows what came
+//! after it. A short watch tells these events up to a version that the history has,
+//! so that the client's own watch need not stay upstream for as long as it lasts.
+//!
+//! ```text
+//! client's version ─── short watch ──▶ its last event or bookmark ─── log ──▶
+//!                            │
+//!                   history begins here
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use apifront_upstream::UpstreamKind;
+use http::StatusCode;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::cache::Cache;
+use super::entry::Entry;
+use super::freshness_probe::version_of;
+use super::source_encoding;
+use super::watch_decoder::{Frame, Object, WatchDecoder};
+use crate::store::{Change, EarlierEvents, Store, StoredObject};
+
+/// The number of watches that such events are held for at a time.
+pub(super) const PLACES: usize = 64;
+
+/// The most bytes and events for one watch.
+const MOST_BYTES: usize = 256 << 10;
+const MOST_EVENTS: usize = 1_000;
+
+/// The duration of the short watch. kube-apiserver sends its bookmark two seconds
+/// before its end.
+const LASTS: &str = "4";
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// The events that a watch wants: those after a version, of the objects below a path
+/// that the selectors select.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub namespace: &'a str,
+    /// The selectors as the client wrote them.
+    pub label_selector: Option<&'a str>,
+    pub field_selector: Option<&'a str>,
+    pub after: u64,
+}
+
+impl Wanted<'_> {
+    fn path(&self, entry: &Entry) -> String {
+        let (gvr, after) = (&entry.gvr, self.after);
+        let mut path = gvr.path_in(self.namespace);
+        path.push_str(&format!(
+            "?watch=true&resourceVersion={after}&allowWatchBookmarks=true&timeoutSeconds={LASTS}"
+        ));
+        for (key, selector) in [
+            ("labelSelector", self.label_selector),
+            ("fieldSelector", self.field_selector),
+        ] {
+            if let Some(selector) = selector {
+                let selector = utf8_percent_encode(selector, NON_ALPHANUMERIC);
+                path.push_str(&format!("&{key}={selector}"));
+            }
+        }
+        path
+    }
+}
+
+impl Cache {
+    /// Returns the wanted events up to a version with which the store's history goes
+    /// on. `None` if upstream does not tell them soon, or they are many.
+    pub async fn earlier_events(
+        &self,
+        entry: &Entry,
+        store: &Store,
+        wanted: Wanted<'_>,
+    ) -> Option<EarlierEvents> {
+        let place = self.earlier.clone().try_acquire_owned().ok()?;
+        let told = self.told(entry, store, wanted);
+        let (events, version) = tokio::time::timeout(WITHIN, told).await.ok()??;
+        Some(EarlierEvents {
+            events,
+            version,
+            place,
+        })
+    }
+
+    async fn told(
+        &self,
+        entry: &Entry,
+        store: &Store,
+        wanted: Wanted<'_>,
+    ) -> Option<(VecDeque<(Change, StoredObject)>, u64)> {
+        let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+        let path = wanted.path(entry);
+        let asked = entry.upstream();
+        let answer = asked.get_as(UpstreamKind::EarlierEvents, &path, accept);
+        let answer = answer.await.ok().filter(|a| a.status() == StatusCode::OK)?;
+        let encoding = source_encoding::encoding(answer.headers());
+        let body = answer.into_body().into_stream();
+        let mut frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
+        let mut events = VecDeque::new();
+        let mut bytes = 0usize;
+        loop {
+            let version = match frames.next().await.ok()?? {
+                Frame::Object { change, object } => {
+                    bytes = bytes.saturating_add(object.bytes.len());
+                    if bytes > MOST_BYTES || events.len() >= MOST_EVENTS {
+                        return None;
+                    }
+                    let object = decoded(store, &object)?;
+                    let version = object.resource_version;
+                    events.push_back((change, object));
+                    version
+                }
+                Frame::Bookmark(object) => version_of(&object)?,
+                Frame::Error(_) => return None,
+            };
+            // All up to this version was told.
+            if store.begin(version).is_ok() {
+                return Some((events, version));
+            }
+        }
+    }
+}
+
+fn decoded(store: &Store, object: &Object) -> Option<StoredObject> {
+    let (fields, envelope) = (&store.resource.fields, &store.resource.envelope);
+    let item = object.item(envelope)?;
+    StoredObject::decode_fresh(object.encoding, item, fields, envelope).ok()
+}

@@ -1,0 +1,202 @@
+//! Watches that begin before apifront did. Their clients were connected to another
+//! process, or to this one before it was killed.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::future::join_all;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::warm;
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::expect::DEBUG;
+
+const ENCODINGS: [&str; 5] = [
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+];
+const SELECTORS: [&str; 4] = [
+    "",
+    "&labelSelector=app%3Done",
+    "&labelSelector=app+in+%28two%2Cthree%29",
+    "&fieldSelector=metadata.name%3Dmoves",
+];
+/// The time after which nothing more is expected. apifront asks upstream for up to
+/// three seconds.
+const FIRST_WITHIN: Duration = Duration::from_secs(8);
+const QUIET: Duration = Duration::from_millis(700);
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+/// More than apifront holds earlier events for.
+const MANY: usize = 80;
+
+struct Open {
+    body: Incoming,
+    cache: String,
+}
+
+impl Open {
+    async fn new(client: &Client, path: &str, accept: &str) -> Self {
+        let answer = client.open(path, &[("accept", accept), DEBUG]).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let cache = answer.headers().get("x-apifront-cache");
+        let cache = cache.map(|value| value.to_str().expect("text").to_owned());
+        Self {
+            cache: cache.unwrap_or_default(),
+            body: answer.into_body(),
+        }
+    }
+
+    /// Returns what comes, from the first byte on until nothing more does.
+    async fn told(&mut self) -> Bytes {
+        let mut told = BytesMut::new();
+        let mut wait = FIRST_WITHIN;
+        while let Ok(frame) = tokio::time::timeout(wait, self.body.frame()).await {
+            let frame = frame.expect("the watch goes on").expect("a frame");
+            told.extend(frame.into_data().ok());
+            wait = QUIET;
+        }
+        told.freeze()
+    }
+}
+
+/// Returns what was told, without the ages of Tables, which tick, and without their
+/// columns: kube-apiserver shares an event's frame with watches for which it is not
+/// the first one.
+fn comparable(told: &[u8], accept: &str) -> Vec<String> {
+    if !accept.contains("as=Table") {
+        return vec![format!("{told:?}")];
+    }
+    let lines = serde_json::Deserializer::from_slice(told).into_iter::<serde_json::Value>();
+    let without_age = lines.map(|line| {
+        let mut event = line.expect("an event");
+        for row in event["object"]["rows"].as_array_mut().expect("rows") {
+            let age = row["cells"][2].take();
+            assert!(age.is_string(), "{row}");
+        }
+        if let Some(table) = event["object"].as_object_mut() {
+            table.remove("columnDefinitions");
+        }
+        event.to_string()
+    });
+    without_age.collect()
+}
+
+fn version(object: &serde_json::Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str();
+    text.expect("a version").parse().expect("a number")
+}
+
+fn config_map(name: &str, app: &str) -> serde_json::Value {
+    json!({ "metadata": { "name": name, "labels": { "app": app } }, "data": { "app": app } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
+    skip_under_oracle!("it is about apifront's history");
+    let cluster = Cluster::start(&[]).await;
+    let mut front = Apifront::start_directly(&cluster, |_| {}).await;
+    let (direct, client) = (cluster.admin_client(), front.admin_client());
+    let ns = cluster.namespace("cold").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let put = |name: &str, app: &str| {
+        let (path, object) = (format!("{list}/{name}"), config_map(name, app));
+        let direct = direct.clone();
+        async move { version(&direct.put(&path, &object).await.expect(200)) }
+    };
+    let make = |name: &str| {
+        let (list, object) = (list.clone(), config_map(name, "one"));
+        let direct = direct.clone();
+        async move { version(&direct.post(&list, &object).await.expect(201)) }
+    };
+    // Each client was told up to another of these versions.
+    let mut versions = vec![make("stays").await, make("moves").await];
+    warm(&front, &client).await;
+    versions.push(put("moves", "two").await);
+    versions.push(make("goes").await);
+    direct.delete(&format!("{list}/goes")).await.expect(200);
+    put("moves", "three").await;
+    versions.push(put("stays", "two").await);
+    front.restart().await;
+    let client = client.separate();
+    warm(&front, &client).await;
+
+    let labels = [("verb", "WATCH"), ("resource", "configmaps")];
+    let watches = async || {
+        let name = "apiserver_longrunning_requests";
+        cluster.metric(name, &labels).await
+    };
+    let before = watches().await;
+    // A connection to kube-apiserver has room for 100 of them.
+    let connections: Vec<_> = ENCODINGS
+        .iter()
+        .map(|accept| (*accept, client.separate(), direct.separate()))
+        .collect();
+    let mut open = Vec::new();
+    for (accept, client, direct) in &connections {
+        for selector in SELECTORS {
+            for from in &versions {
+                let path = format!("{list}?watch=1&resourceVersion={from}{selector}");
+                open.push(async move {
+                    let (here, there) = tokio::join!(
+                        Open::new(client, &path, accept),
+                        Open::new(direct, &path, accept),
+                    );
+                    (path, accept, here, there)
+                });
+            }
+        }
+    }
+    let mut open = join_all(open).await;
+    let mut bytes = 0;
+    for round in ["before the start", "after it"] {
+        if round == "after it" {
+            put("moves", "one").await;
+            make("comes").await;
+        }
+        let read = open
+            .iter_mut()
+            .map(|(path, accept, here, there)| async move {
+                let (ours, theirs) = tokio::join!(here.told(), there.told());
+                let (ours, right) = (comparable(&ours, accept), comparable(&theirs, accept));
+                assert_eq!(ours, right, "{round}: {path} as {accept}");
+                theirs.len()
+            });
+        bytes += join_all(read).await.into_iter().sum::<usize>();
+    }
+    let places = 64;
+    let hits = open
+        .iter()
+        .filter(|(_, _, here, _)| here.cache.starts_with("hit"))
+        .count();
+    println!("{} watches, {hits} from memory, {bytes} bytes", open.len());
+    assert!(hits >= places.min(open.len()), "{hits} of {}", open.len());
+    drop(open);
+
+    // Beyond the bound they are forwarded, and told the same.
+    let path = format!("{list}?watch=1&resourceVersion={}", versions[0]);
+    let many = (0..MANY).map(|_| Open::new(&client, &path, ENCODINGS[0]));
+    let mut many = join_all(many).await;
+    let right = Open::new(&direct, &path, ENCODINGS[0]).await.told().await;
+    let told = join_all(many.iter_mut().map(Open::told)).await;
+    assert!(told.iter().all(|told| *told == right));
+    let forwarded = many.iter().filter(|open| !open.cache.starts_with("hit"));
+    println!(
+        "{} of {MANY} watches at once were forwarded",
+        forwarded.count()
+    );
+    drop(many);
+
+    eventually("the short watches are over", GONE_WITHIN, || async {
+        watches().await <= before
+    })
+    .await;
+    front.stop().await;
+}
