@@ -12,6 +12,9 @@ use crate::server::listener::framing::is_host_byte;
 
 const MALFORMED: HeadRefusal = HeadRefusal::Malformed("malformed MIME header line");
 
+/// The longest name that the type of fields holds.
+pub(in crate::server::listener) const LONGEST_NAME: usize = u16::MAX as usize;
+
 /// A field as it was received. Its value is one line: what was folded is joined
 /// by single spaces (RFC 9112, 5.2).
 pub(super) struct Field<'a> {
@@ -72,6 +75,9 @@ impl<'a> Iterator for Fields<'a> {
         }
         if name.is_empty() || !name.iter().all(|octet| is_token(*octet)) {
             return Some(Err(MALFORMED));
+        }
+        if name.len() > LONGEST_NAME {
+            return Some(Err(HeadRefusal::TooLarge));
         }
         if has_control(&value) {
             return Some(Err(HeadRefusal::Malformed("invalid header value")));

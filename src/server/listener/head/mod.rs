@@ -17,6 +17,7 @@ use http::{HeaderName, HeaderValue};
 use pingora_http::RequestHeader;
 use tokio::io::AsyncReadExt;
 
+pub(super) use self::fields::LONGEST_NAME;
 use self::fields::{Field, Fields, Framing};
 pub(in crate::server) use self::refusal::HeadRefusal;
 use self::request_line::RequestLine;

@@ -39,6 +39,23 @@ fn unusual_heads_are_written_anew() {
     assert_eq!(head.next, &b"rest"[..]);
 }
 
+/// What the type of fields cannot hold would be lost on the way.
+#[test]
+fn a_name_is_as_long_as_the_type_of_fields_holds() {
+    for (length, is_taken) in [(LONGEST_NAME, true), (LONGEST_NAME + 1, false)] {
+        let name = "n".repeat(length);
+        let head = head(format!("GET /a HTTP/1.1\r\nHost: x\r\n{name}: v\r\n\r\n").as_bytes());
+        let Ok(head) = head else {
+            assert_eq!((head.err(), is_taken), (Some(HeadRefusal::TooLarge), false));
+            continue;
+        };
+        assert!(is_taken);
+        let mut request = RequestHeader::build("GET", b"/a", None).unwrap();
+        head.rest.complete(&mut request);
+        assert_eq!(request.headers.get(&name).unwrap(), "v");
+    }
+}
+
 #[test]
 fn all_fields_of_a_long_head_are_kept_in_order() {
     let mut received = b"GET /a HTTP/1.1\r\nHost: x\r\n".to_vec();

@@ -6,10 +6,7 @@ use apifront_upstream::field_size;
 use http::uri::Authority;
 use kubernetes_wire::request::target;
 
-use crate::server::listener::head::{LONGEST_TARGET, is_token, is_unescapable};
-
-/// The longest name that the type of fields holds.
-const LONGEST_NAME: usize = u16::MAX as usize;
+use crate::server::listener::head::{LONGEST_NAME, LONGEST_TARGET, is_token, is_unescapable};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
