@@ -63,14 +63,6 @@ pub use lookup::{Found, Missing};
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
 
-/// The time between two questions to the API server that no caller waits for. Their
-/// answers are shown when upstream does not answer.
-const RHYTHM: Rhythm = Rhythm {
-    active: Duration::from_secs(30),
-    idle: Duration::from_secs(300),
-    active_for: Duration::from_secs(180),
-};
-
 /// The age at which APIServices are fetched again. They change with their
 /// groups, so this matters only for a change of a priority alone.
 const PRIORITIES_MAX_AGE: Duration = Duration::from_secs(60);
@@ -130,7 +122,7 @@ impl Discovery {
             local: Mutex::default(),
             config: watch::Sender::default(),
             generation: Arc::default(),
-            interest: Interest::new(RHYTHM),
+            interest: Interest::new(Rhythm::OF_UPSTREAM),
         }
     }
 

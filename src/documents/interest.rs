@@ -18,6 +18,16 @@ pub struct Rhythm {
     pub active_for: Duration,
 }
 
+impl Rhythm {
+    /// The time between two questions to upstream that no caller waits for. Their
+    /// answers are shown when upstream does not answer.
+    pub const OF_UPSTREAM: Self = Self {
+        active: Duration::from_secs(30),
+        idle: Duration::from_secs(300),
+        active_for: Duration::from_secs(180),
+    };
+}
+
 /// The time of the last request for a document.
 #[derive(Debug)]
 pub struct Interest {

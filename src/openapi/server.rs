@@ -28,14 +28,6 @@ const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 /// before it. kube-aggregator asks its backends once a minute.
 pub const FRESH_BACKEND: Duration = Duration::from_millis(1500);
 
-/// The time between two questions to upstream that no caller waits for. Their answers
-/// are shown when upstream does not answer.
-const OF_UPSTREAM: Rhythm = Rhythm {
-    active: Duration::from_secs(30),
-    idle: Duration::from_secs(300),
-    active_for: Duration::from_secs(180),
-};
-
 const OF_BACKENDS: Rhythm = Rhythm {
     active: Duration::from_secs(1),
     // kube-aggregator uses the same interval for its backends.
@@ -89,7 +81,7 @@ struct Checked<T> {
 impl<T: Send + Sync + 'static> Checked<T> {
     fn new(before: Option<&Self>, is_upstream: bool) -> Self {
         let (wait, rhythm) = match is_upstream {
-            true => (WAIT_FOR_UPSTREAM, OF_UPSTREAM),
+            true => (WAIT_FOR_UPSTREAM, Rhythm::OF_UPSTREAM),
             false => (WAIT_FOR_BACKEND, OF_BACKENDS),
         };
         let pace = Pace {

@@ -13,6 +13,15 @@ use super::client::Client;
 /// events that a test expects.
 const NEXT: Duration = Duration::from_secs(20);
 
+/// The media types of events: whole objects, rows and metadata.
+pub const MEDIA_TYPES: [&str; 5] = [
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+];
+
 /// One line of a JSON watch.
 #[derive(Clone, Debug)]
 pub struct Event {

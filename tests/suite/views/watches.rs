@@ -16,7 +16,7 @@ use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
-use crate::harness::watch::{End, Watch};
+use crate::harness::watch::{End, MEDIA_TYPES, Watch};
 use crate::websocket_watch::{handshake, open};
 
 /// The time in which nothing may come.
@@ -165,15 +165,6 @@ async fn refusal(client: &Client, path: &str) -> Option<Value> {
     assert_eq!(watch.next().await.err(), Some(End::Clean));
     Some(event.object)
 }
-
-/// The media types of a watch.
-const MEDIA_TYPES: [&str; 5] = [
-    "application/json",
-    "application/vnd.kubernetes.protobuf",
-    "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-];
 
 /// Returns what may differ between two servers in the refusal of version 1, which is
 /// the oldest version that they know, and the refusal without it.

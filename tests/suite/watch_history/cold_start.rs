@@ -9,20 +9,15 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::json;
 
-use super::warm;
+use super::{version, warm};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
+use crate::harness::objects::config_map;
+use crate::harness::watch::MEDIA_TYPES;
 
-const ENCODINGS: [&str; 5] = [
-    "application/json",
-    "application/vnd.kubernetes.protobuf",
-    "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-];
 const SELECTORS: [&str; 4] = [
     "",
     "&labelSelector=app%3Done",
@@ -89,13 +84,8 @@ fn comparable(told: &[u8], accept: &str) -> Vec<String> {
     without_age.collect()
 }
 
-fn version(object: &serde_json::Value) -> u64 {
-    let text = object["metadata"]["resourceVersion"].as_str();
-    text.expect("a version").parse().expect("a number")
-}
-
-fn config_map(name: &str, app: &str) -> serde_json::Value {
-    json!({ "metadata": { "name": name, "labels": { "app": app } }, "data": { "app": app } })
+fn of_app(name: &str, app: &str) -> serde_json::Value {
+    config_map(name, json!({ "app": app }), json!({ "app": app }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,12 +97,12 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     let ns = cluster.namespace("cold").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let put = |name: &str, app: &str| {
-        let (path, object) = (format!("{list}/{name}"), config_map(name, app));
+        let (path, object) = (format!("{list}/{name}"), of_app(name, app));
         let direct = direct.clone();
         async move { version(&direct.put(&path, &object).await.expect(200)) }
     };
     let make = |name: &str| {
-        let (list, object) = (list.clone(), config_map(name, "one"));
+        let (list, object) = (list.clone(), of_app(name, "one"));
         let direct = direct.clone();
         async move { version(&direct.post(&list, &object).await.expect(201)) }
     };
@@ -135,7 +125,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     };
     let before = watches().await;
     // A connection to kube-apiserver has room for 100 of them.
-    let connections: Vec<_> = ENCODINGS
+    let connections: Vec<_> = MEDIA_TYPES
         .iter()
         .map(|accept| (*accept, client.separate(), direct.separate()))
         .collect();
@@ -182,9 +172,9 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
 
     // Beyond the bound they are forwarded, and told the same.
     let path = format!("{list}?watch=1&resourceVersion={}", versions[0]);
-    let many = (0..MANY).map(|_| Open::new(&client, &path, ENCODINGS[0]));
+    let many = (0..MANY).map(|_| Open::new(&client, &path, MEDIA_TYPES[0]));
     let mut many = join_all(many).await;
-    let right = Open::new(&direct, &path, ENCODINGS[0]).await.told().await;
+    let right = Open::new(&direct, &path, MEDIA_TYPES[0]).await.told().await;
     let told = join_all(many.iter_mut().map(Open::told)).await;
     assert!(told.iter().all(|told| *told == right));
     let forwarded = many.iter().filter(|open| !open.cache.starts_with("hit"));

@@ -43,6 +43,12 @@ const PHASE: Duration = Duration::from_millis(1500);
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(180);
 
+/// Returns the version of an object or a list.
+fn version(object: &serde_json::Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str();
+    text.expect("a version").parse().expect("a number")
+}
+
 /// Waits until lists and watches are answered from the cache.
 async fn warm(front: &Apifront, client: &Client) {
     front.warm(client, CONFIG_MAPS).await;

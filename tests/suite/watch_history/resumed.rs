@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::json;
 
-use super::warm;
+use super::{version, warm};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -69,11 +69,6 @@ async fn lists_of_informers(
     let reached = upstream().await - before;
     println!("{informers} informers that were away: {lists} lists, {reached} upstream");
     assert_eq!(reached, 0.0, "their lists are answered from memory");
-}
-
-fn version(object: &serde_json::Value) -> u64 {
-    let text = object["metadata"]["resourceVersion"].as_str();
-    text.expect("a version").parse().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

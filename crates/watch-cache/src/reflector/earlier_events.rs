@@ -22,7 +22,7 @@ use super::cache::Cache;
 use super::entry::Entry;
 use super::freshness_probe::version_of;
 use super::source_encoding;
-use super::watch_decoder::{Frame, Object, WatchDecoder};
+use super::watch_decoder::{Frame, WatchDecoder};
 use crate::store::{Change, EarlierEvents, Store, StoredObject};
 
 /// The number of watches that such events are held for at a time.
@@ -110,7 +110,7 @@ impl Cache {
                     if bytes > MOST_BYTES || events.len() >= MOST_EVENTS {
                         return None;
                     }
-                    let object = decoded(store, &object)?;
+                    let object = object.stored(&store.resource).ok()?;
                     let version = object.resource_version;
                     events.push_back((change, object));
                     version
@@ -124,10 +124,4 @@ impl Cache {
             }
         }
     }
-}
-
-fn decoded(store: &Store, object: &Object) -> Option<StoredObject> {
-    let (fields, envelope) = (&store.resource.fields, &store.resource.envelope);
-    let item = object.item(envelope)?;
-    StoredObject::decode_fresh(object.encoding, item, fields, envelope).ok()
 }

@@ -16,7 +16,7 @@ use super::memory_pool::MemoryPool;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
-use crate::store::{Change, MalformedObject, Presentation, Scope, Store, StoredObject};
+use crate::store::{Change, MalformedObject, Presentation, Scope, Store};
 
 /// A watch that ends this long before its time was ended for a reason.
 const EARLY: Duration = Duration::from_secs(30);
@@ -249,11 +249,7 @@ impl Drop for Interrupted<'_> {
 }
 
 pub(super) fn apply(store: &Store, change: Change, object: &Object) -> Result<(), MalformedObject> {
-    let resource = &store.resource;
-    let item = object.item(&resource.envelope);
-    let item = item.ok_or(MalformedObject::Kind)?;
-    let (fields, envelope) = (&resource.fields, &resource.envelope);
-    let object = StoredObject::decode_fresh(object.encoding, item, fields, envelope)?;
+    let object = object.stored(&store.resource)?;
     store.apply_object(change == Change::Deleted, object, Instant::now());
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::memory_pool::{MemoryExhausted, MemoryReservation};
-use crate::store::Change;
+use crate::store::{Change, MalformedObject, Resource, StoredObject};
 
 /// The most bytes of a frame, which holds one object. etcd refuses objects
 /// above 1.5 MiB by default; aggregated servers may store more. A longer frame
@@ -81,6 +81,14 @@ impl Object {
             Form::Struct if item.as_ptr() != self.bytes.as_ptr() => item,
             Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
         })
+    }
+
+    /// Returns the object as a store of the resource holds it.
+    pub(super) fn stored(&self, resource: &Resource) -> Result<StoredObject, MalformedObject> {
+        let item = self.item(&resource.envelope);
+        let item = item.ok_or(MalformedObject::Kind)?;
+        let (fields, envelope) = (&resource.fields, &resource.envelope);
+        StoredObject::decode_fresh(self.encoding, item, fields, envelope)
     }
 
     /// Returns the whole object as JSON.
@@ -231,20 +239,15 @@ fn decode(encoding: Encoding, frame: &Bytes) -> Result<Frame, WatchDecodeError> 
     };
     let object = Object { encoding, bytes };
     let json = |object: Object| object.json().ok_or(WatchDecodeError::Protobuf);
-    let changed = |change| {
-        Ok(Frame::Object {
-            change,
-            object: object.clone(),
-        })
+    let change = match kind {
+        "ADDED" => Change::Added,
+        "MODIFIED" => Change::Modified,
+        "DELETED" => Change::Deleted,
+        "BOOKMARK" => return json(object).map(Frame::Bookmark),
+        "ERROR" => return json(object).map(Frame::Error),
+        other => return Err(WatchDecodeError::Type(other.to_owned())),
     };
-    match kind {
-        "ADDED" => changed(Change::Added),
-        "MODIFIED" => changed(Change::Modified),
-        "DELETED" => changed(Change::Deleted),
-        "BOOKMARK" => json(object).map(Frame::Bookmark),
-        "ERROR" => json(object).map(Frame::Error),
-        other => Err(WatchDecodeError::Type(other.to_owned())),
-    }
+    Ok(Frame::Object { change, object })
 }
 
 /// Returns the type and the object of a `meta.v1.WatchEvent`.

@@ -197,8 +197,7 @@ pub(super) fn watch(
                 .map_err(|_| BypassReason::HistoryTooShort)
         }
         Start::Earlier(earlier, took) => {
-            let selected = watch_options.filter.clone();
-            if !earlier.all(|object| selected.matches(object)) {
+            if !earlier.all(|object| watch_options.filter.matches(object)) {
                 return Err(BypassReason::HistoryTooShort);
             }
             let watch_options = WatchOptions {

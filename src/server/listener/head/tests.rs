@@ -39,7 +39,7 @@ fn unusual_heads_are_written_anew() {
     assert_eq!(head.next, &b"rest"[..]);
 }
 
-/// What the type of fields cannot hold would be lost on the way.
+/// The type of fields holds no longer name: the field would be lost on the way.
 #[test]
 fn a_name_is_as_long_as_the_type_of_fields_holds() {
     for (length, is_taken) in [(LONGEST_NAME, true), (LONGEST_NAME + 1, false)] {

@@ -136,7 +136,7 @@ async fn a_watch_of_a_cache_ends_at_a_resync() {
         next(&mut other).await.unwrap()[0].brief(),
         ("MODIFIED", "x", 18)
     );
-    // What begins with the list, or after it, goes on.
+    // A watch that begins with the list, or after it, goes on.
     let mut after = open(20).of_a_cache();
     apply(&store, 31);
     for watch in [&mut after, &mut ahead] {
