@@ -22,6 +22,10 @@ TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resou
 # The libraries for `make test-clients`, such as `python kubectl-1.36`: empty for
 # all.
 CLIENTS ?=
+# The programs for `make test-software`, such as `helm kopf`: empty for all; and how
+# often each does what it does: empty for its own number.
+SOFTWARE ?=
+ROUNDS ?=
 # The image that `make image` makes: its name, its file, and a binary that is built
 # already.
 IMAGE ?= localhost/apifront:0.1.0
@@ -64,6 +68,10 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 .PHONY: test-clients
 test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (2 minutes; 9 when cold)
 	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
+
+.PHONY: test-software
+test-software: test-servers ## Runs released programs, SOFTWARE or all, directly and through apifront (5 minutes; 15 when cold)
+	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_ROUNDS="$(ROUNDS)" cargo test --test software software_runs_behind_it -- --nocapture
 
 .PHONY: test-status-page
 test-status-page: ## Opens the status page in headless Chromium and checks it (20 seconds)

@@ -27,7 +27,7 @@ use crate::server::answer::{
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::{framing, loopback_guard, slow_client};
-use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
 use crate::server::stage::{
     Identified, PendingGrant, access_log, audit, flow_control, places, seats,
@@ -371,7 +371,10 @@ async fn start_watch(
     watch: Box<Watch>,
     head: &WatchHead,
 ) -> Result<()> {
-    ctx.reply.cache = CacheResult::Hit(watch.version());
+    ctx.reply.cache = CacheResult::Hit(Hit {
+        version: watch.version(),
+        cost: head.cost,
+    });
     deprecation::note(ctx, StatusCode::OK, &head.warnings);
     match identified.handshake() {
         Some(handshake) => websocket_watch::start(session, ctx, *watch, handshake).await,

@@ -2,20 +2,24 @@
 # Builds or installs the program of one client library, such as `python`, in a
 # folder of the cache, and prints the file to start as the last line. The lock
 # file in the library's folder says what it is made of, and how it is built.
-# `kubectl-1.36` is the program `kubectl` with that release.
+# `kubectl-1.36` is the program `kubectl` with that release. A second argument
+# names another folder of tests than this one: `build.sh helm software`.
 set -euo pipefail
 name=${1:?the name of a library: a folder beside this file}
-clients=$(cd "$(dirname "$0")" && pwd)
-here=$clients/${name%-1.*}
-[ -d "$here" ] || { echo "tests/clients has no folder for $name" >&2; exit 1; }
+kind=${2:-clients}
+tests=$(cd "$(dirname "$0")/.." && pwd)
+here=$tests/$kind/${name%-1.*}
+[ -d "$here" ] || { echo "tests/$kind has no folder for $name" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/apifront
-stamp=$(cd "$clients" && find build.sh "${here##*/}" -type f ! -path '*/__pycache__/*' -print0 |
-  sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
-out=$cache/clients/$name/$stamp
+shared=$tests/$kind/runner.py
+[ -f "$shared" ] || shared=
+stamp=$(find "$tests/clients/build.sh" "$here" $shared -type f ! -path '*/__pycache__/*' -print0 |
+  sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+out=$cache/$kind/$name/$stamp
 run=$out/run
 
 needs() {
-  command -v "$1" >/dev/null || { echo "$1 is needed to run the client $name: see tests/clients/README.md" >&2; exit 1; }
+  command -v "$1" >/dev/null || { echo "$1 is needed to run the client $name: see tests/$kind/README.md" >&2; exit 1; }
 }
 
 # Writes the file to start, last of all: it says that the build is complete.
@@ -30,6 +34,7 @@ if [ ! -x "$run" ]; then
   rm -rf "$out"
   mkdir -p "$out"
   cp -R "$here/." "$out"
+  [ -z "$shared" ] || cp "$shared" "$out"
   cd "$out"
   if [ -d releases ]; then
     needs go
@@ -39,9 +44,17 @@ if [ ! -x "$run" ]; then
       (cd "releases/$release" && CGO_ENABLED=0 go build -trimpath -ldflags "$(../../version.sh)" \
         -o "$out/kubectl" k8s.io/kubernetes/cmd/kubectl) >&2
     else
-      ln -s "$("$clients/../kubernetes/build.sh" | tail -n 1)/kubectl" kubectl
+      ln -s "$("$tests/kubernetes/build.sh" | tail -n 1)/kubectl" kubectl
     fi
     write_run python3 "$out/main.py" "$out/kubectl"
+  elif [ -f tools.go ]; then
+    # A released program, which main.py runs.
+    needs go
+    needs python3
+    package=$(sed -nE 's/^import _ "(.*)"$/\1/p' tools.go)
+    go list -f '{{.Module.Version}}' "$package" > version
+    CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o program "$package" >&2
+    write_run python3 "$out/main.py" "$out/program"
   elif [ -f go.mod ]; then
     needs go
     CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o program . >&2
@@ -66,14 +79,18 @@ if [ ! -x "$run" ]; then
   elif [ -f Cargo.toml ]; then
     needs cargo
     # All builds of the crate share their dependencies.
-    cargo build --quiet --locked --target-dir "$cache/clients/$name/target" >&2
-    cp "$cache/clients/$name/target/debug/client-$name" program
+    cargo build --quiet --locked --target-dir "$cache/$kind/$name/target" >&2
+    cp "$cache/$kind/$name/target/debug/client-$name" program
     write_run "$out/program"
+  elif [ -f main.py ]; then
+    needs python3
+    ln -s "$("$tests/kubernetes/build.sh" | tail -n 1)/kubectl" kubectl
+    write_run python3 "$out/main.py" "$out/kubectl"
   else
-    echo "tests/clients/$name has no lock file that is known" >&2
+    echo "tests/$kind/$name has no lock file that is known" >&2
     exit 1
   fi
   # Builds of earlier sources are deleted when no checkout can still need them.
-  find "$cache/clients/$name" -mindepth 1 -maxdepth 1 -name '????????????????' -mtime +7 -exec rm -rf {} +
+  find "$cache/$kind/$name" -mindepth 1 -maxdepth 1 -name '????????????????' -mtime +7 -exec rm -rf {} +
 fi
 echo "$run"

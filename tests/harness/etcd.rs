@@ -86,6 +86,10 @@ impl Etcd {
         self.process.alive()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     fn client(&self) -> Client {
         Client::plain(ports::loopback(self.gateway_port))
     }

@@ -9,6 +9,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 
 use super::cdn_loop::{self, CDN_LOOP};
+use super::health_check::LOOP_CHECK;
 use super::response_body::{ResponseBody, Silence};
 use super::shared_connections::SharedConnections;
 use super::transport::certificate_only;
@@ -38,6 +39,8 @@ pub struct Endpoint {
     reached: AtomicBool,
     /// Whether the last check found that requests to the server come back.
     looping: AtomicBool,
+    /// The last question whether they do, and the address that was asked.
+    loop_checked: Mutex<Option<(Instant, SocketAddr)>>,
     /// The number of error answers since the last answer that was not an error.
     errors: AtomicU32,
     ejected_until: Mutex<Option<Instant>>,
@@ -89,6 +92,7 @@ impl Endpoint {
             healthy: AtomicBool::new(true),
             reached: AtomicBool::new(true),
             looping: AtomicBool::new(false),
+            loop_checked: Mutex::default(),
             errors: AtomicU32::new(0),
             ejected_until: Mutex::default(),
             silence: Silence::default(),
@@ -163,6 +167,26 @@ impl Endpoint {
                  is its own upstream"
             );
         }
+    }
+
+    pub(super) fn is_looping(&self) -> bool {
+        self.looping.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether to ask now if requests to the server come back, and notes that.
+    pub(super) fn begins_loop_check(&self, now: Instant) -> bool {
+        let Some(address) = self.address.load_full() else {
+            return true;
+        };
+        let mut checked = self.loop_checked.lock();
+        let lately = checked.is_some_and(|(at, of)| {
+            of == *address && now.saturating_duration_since(at) < LOOP_CHECK
+        });
+        let begins = !lately || !self.is_healthy();
+        if begins {
+            *checked = Some((now, *address));
+        }
+        begins
     }
 
     /// Returns the address to connect to. Names are looked up on first use and

@@ -1,4 +1,5 @@
-//! Active health checks: `/readyz` of each API server.
+//! Active health checks: `/readyz` of each API server, and less often whether
+//! requests to it come back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,14 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
 
+/// While nothing is asked of the upstream, the checks are this many times rarer:
+/// the failure of a request tells at once what a check would.
+const RARER_IN_QUIET: u32 = 2;
+
+/// A server that passes its checks is asked this often whether requests to it come
+/// back. A change of the address is another reason to ask.
+pub(super) const LOOP_CHECK: Duration = Duration::from_secs(60);
+
 /// The reason why a server is not healthy that sends requests back.
 const LOOP: &str = "requests to it come back";
 
@@ -23,13 +32,12 @@ pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
     loop {
         let current = upstream.load_full();
         current.check_health().await;
-        let checked = Instant::now();
+        let (checked, picked) = (Instant::now(), current.picked());
         // A request may find out meanwhile that no server can be reached. The
         // pause is then as short as after a check that found it out.
         loop {
-            let left = current
-                .health_check_pause()
-                .saturating_sub(checked.elapsed());
+            let pause = current.health_check_pause(current.picked() == picked);
+            let left = pause.saturating_sub(checked.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -52,13 +60,13 @@ impl Upstream {
     }
 
     /// Returns the time to wait between checks. It is short while no server
-    /// answers, so that a server's return is noticed.
-    pub(crate) fn health_check_pause(&self) -> Duration {
+    /// answers, so that a server's return is noticed, and long in quiet.
+    pub(crate) fn health_check_pause(&self, is_quiet: bool) -> Duration {
         let interval = self.timing.health_check_interval;
-        if self.any_healthy() {
-            interval
-        } else {
-            interval.min(RETRY)
+        match (self.any_healthy(), is_quiet) {
+            (true, false) => interval,
+            (true, true) => interval.saturating_mul(RARER_IN_QUIET),
+            (false, _) => interval.min(RETRY),
         }
     }
 
@@ -101,6 +109,9 @@ impl Upstream {
     async fn loops(&self, endpoint: &Endpoint) -> bool {
         if !endpoint.is_reached() {
             return false;
+        }
+        if !endpoint.begins_loop_check(Instant::now()) {
+            return endpoint.is_looping();
         }
         let asked = self.get_from(endpoint, UpstreamKind::Health, "/version");
         let answer = tokio::time::timeout(CHECK_TIMEOUT, asked).await;

@@ -124,6 +124,11 @@ impl Upstream {
             .cloned()
     }
 
+    /// Returns a number that grows with each request.
+    pub(super) fn picked(&self) -> usize {
+        self.turn.load(Ordering::Relaxed)
+    }
+
     /// Records that a connection could not be made. If that is the server's
     /// fault, other servers are asked first until a check passes. No other
     /// failure of a request counts, since one caller could cause it.
@@ -402,7 +407,7 @@ mod tests {
         assert_eq!(healthy, [false, true]);
         // A check finds out which server is back.
         gone(&upstream, &upstream.endpoints[1]);
-        assert!(upstream.health_check_pause() <= Duration::from_secs(1));
+        assert!(upstream.health_check_pause(false) <= Duration::from_secs(1));
         upstream.check_health().await;
         let healthy: Vec<_> = upstream
             .endpoints()
@@ -410,10 +415,9 @@ mod tests {
             .map(|e| e.is_healthy())
             .collect();
         assert_eq!(healthy, [false, true]);
-        assert_eq!(
-            upstream.health_check_pause(),
-            Timeouts::default().health_check_interval
-        );
+        let interval = Timeouts::default().health_check_interval;
+        assert_eq!(upstream.health_check_pause(false), interval);
+        assert_eq!(upstream.health_check_pause(true), interval * 2);
     }
 
     #[tokio::test]

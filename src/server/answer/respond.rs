@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use apifront_watch_cache::read::HitCost;
 use bytes::Bytes;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, RETRY_AFTER,
@@ -28,7 +29,7 @@ use crate::audit::Trail;
 use crate::flow::{self, HeldBytes};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
-use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
 
 /// The bounds, in bytes and time, of reading a request body that nobody needs,
@@ -220,7 +221,10 @@ pub(in crate::server) fn debug_value(
     let text = match cache {
         _ if !asked => return None,
         CacheResult::NotAsked => return None,
-        CacheResult::Hit(version) => format!("hit; rv={version}"),
+        CacheResult::Hit(Hit { version, cost }) => match cost {
+            HitCost::Nothing => format!("hit; rv={version}"),
+            cost => format!("hit; rv={version}; asked={}", cost.as_str()),
+        },
         CacheResult::Document => "hit; document".to_owned(),
         CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
     };

@@ -104,6 +104,8 @@ struct Resource {
     lag_seconds: Option<f64>,
     watchers: i64,
     hits: u64,
+    /// Hits for which upstream was asked something.
+    asked: u64,
     bypasses: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     hit_rate: Option<f64>,
@@ -254,21 +256,19 @@ fn usage(generation: &Generation, reading: &Reading) -> Usage {
 /// Returns the cached resources and those whose reads were counted, the largest
 /// first, and the number of those that are left out.
 fn resources(generation: &Generation, reads: &[Reads], now: Instant) -> (Vec<Resource>, usize) {
-    let mut counts: HashMap<&GroupVersionResource, (u64, u64)> = HashMap::new();
+    let mut counts: HashMap<&GroupVersionResource, Counts> = HashMap::new();
     for reads in reads {
-        let (hits, bypasses) = counts.entry(&reads.gvr).or_default();
-        let counter = if reads.is_hit() { hits } else { bypasses };
-        *counter = counter.saturating_add(reads.count);
+        counts.entry(&reads.gvr).or_default().add(reads);
     }
     let mut resources: Vec<Resource> = debug_cache::resources(generation, &[], now)
         .into_iter()
         .map(|report| {
             let gvr = GroupVersionResource::new(&report.group, &report.version, &report.resource);
-            let (hits, bypasses) = counts.remove(&gvr).unwrap_or_default();
-            resource(report, hits, bypasses)
+            let counts = counts.remove(&gvr).unwrap_or_default();
+            resource(report, counts)
         })
         .collect();
-    resources.extend(counts.into_iter().map(|(gvr, (hits, bypasses))| {
+    resources.extend(counts.into_iter().map(|(gvr, counts)| {
         let report = ResourceReport {
             group: gvr.group.clone(),
             version: gvr.version.clone(),
@@ -276,7 +276,7 @@ fn resources(generation: &Generation, reads: &[Reads], now: Instant) -> (Vec<Res
             state: "notCached",
             store: None,
         };
-        resource(report, hits, bypasses)
+        resource(report, counts)
     }));
     resources.sort_by(|a, b| {
         let order = |r: &Resource| Reverse((r.bytes, r.bypasses, r.hits));
@@ -288,7 +288,35 @@ fn resources(generation: &Generation, reads: &[Reads], now: Instant) -> (Vec<Res
     (resources, omitted)
 }
 
-fn resource(report: ResourceReport, hits: u64, bypasses: u64) -> Resource {
+/// The reads of a resource.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    hits: u64,
+    asked: u64,
+    bypasses: u64,
+}
+
+impl Counts {
+    fn add(&mut self, reads: &Reads) {
+        let add = |counter: &mut u64| *counter = counter.saturating_add(reads.count);
+        match reads.is_hit() {
+            true => {
+                add(&mut self.hits);
+                if !matches!(&*reads.reason, "" | "shared") {
+                    add(&mut self.asked);
+                }
+            }
+            false => add(&mut self.bypasses),
+        }
+    }
+}
+
+fn resource(report: ResourceReport, counts: Counts) -> Resource {
+    let Counts {
+        hits,
+        asked,
+        bypasses,
+    } = counts;
     let store = report.store.as_ref();
     let reads = hits.saturating_add(bypasses);
     Resource {
@@ -300,6 +328,7 @@ fn resource(report: ResourceReport, hits: u64, bypasses: u64) -> Resource {
         lag_seconds: store.map(|s| s.lag_seconds),
         watchers: store.map_or(0, |s| s.watchers),
         hits,
+        asked,
         bypasses,
         hit_rate: (reads > 0).then(|| hits as f64 / reads as f64),
         group: report.group,

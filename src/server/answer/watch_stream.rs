@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use apifront_watch_cache::read::HitCost;
 use apifront_watch_cache::watch::{Given, Step, Tally, Watch, WatchClient, WatchGroups};
 use bytes::Bytes;
 use h2::Reason;
@@ -183,13 +184,8 @@ pub(in crate::server) struct WatchHead {
     pub(in crate::server) warnings: Vec<HeaderValue>,
     /// The size of the view, if the watch is of one.
     pub(in crate::server) view: Option<HeaderValue>,
-}
-
-impl WatchHead {
-    pub(in crate::server) fn new(warnings: Vec<HeaderValue>) -> Self {
-        let view = None;
-        Self { warnings, view }
-    }
+    /// What upstream was asked for the beginning of the watch.
+    pub(in crate::server) cost: HitCost,
 }
 
 /// Sends the header, and moves the stream to a task of its own.

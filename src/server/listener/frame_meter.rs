@@ -4,8 +4,10 @@
 //! that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE
 //! and unknown ones (CVE-2019-9511 to 9518), nor streams that are opened and
 //! reset one after the other (CVE-2023-44487). Each such frame costs a token.
-//! Tokens come with time, and with what is sent to the client, because a client
-//! that receives much has a reason for many window updates and pings.
+//! Tokens come with time, and with the bytes of answers and of uploads. A client
+//! that receives much has a reason for many window updates and pings; one that
+//! sends much sends what is left of a window in a DATA frame of its own, which may
+//! be of one byte.
 //!
 //! The meter reads only the nine bytes of each frame's header.
 
@@ -25,7 +27,7 @@ const TOKENS: u64 = 10_000;
 /// The tokens that come with time. A frame takes a microsecond, so this is a
 /// thousandth of a core.
 const TOKENS_PER_SECOND: u64 = 1_000;
-/// The bytes sent to a client that give it a token. A client with the smallest
+/// The bytes of answers or uploads that give a client a token. A client with the smallest
 /// usual window, 64 KiB, sends two updates for each half of it.
 const BYTES_PER_TOKEN: u64 = 1 << 10;
 /// The cost of a SETTINGS frame. A change of the initial window is work for
@@ -161,7 +163,8 @@ pub(in crate::server) struct FrameMeter {
     tokens: u64,
     /// The time at which tokens last came with time.
     filled: Instant,
-    sent: u64,
+    /// The bytes of answers and uploads that have not given tokens yet.
+    moved: u64,
     reads_left: u32,
     spent_this_turn: u64,
     /// The bytes of the preface or of a payload that are still to come.
@@ -182,7 +185,7 @@ impl FrameMeter {
             tokens: TOKENS,
             filled: state.started,
             state,
-            sent: 0,
+            moved: 0,
             reads_left: READS_PER_TURN,
             spent_this_turn: 0,
             skip: PREFACE.len(),
@@ -226,7 +229,7 @@ impl FrameMeter {
 
     /// Counts bytes that are on their way to the client.
     pub(in crate::server) fn sent(&mut self, bytes: usize) {
-        self.sent = self.sent.saturating_add(bytes as u64);
+        self.moved = self.moved.saturating_add(bytes as u64);
     }
 
     /// Counts the frames in bytes that came from the client, and returns the
@@ -286,7 +289,10 @@ impl FrameMeter {
         self.skip = length;
         self.in_data = kind == DATA;
         match kind {
-            DATA => u64::from(length < SMALL_DATA && flags & END_STREAM == 0),
+            DATA => {
+                self.moved = self.moved.saturating_add(length as u64);
+                u64::from(length < SMALL_DATA && flags & END_STREAM == 0)
+            }
             HEADERS => {
                 self.in_block = flags & END_HEADERS == 0;
                 0
@@ -316,7 +322,7 @@ impl FrameMeter {
             .unwrap_or(u64::MAX)
             .saturating_mul(TOKENS_PER_SECOND)
             / 1000;
-        let by_bytes = std::mem::take(&mut self.sent) / BYTES_PER_TOKEN;
+        let by_bytes = std::mem::take(&mut self.moved) / BYTES_PER_TOKEN;
         let new = by_time.saturating_add(by_bytes);
         self.tokens = self.tokens.saturating_add(new).min(TOKENS);
         // The time stays until it gives a whole token, so that parts of a
@@ -390,6 +396,29 @@ mod tests {
         assert!(!state.has_stopped_reading());
         for _ in 0..=TOKENS {
             meter.received(&ping, || now);
+        }
+        assert!(state.has_stopped_reading());
+    }
+
+    /// Go's client fills a window of 65,535 bytes with four frames and one of a byte.
+    #[test]
+    fn an_upload_is_no_flood() {
+        let (mut meter, state) = meter();
+        let now = state.started;
+        let mut window = frame(DATA, 0, 16 << 10).repeat(3);
+        window.extend(frame(DATA, 0, (16 << 10) - 1));
+        window.extend(frame(DATA, 0, 1));
+        window.extend(frame(WINDOW_UPDATE, 0, 4));
+        for _ in 0..2 * TOKENS {
+            let taken = meter.received(&window, || now);
+            assert_eq!(taken, window.len());
+            meter.begin_turn();
+        }
+        assert!(!state.has_stopped_reading());
+        // Small frames alone pay for a quarter of themselves at most.
+        let small = frame(DATA, 0, SMALL_DATA - 1);
+        for _ in 0..=2 * TOKENS {
+            meter.received(&small, || now);
         }
         assert!(state.has_stopped_reading());
     }

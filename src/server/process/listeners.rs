@@ -32,6 +32,10 @@ use crate::server::state::generation::Generation;
 /// (CVE-2025-8671). h2's default is 1024.
 const STREAM_ERRORS: usize = 100;
 
+/// The window of a connection and of each stream. With a byte less, which is HTTP/2's
+/// default, a client that uploads fills it with four frames and one of a byte.
+const WINDOW: u32 = 64 << 10;
+
 /// What h2's limit of heads has beside the configured one. What is too large is
 /// refused before h2 reads it ([`Http2Heads`]).
 ///
@@ -155,6 +159,8 @@ fn connection_settings(
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
+    h2.initial_window_size(WINDOW);
+    h2.initial_connection_window_size(WINDOW);
     let header_bytes = serving.connection.max_request_header_bytes;
     let http2_bytes = header_bytes.saturating_add(BESIDE_HEADS);
     h2.max_header_list_size(u32::try_from(http2_bytes).unwrap_or(u32::MAX));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::UpstreamKind;
 use apifront_watch_cache::metrics::{CacheResult as CountedResult, CachedResource};
+use apifront_watch_cache::read::HitCost;
 use apifront_watch_cache::watch::Tally;
 use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
@@ -15,7 +16,7 @@ use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
-use super::context::{CacheResult, Reply, RequestContext};
+use super::context::{CacheResult, Hit, Reply, RequestContext};
 use super::talker;
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
@@ -261,7 +262,12 @@ impl Finished {
         }
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),
-            CacheResult::Hit(_) | CacheResult::Document => (Some(CountedResult::Hit), ""),
+            CacheResult::Hit(Hit {
+                cost: cost @ HitCost::Object,
+                ..
+            }) => (Some(CountedResult::Bypass), cost.as_str()),
+            CacheResult::Hit(Hit { cost, .. }) => (Some(CountedResult::Hit), cost.as_str()),
+            CacheResult::Document => (Some(CountedResult::Hit), ""),
             CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apifront_watch_cache::read::BypassReason;
+use apifront_watch_cache::read::{BypassReason, HitCost};
 use http::header::HeaderValue;
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::user::ANONYMOUS;
@@ -36,11 +36,20 @@ use crate::spans::RequestSpan;
 pub(in crate::server) enum CacheResult {
     /// The cache could never answer such a request.
     NotAsked,
-    /// The answer was made from the state at this version.
-    Hit(u64),
+    /// The answer was made from a state or an object in memory.
+    Hit(Hit),
     /// The answer is a document of the API itself, such as discovery.
     Document,
     Bypass(BypassReason),
+}
+
+/// An answer from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) struct Hit {
+    /// The version of the state, or of the object.
+    pub(in crate::server) version: u64,
+    /// What upstream was asked for it.
+    pub(in crate::server) cost: HitCost,
 }
 
 pub struct RequestContext {

@@ -259,6 +259,7 @@ const showResources = makeTable("resources", "Resources, the largest first", [
   },
   { name: "Watchers", kind: "number", show: (r) => count(r.watchers) },
   { name: "Hits", kind: "number", show: (r) => count(r.hits) },
+  { name: "With a question", kind: "number", show: (r) => count(r.asked) },
   { name: "Forwarded", kind: "number", show: (r) => count(r.bypasses) },
   { name: "Hit rate", kind: "number", show: (r) => percent(r.hitRate) },
 ]);

@@ -18,7 +18,7 @@ use super::vectors::Vectors;
 pub enum CacheResult {
     /// The cache.
     Hit,
-    /// Upstream.
+    /// Upstream, or the cache with an object that upstream was asked for.
     Bypass,
 }
 
@@ -195,8 +195,9 @@ impl CachedResource {
         }
     }
 
-    /// Counts a read that was answered. `verb` is get, list or watch. `reason`
-    /// is empty if the cache answered alone.
+    /// Counts a read that was answered. `verb` is get, list or watch. `reason` says why
+    /// the cache did not answer, or what upstream was asked for an answer of the cache;
+    /// it is empty if the cache answered alone.
     pub fn request(&self, verb: &'static str, result: CacheResult, reason: &'static str) {
         let key = [verb, result.as_str(), reason];
         // Most often these are the very same words.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::own_writes::LastWrite;
-use super::{BypassReason, Freshness};
+use super::{BypassReason, Freshness, HitCost};
 use crate::Consistency;
 use crate::reflector::Entry;
 use crate::store::Store;
@@ -20,8 +20,9 @@ const OWN_WRITE: Duration = Duration::from_secs(1);
 /// The source of a read's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerSource {
-    /// The current state of the store.
-    Store,
+    /// The current state of the store, proven recent by a question if the read wants
+    /// that.
+    Store(HitCost),
     /// A shared read of upstream that begins now.
     SharedRead,
 }
@@ -45,21 +46,23 @@ impl Consistent<'_> {
             return Err(BypassReason::Stale);
         }
         match freshness {
-            Freshness::Any => Ok(AnswerSource::Store),
+            Freshness::Any => Ok(AnswerSource::Store(HitCost::Nothing)),
             Freshness::NotOlderThan(version) => reached(self.store, version, CATCH_UP)
                 .await
-                .then_some(AnswerSource::Store)
+                .then_some(AnswerSource::Store(HitCost::Nothing))
                 .ok_or(BypassReason::FutureVersion),
-            Freshness::MostRecent if self.is_recent().await => Ok(AnswerSource::Store),
-            Freshness::MostRecent => Ok(AnswerSource::SharedRead),
+            Freshness::MostRecent => Ok(match self.recent().await {
+                Some(cost) => AnswerSource::Store(cost),
+                None => AnswerSource::SharedRead,
+            }),
         }
     }
 
-    /// Tells whether the store is proven recent, as the mode requires it, and
-    /// has the caller's own writes.
-    async fn is_recent(self) -> bool {
+    /// Returns the question that proves the store recent, as the mode requires it.
+    /// `None` if it is not proven, or has not the caller's own writes.
+    async fn recent(self) -> Option<HitCost> {
         if self.mode == Consistency::Strict {
-            return false;
+            return None;
         }
         let has_own_writes = match self.wrote {
             LastWrite::Nothing => true,
@@ -67,13 +70,16 @@ impl Consistent<'_> {
             LastWrite::Unknown => false,
         };
         if !has_own_writes {
-            return false;
+            return None;
         }
         let bounded = self.mode == Consistency::Bounded;
         if bounded && self.entry.proven_within(self.max_staleness, Instant::now()) {
-            return true;
+            return Some(HitCost::Nothing);
         }
-        (bounded || !self.entry.is_suspended(Instant::now())) && self.prove().await.is_some()
+        if !bounded && self.entry.is_suspended(Instant::now()) {
+            return None;
+        }
+        self.prove().await.map(|()| HitCost::Version)
     }
 
     /// Asks upstream for its version and waits until the store has reached it.

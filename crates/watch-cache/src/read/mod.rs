@@ -3,6 +3,7 @@
 mod body;
 mod bypass_reason;
 mod consistency;
+mod hit_cost;
 pub mod legacy_watch;
 mod own_writes;
 mod page;
@@ -24,6 +25,7 @@ pub use body::{
 };
 pub use bypass_reason::BypassReason;
 pub use consistency::{AnswerSource, Consistent, reached};
+pub use hit_cost::HitCost;
 pub use own_writes::{LastWrite, OpenWrite, OwnWrites};
 pub use page::{Page, Selection, page};
 pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};

@@ -11,11 +11,11 @@ use futures::StreamExt;
 use kubernetes_wire::api::{GroupVersionResource, Status};
 use parking_lot::Mutex;
 
-use super::BypassReason;
 use super::shared_batch::{Asked, Batches, NoAnswer};
 use super::shared_plan::{ListQuery, Question, plan};
 use super::shared_state::{SharedState, resolve};
 use super::shared_upstream::{self, Exact, Failure};
+use super::{BypassReason, HitCost, reached};
 use crate::reflector::Entry;
 use crate::store::{ObjectKey, Store, StoredObject};
 
@@ -70,7 +70,7 @@ impl From<Failure> for Unanswered {
 }
 
 type StateAnswer = Result<SharedState, Unanswered>;
-type ObjectAnswer = Result<Option<Arc<StoredObject>>, Unanswered>;
+type ObjectAnswer = Result<(Option<Arc<StoredObject>>, HitCost), Unanswered>;
 type Batch = Vec<Asked<Question, StateAnswer>>;
 type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
 
@@ -111,8 +111,8 @@ impl SharedReads {
         Ok(state)
     }
 
-    /// Returns one object as it is at a moment after this call. `None` if there
-    /// is none.
+    /// Returns one object as it is at a moment after this call, and what upstream was
+    /// asked for it. `None` if there is none.
     pub async fn object(
         &self,
         entry: &Arc<Entry>,
@@ -121,18 +121,26 @@ impl SharedReads {
         patience: Duration,
     ) -> ObjectAnswer {
         let key = ObjectKey::new(namespace, name);
-        let (owner, asked, of) = (entry.clone(), key.clone(), store.clone());
+        let one = One {
+            entry: entry.clone(),
+            store: store.clone(),
+            key: key.clone(),
+        };
         let ask = move |batch: Vec<Asked<(), ObjectAnswer>>| {
-            let (upstream, key, store) = (owner.upstream(), asked.clone(), of.clone());
+            let one = one.clone();
             async move {
-                let asked = shared_upstream::object(&upstream, &store, key.namespace(), key.name());
-                let answer: ObjectAnswer = match tokio::time::timeout(patience, asked).await {
-                    Ok(Ok(object)) => Ok(object.map(Arc::new)),
+                let read = tokio::time::timeout(patience, one.read());
+                let mut answer: ObjectAnswer = match read.await {
+                    Ok(Ok(found)) => Ok(found),
                     Ok(Err(failure)) => Err(failure.into()),
                     Err(_) => Err(Unanswered::Timeout),
                 };
                 for asked in batch {
                     asked.answer(answer.clone());
+                    // The question was the first caller's.
+                    if let Ok((_, cost)) = &mut answer {
+                        *cost = HitCost::Shared;
+                    }
                 }
             }
         };
@@ -141,6 +149,48 @@ impl SharedReads {
         is_current(entry, store)?;
         Ok(object)
     }
+}
+
+/// The longest time for which the store may be behind a version that upstream tells,
+/// before the object itself is read.
+const BEHIND: Duration = Duration::from_millis(100);
+
+/// Asks for one object for all callers who wait for it.
+#[derive(Clone)]
+struct One {
+    entry: Arc<Entry>,
+    store: Arc<Store>,
+    key: ObjectKey,
+}
+
+impl One {
+    async fn read(&self) -> Result<(Option<Arc<StoredObject>>, HitCost), Failure> {
+        let upstream = self.entry.upstream();
+        let (namespace, name) = (self.key.namespace(), self.key.name());
+        // Whether an object is shown as the store shows it is a question of its own for
+        // those that have a definition. Two questions cost more than the object.
+        if !self.entry.has_definition() && name.bytes().all(is_plain) {
+            match shared_upstream::listed(&upstream, &self.store, namespace, name).await {
+                Ok(None) => return Ok((None, HitCost::Metadata)),
+                Ok(Some(listed)) => {
+                    reached(&self.store, listed.resource_version, BEHIND).await;
+                    let object = self.store.snapshot().get(namespace, name).cloned();
+                    if let Some(object) = object.filter(|object| listed.is(object)) {
+                        return Ok((Some(object), HitCost::Metadata));
+                    }
+                }
+                Err(Failure::NotAcceptable) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let object = shared_upstream::object(&upstream, &self.store, namespace, name).await?;
+        Ok((object.map(Arc::new), HitCost::Object))
+    }
+}
+
+/// Tells whether a character stands for itself in a field selector.
+fn is_plain(character: u8) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, b'-' | b'.' | b':' | b'_')
 }
 
 async fn within<T>(

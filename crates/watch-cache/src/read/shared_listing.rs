@@ -13,7 +13,7 @@ use kubernetes_wire::api::protobuf::MAGIC;
 use kubernetes_wire::api::protobuf_wire::{Fields, Malformed, Value, varint};
 use serde::Deserialize;
 
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, StoredObject};
 
 /// The media types that a shared read accepts. A server that knows neither
 /// refuses with 406.
@@ -64,6 +64,13 @@ pub(super) struct Listed {
     pub(super) key: ObjectKey,
     pub(super) uid: Box<str>,
     pub(super) resource_version: u64,
+}
+
+impl Listed {
+    /// Tells whether the object is of this version.
+    pub(super) fn is(&self, object: &StoredObject) -> bool {
+        object.resource_version == self.resource_version && *object.uid() == *self.uid
+    }
 }
 
 /// The names and versions of the objects that a server has at a version.

@@ -150,7 +150,7 @@ fn page(
 
 fn get<'s>(snapshot: &'s Snapshot, listed: &Listed) -> Option<&'s Arc<StoredObject>> {
     let found = snapshot.get(listed.key.namespace(), listed.key.name());
-    found.filter(|object| is_version(object, listed))
+    found.filter(|object| listed.is(object))
 }
 
 fn filter(read: &ListQuery, store: &Store) -> Result<Filter, BypassReason> {
@@ -205,17 +205,13 @@ fn compare<'l>(
             found.missing.push(new);
         }
         match listed.next_if(|l| l.key == object.key) {
-            Some(same) if is_version(object, same) => {}
+            Some(same) if same.is(object) => {}
             Some(other) => found.missing.push(other),
             None => found.gone.push(object.key.clone()),
         }
     }
     found.missing.extend(listed);
     found
-}
-
-fn is_version(object: &StoredObject, listed: &Listed) -> bool {
-    object.resource_version == listed.resource_version && *object.uid() == *listed.uid
 }
 
 async fn reached(store: &Store, version: u64) {
@@ -235,7 +231,7 @@ async fn fetch_missing(
         let all = fetch.fetch_all(read, version).await;
         let all = all.ok_or(BypassReason::NotProvenFresh)?;
         let missing: HashMap<_, _> = missing.iter().map(|l| (&l.key, *l)).collect();
-        let is_missing = |o: &StoredObject| missing.get(&o.key).is_some_and(|l| is_version(o, l));
+        let is_missing = |o: &StoredObject| missing.get(&o.key).is_some_and(|l| l.is(o));
         let found: Vec<_> = all.into_iter().filter(is_missing).map(Arc::new).collect();
         return (found.len() == missing.len())
             .then_some(found)
@@ -252,7 +248,7 @@ async fn fetch_missing(
 
 async fn fetch_one(listed: &Listed, version: u64, fetch: &impl Fetch) -> Option<Arc<StoredObject>> {
     let object = fetch.fetch(listed, version).await?;
-    (object.key == listed.key && is_version(&object, listed)).then(|| Arc::new(object))
+    (object.key == listed.key && listed.is(&object)).then(|| Arc::new(object))
 }
 
 #[cfg(test)]

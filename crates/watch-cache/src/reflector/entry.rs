@@ -160,14 +160,8 @@ impl Entry {
     /// Asks upstream for its current version of the resource, which is no older
     /// than etcd's at the time of this call. `None` if upstream cannot tell.
     pub(crate) async fn current_version(&self) -> Option<u64> {
-        let upstream = self.upstream();
-        let store = self.store();
-        if store.is_some_and(|store| store.presentation().lacks_initial_events) {
-            return freshness_probe::listed_version(&upstream, &self.gvr).await;
-        }
-        freshness_probe::probe(&upstream, &self.gvr, true)
-            .await
-            .map(|(_, version)| version)
+        let namespaced = self.store()?.resource.namespaced;
+        freshness_probe::listed_version(&self.upstream(), &self.gvr, namespaced).await
     }
 
     /// Waits until the form of the store's bookmarks is known, for at most
@@ -508,6 +502,12 @@ impl Entry {
                 now.as_ref() == Some(revision) && *self.listed_by.lock() == before
             }
         }
+    }
+
+    /// Tells whether the resource has a definition, which says how its objects are shown
+    /// and can change, or is not known to have none.
+    pub(crate) fn has_definition(&self) -> bool {
+        *self.listed_by.lock() != ListedBy::None
     }
 
     /// Notes a request for the resource.

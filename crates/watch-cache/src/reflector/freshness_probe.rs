@@ -30,7 +30,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const SHORT_WATCH: &str = "4";
 const SHORT_WATCH_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// No object can have this name, because names hold no underscore.
+/// No object or namespace can have this name, because names hold no underscore.
 const NOBODY: &str = "_";
 
 /// Returns the resourceVersion of any object.
@@ -41,10 +41,23 @@ pub(super) fn version_of(object: &[u8]) -> Option<u64> {
         .map(|v| v.0)
 }
 
-/// Asks a server without initial events for its version, by a list of one
-/// object.
-pub(super) async fn listed_version(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<u64> {
-    let path = format!("{}?limit=1", gvr.path());
+/// Asks for the version of a resource, no older than etcd's when the question arrived,
+/// by a list of nothing or of one object. No question costs kube-apiserver less: four
+/// fifths of a GET. A watch of nothing costs it twice that, and a connection.
+pub(super) async fn listed_version(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    namespaced: bool,
+) -> Option<u64> {
+    let path = match namespaced {
+        // etcd counts the keys of a range, also of those that it does not return.
+        true => format!(
+            "{}/namespaces/{NOBODY}/{}?limit=1",
+            gvr.group_version().path(),
+            gvr.resource
+        ),
+        false => format!("{}?limit=1", gvr.path()),
+    };
     let accept =
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let ask = async {

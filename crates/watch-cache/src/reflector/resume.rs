@@ -283,7 +283,7 @@ fn present(store: &Store, warnings: Vec<http::HeaderValue>) {
 async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
     match freshness_probe::probe(upstream, &entry.gvr, true).await {
         Some((_, version)) => Some(version),
-        None => freshness_probe::listed_version(upstream, &entry.gvr).await,
+        None => freshness_probe::listed_version(upstream, &entry.gvr, false).await,
     }
 }
 

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::CacheMode;
-use apifront_watch_cache::read::{self, BypassReason, Freshness, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::read::{
+    self, BypassReason, Freshness, HitCost, ListPlan, Shape, WatchPlan,
+};
 use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
@@ -39,7 +41,7 @@ use super::watch_stream::WatchHead;
 use super::{deprecation, refusal};
 use crate::config::is_built_in_group;
 use crate::flow::{HeldBytes, RETRY_AFTER};
-use crate::server::stage::context::CacheResult;
+use crate::server::stage::context::{CacheResult, Hit};
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 
 /// The time that a watch waits for the first list of its resource, before the
@@ -167,7 +169,7 @@ async fn read(
     }
     match served {
         Err(reason) => Outcome::Bypass(reason),
-        Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, WatchHead::new(warnings)),
+        Ok(Served::Watch(watch, head)) => Outcome::Watch(watch, head),
         Ok(Served::Answer(answer)) => Outcome::Answer(answer),
         Ok(Served::TimedOut(status)) => {
             let answer = say(&status, &[], request, &granted);
@@ -178,10 +180,10 @@ async fn read(
             Outcome::Answer(answer.out_of(CacheResult::Document))
         }
         Ok(Served::Overloaded) => Outcome::Answer(Answer::too_many_requests(RETRY_AFTER)),
-        Ok(Served::Status(status, warnings, version)) => {
+        Ok(Served::Status(status, warnings, hit)) => {
             let answer = say(&status, &warnings, request, &granted);
-            Outcome::Answer(match version {
-                Some(version) => answer.out_of(CacheResult::Hit(version)),
+            Outcome::Answer(match hit {
+                Some(hit) => answer.out_of(CacheResult::Hit(hit)),
                 None => answer,
             })
         }
@@ -294,8 +296,11 @@ async fn serve(
         degraded::Mode::On(degraded) => Some(degraded),
         degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
     };
-    let newest = match pinned {
-        Some(pinned) => pinned.newest(resource, plan.is_exact()).await?,
+    let (newest, cost) = match pinned {
+        Some(pinned) => {
+            let newest = pinned.newest(resource, plan.is_exact()).await?;
+            (newest, HitCost::Nothing)
+        }
         None => match newest::newest(resource, &plan, degraded.is_some()).await {
             Ok(newest) => newest,
             Err(unanswered) => return newest::refuse(unanswered),
@@ -314,6 +319,7 @@ async fn serve(
         store,
         scope,
         newest,
+        cost,
         representation,
         shape,
         warnings,
@@ -388,30 +394,37 @@ struct Prepared<'a> {
     store: Arc<Store>,
     scope: Scope<'a>,
     newest: Newest,
+    /// What upstream was asked for it.
+    cost: HitCost,
     representation: Representation,
     shape: Shape,
     warnings: Vec<HeaderValue>,
 }
 
 impl Prepared<'_> {
+    fn hit(&self, version: u64) -> Hit {
+        let cost = self.cost;
+        Hit { version, cost }
+    }
+
     async fn get(self, gvr: &GroupVersionResource) -> Result<Served, BypassReason> {
-        let version = self.newest.resource_version(&self.store);
+        let hit = self.hit(self.newest.resource_version(&self.store));
         let object = self.newest.object(self.scope.namespace, self.scope.name);
         let Some(object) = object else {
             let status = Status::not_found(&gvr.group_resource(), self.scope.name);
-            return Ok(Served::Status(status, self.warnings, Some(version)));
+            return Ok(Served::Status(status, self.warnings, Some(hit)));
         };
         let body = vec![read::get_body(&self.store, &object, &self.shape)?];
         let body = (body, HeldBytes::default());
         let by = OffloadUser::new(self.granted);
         match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
-            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
             Err(unmade) => unmade.served(),
         }
     }
 
     async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
-        let by = OffloadUser::new(self.granted);
+        let (by, cost) = (OffloadUser::new(self.granted), self.cost);
         let wanted = list::Wanted {
             extent: list::Extent::Namespace(self.scope.namespace.to_owned()),
             options,
@@ -424,7 +437,10 @@ impl Prepared<'_> {
             Err(unmade) => return unmade.served(),
         };
         match shape::list(body, self.representation, self.headers, &self.warnings, by).await {
-            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+            Ok(answer) => {
+                let hit = Hit { version, cost };
+                Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit))))
+            }
             Err(unmade) => unmade.served(),
         }
     }
@@ -446,9 +462,9 @@ impl Prepared<'_> {
             self.watch(options, plan).await
         };
         Ok(match served? {
-            Served::Watch(watch, warnings) => {
+            Served::Watch(watch, head) => {
                 let watch = watch::fitted(*watch, compressed, headers);
-                Served::Watch(Box::new(watch), warnings)
+                Served::Watch(Box::new(watch), head)
             }
             served => served,
         })
@@ -460,11 +476,12 @@ impl Prepared<'_> {
         plan: WatchPlan,
     ) -> Result<Served, BypassReason> {
         let generation = self.granted.generation();
+        let head = head(self.warnings, self.cost);
         let (store, newest, shape) = (self.store, self.newest, self.shape);
         let opened = overlay_watch::open(generation, store, newest, options, plan, shape).await?;
         Ok(match opened {
-            Ok(watch) => Served::Watch(Box::new(watch), self.warnings),
-            Err(status) => Served::Status(*status, self.warnings, None),
+            Ok(watch) => Served::Watch(Box::new(watch), head),
+            Err(status) => Served::Status(*status, head.warnings, None),
         })
     }
 
@@ -482,9 +499,13 @@ impl Prepared<'_> {
     async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
         let forwards = !sharded::is_kept(self.granted);
+        let mut cost = self.cost;
         let start = match plan {
             WatchPlan::From(version) => match self.earlier(&options, version).await {
-                Some(earlier) => earlier,
+                Some(earlier) => {
+                    cost = HitCost::Events;
+                    earlier
+                }
                 None => watch::Start::Version { version, forwards },
             },
             WatchPlan::FromNow(_) => watch::Start::Version {
@@ -501,7 +522,15 @@ impl Prepared<'_> {
         let namespace = self.scope.namespace;
         let watch = watch::watch(namespace, options, start, self.store, self.shape, lasts)?;
         let watch = if unmarked { watch.unmarked() } else { watch };
-        Ok(Served::Watch(Box::new(watch), self.warnings))
+        Ok(Served::Watch(Box::new(watch), head(self.warnings, cost)))
+    }
+}
+
+fn head(warnings: Vec<HeaderValue>, cost: HitCost) -> WatchHead {
+    WatchHead {
+        warnings,
+        cost,
+        view: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::{
-    AnswerSource, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage,
+    AnswerSource, BypassReason, Consistent, HitCost, ListQuery, ListVersion, Question, SharedPage,
     SharedState, Unanswered, WatchPlan, reached,
 };
 use apifront_watch_cache::reflector::Entry;
@@ -115,7 +115,7 @@ pub(super) async fn newest(
     resource: Resource<'_>,
     plan: &Plan,
     is_degraded: bool,
-) -> Result<Newest, Unanswered> {
+) -> Result<(Newest, HitCost), Unanswered> {
     let Resource {
         generation,
         entry,
@@ -129,7 +129,7 @@ pub(super) async fn newest(
     {
         // The version may be one that the store itself has not reached.
         let complete = true;
-        return Ok(Newest::State { snapshot, complete });
+        return Ok((Newest::State { snapshot, complete }, HitCost::Nothing));
     }
     let mut consistent = resource.consistent();
     if is_degraded {
@@ -139,28 +139,30 @@ pub(super) async fn newest(
         true => degraded::relaxed(plan.freshness()),
         false => plan.freshness(),
     };
-    let basis = consistent.ensure(freshness).await?;
-    if basis == AnswerSource::Store {
-        return Ok(Newest::State {
+    if let AnswerSource::Store(cost) = consistent.ensure(freshness).await? {
+        let newest = Newest::State {
             snapshot: store.snapshot(),
             complete: true,
-        });
+        };
+        return Ok((newest, cost));
     }
     let patience = generation.config.upstream.timing().request_timeout;
     let overlaid = overlay::is_for(generation, scope.gvr);
     if matches!(plan, Plan::Get(_)) && !overlaid {
         let one = (scope.namespace, scope.name);
         let object = generation.shared_reads.object(entry, store, one, patience);
-        return Ok(Newest::Object(object.await?));
+        let (object, cost) = object.await?;
+        return Ok((Newest::Object(object), cost));
     }
     let question = question(plan, scope, overlaid);
     let state = generation
         .shared_reads
         .state(entry, store, question, patience);
-    Ok(match state.await? {
+    let newest = match state.await? {
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),
-    })
+    };
+    Ok((newest, HitCost::Names))
 }
 
 /// Returns the state for a view, once it is as recent as the plan demands. That
@@ -170,7 +172,7 @@ pub(super) async fn of_view(
     resource: Resource<'_>,
     plan: &Plan,
     since: impl Fn() -> Option<u64>,
-) -> Result<Arc<Snapshot>, Unanswered> {
+) -> Result<(Arc<Snapshot>, HitCost), Unanswered> {
     let store = resource.store;
     if let Plan::List(_, plan) = plan
         && let ListVersion::Exact(version) = plan.version
@@ -182,27 +184,31 @@ pub(super) async fn of_view(
                 store.snapshot_at(version)
             }
         };
-        return exact.ok_or(BypassReason::SnapshotGone.into());
+        let exact = exact.ok_or(BypassReason::SnapshotGone)?;
+        return Ok((exact, HitCost::Nothing));
     }
     let until = tokio::time::Instant::now().checked_add(LATER_WITHIN);
-    let mut snapshot = match resource.consistent().ensure(plan.freshness()).await? {
-        AnswerSource::Store => store.snapshot(),
-        AnswerSource::SharedRead => whole(resource).await?,
+    let (mut snapshot, mut cost) = match resource.consistent().ensure(plan.freshness()).await? {
+        AnswerSource::Store(cost) => (store.snapshot(), cost),
+        AnswerSource::SharedRead => (whole(resource).await?, HitCost::Names),
     };
     if matches!(plan, Plan::Watch(..)) {
-        return Ok(snapshot);
+        return Ok((snapshot, cost));
     }
     loop {
         let since = since();
         let is_later = since.is_some_and(|since| snapshot.resource_version > since);
         if is_later || until.is_none_or(|until| tokio::time::Instant::now() >= until) {
-            return Ok(snapshot);
+            return Ok((snapshot, cost));
         }
         let next = since.unwrap_or_default().saturating_add(1);
         snapshot = match reached(store, next, COMES_WITHIN).await {
             true => store.snapshot(),
             // Nothing of the resource changes now.
-            false => whole(resource).await?,
+            false => {
+                cost = HitCost::Names;
+                whole(resource).await?
+            }
         };
     }
 }

@@ -7,13 +7,15 @@ use kubernetes_wire::api::Status;
 
 use crate::server::answer::cpu_offload::OffloadRefusal;
 use crate::server::answer::respond::Answer;
+use crate::server::answer::watch_stream::WatchHead;
+use crate::server::stage::context::Hit;
 
 /// The result of a read that the cache could answer.
 pub(super) enum Served {
     Answer(Answer),
-    /// A failure, with its warnings. If a state of the cache shows the failure,
-    /// the version is that of the state.
-    Status(Status, Vec<HeaderValue>, Option<u64>),
+    /// A failure, with its warnings, and with what shows it if that is a state of the
+    /// cache.
+    Status(Status, Vec<HeaderValue>, Option<Hit>),
     /// No server has such a path: the resource has no namespaces.
     NoSuchResource,
     /// The time limit of the request has passed. kube-apiserver answers outside of
@@ -21,7 +23,7 @@ pub(super) enum Served {
     TimedOut(Status),
     /// The 429 of the in-flight filter, which is not a Status.
     Overloaded,
-    Watch(Box<Watch>, Vec<HeaderValue>),
+    Watch(Box<Watch>, WatchHead),
 }
 
 impl OffloadRefusal {

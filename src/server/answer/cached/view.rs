@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use apifront_watch_cache::read::{BypassReason, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::{Snapshot, Store};
 use async_trait::async_trait;
@@ -24,7 +24,7 @@ use crate::identity::VIEW;
 use crate::server::answer::cpu_offload::OffloadUser;
 use crate::server::answer::deprecation;
 use crate::server::answer::watch_stream::WatchHead;
-use crate::server::stage::context::CacheResult;
+use crate::server::stage::context::{CacheResult, Hit};
 use crate::server::stage::{GrantedView, Identified, NoView, PendingGrant, wants_view};
 use crate::views::{Refusal, Versions};
 
@@ -187,7 +187,7 @@ struct Prepared<'a> {
 impl Prepared<'_> {
     /// Returns the state that the plan demands, later than the view's present
     /// set if possible.
-    async fn newest(&self, plan: &Plan) -> Result<Arc<Snapshot>, Unviewed> {
+    async fn newest(&self, plan: &Plan) -> Result<(Arc<Snapshot>, HitCost), Unviewed> {
         let resource = Resource {
             generation: self.granted.generation(),
             entry: self.entry,
@@ -207,7 +207,7 @@ impl Prepared<'_> {
     async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Outcome, Unviewed> {
         let headers = &self.request.headers;
         let plan = Plan::List(options, plan);
-        let snapshot = self.newest(&plan).await?;
+        let (snapshot, cost) = self.newest(&plan).await?;
         let Plan::List(options, plan) = plan else {
             return Err(Unviewed::Refused);
         };
@@ -242,19 +242,22 @@ impl Prepared<'_> {
         if let Some(view) = self.granted.header() {
             answer.headers.insert(VIEW, view);
         }
-        Ok(Outcome::Answer(answer.out_of(CacheResult::Hit(version))))
+        let hit = Hit { version, cost };
+        Ok(Outcome::Answer(answer.out_of(CacheResult::Hit(hit))))
     }
 
     async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Outcome, Unviewed> {
         let headers = &self.request.headers;
         let whole = Plan::Watch(options, plan);
+        let mut cost = HitCost::Nothing;
         let (start, visibility) = match plan {
             WatchPlan::From(version) => match self.granted.watch_from(version) {
                 Some(visibility) => (from(version), Some(visibility)),
                 None => (self.expired(version), None),
             },
             WatchPlan::FromNow(_) | WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
-                let snapshot = self.newest(&whole).await?;
+                let (snapshot, question) = self.newest(&whole).await?;
+                cost = question;
                 // The store's own state is one that changes of the view can be
                 // told from.
                 let visible = self.granted.visible();
@@ -292,6 +295,7 @@ impl Prepared<'_> {
         let head = WatchHead {
             warnings: self.warnings,
             view: self.granted.header(),
+            cost,
         };
         Ok(Outcome::Watch(Box::new(watch), head))
     }

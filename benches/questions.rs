@@ -1,0 +1,251 @@
+//! Measures what kube-apiserver and etcd pay for each question that can prove
+//! that a read is of the most recent state, and for such reads themselves:
+//! directly, and through apifront in `Strict` and in `Fresh`. One client asks
+//! one question after the other, as somebody who polls does.
+//!
+//! `cargo bench --bench questions -- --pods 1000 --asks 200`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use harness::apifront::Apifront;
+use harness::client::Client;
+use harness::cluster::Cluster;
+use http::Method;
+use http_body_util::BodyExt;
+use support::report::{self, Goal, median};
+use support::{count, lists, pods, usage};
+
+const ROUNDS: usize = 5;
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const METADATA: &str =
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str =
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// The most CPU of upstream that a read of somebody who polls may cost, as a
+/// share of the same read without apifront.
+const STRICT_GOAL: f64 = 1.0;
+const FRESH_GOAL: f64 = 0.5;
+
+fn main() {
+    support::run(questions());
+}
+
+/// A question to kube-apiserver.
+struct Question {
+    name: &'static str,
+    path: String,
+    accept: &'static str,
+    is_watch: bool,
+}
+
+fn asked(pod: &str) -> Vec<Question> {
+    let (folder, name) = pod.rsplit_once('/').expect("a path");
+    let all = "/api/v1/pods";
+    let watch = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+                 &allowWatchBookmarks=true&fieldSelector=metadata.name%3D_&timeoutSeconds=5";
+    let question = |name, path, accept| Question {
+        name,
+        path,
+        accept,
+        is_watch: false,
+    };
+    let named = format!("{folder}?fieldSelector=metadata.name%3D{name}");
+    let nobody = format!("{folder}?fieldSelector=metadata.name%3D_");
+    vec![
+        question("GET of the object, JSON", pod.to_owned(), JSON),
+        question("GET of the object, protobuf", pod.to_owned(), PROTOBUF),
+        question("GET of its metadata", pod.to_owned(), METADATA),
+        question("LIST of its name, metadata", named, METADATA_LIST),
+        question("LIST of nothing in the namespace", nobody, METADATA_LIST),
+        question(
+            "LIST of nothing",
+            format!("{all}?fieldSelector=metadata.name%3D_"),
+            METADATA_LIST,
+        ),
+        question(
+            "LIST of one object, metadata",
+            format!("{all}?limit=1"),
+            METADATA_LIST,
+        ),
+        Question {
+            name: "WATCH of nothing, initial events",
+            path: format!("{all}?{watch}"),
+            accept: JSON,
+            is_watch: true,
+        },
+        question("LIST of the namespace, JSON", folder.to_owned(), JSON),
+        question(
+            "LIST of the namespace, protobuf",
+            folder.to_owned(),
+            PROTOBUF,
+        ),
+        question(
+            "LIST of the namespace, metadata",
+            folder.to_owned(),
+            METADATA_LIST,
+        ),
+        question("LIST of all, JSON", all.to_owned(), JSON),
+        question("LIST of all, protobuf", all.to_owned(), PROTOBUF),
+        question("LIST of all, metadata", all.to_owned(), METADATA_LIST),
+    ]
+}
+
+impl Question {
+    async fn ask(&self, client: &Client) {
+        let headers = [("accept", self.accept)];
+        if !self.is_watch {
+            lists::read(client, &self.path, &headers).await;
+            return;
+        }
+        let watch = client.try_open(Method::GET, &self.path, &headers, Bytes::new());
+        let mut body = watch.await.expect("an answer").into_body();
+        body.frame().await.expect("a bookmark").expect("a frame");
+    }
+
+    /// Returns how often the question is asked in one round, less for those that
+    /// take long.
+    fn times(&self, asks: usize) -> usize {
+        match self.name.contains("of all") {
+            true => (asks / 10).max(1),
+            false => asks,
+        }
+    }
+}
+
+/// CPU of kube-apiserver and of etcd.
+#[derive(Clone, Copy)]
+struct Upstream {
+    apiserver: Duration,
+    etcd: Duration,
+}
+
+impl Upstream {
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            apiserver: usage::cpu_time(cluster.apiserver.pid()),
+            etcd: usage::cpu_time(cluster.etcd.pid()),
+        }
+    }
+
+    /// Returns the microseconds of both since `before`, for each of `times`.
+    fn since(cluster: &Cluster, before: Self, times: usize) -> [f64; 2] {
+        let now = Self::of(cluster);
+        let each =
+            |now: Duration, before: Duration| (now - before).as_secs_f64() * 1e6 / times as f64;
+        [
+            each(now.apiserver, before.apiserver),
+            each(now.etcd, before.etcd),
+        ]
+    }
+}
+
+async fn questions() {
+    let (number, asks) = (count("pods", 1_000), count("asks", 200));
+    let cluster = Cluster::start(&[]).await;
+    pods::create(&cluster.admin_client(), number).await;
+    let pod = pods::path(0);
+    let questions = asked(&pod);
+
+    println!("\nµs of CPU for each question, {number} pods of 9 KB in 20 namespaces\n");
+    let client = cluster.admin_client();
+    let mut prices = vec![Vec::new(); questions.len()];
+    for _ in 0..ROUNDS {
+        for (question, prices) in questions.iter().zip(&mut prices) {
+            question.ask(&client).await;
+            let (before, times) = (Upstream::of(&cluster), question.times(asks));
+            for _ in 0..times {
+                question.ask(&client).await;
+            }
+            prices.push(Upstream::since(&cluster, before, times));
+        }
+    }
+    let rows: Vec<_> = questions
+        .iter()
+        .zip(&prices)
+        .map(|(question, prices)| {
+            let [apiserver, etcd] = medians(prices);
+            vec![
+                question.name.to_owned(),
+                format!("{apiserver:.0}"),
+                format!("{etcd:.0}"),
+                format!("{:.0}", apiserver + etcd),
+            ]
+        })
+        .collect();
+    report::table(&["question", "kube-apiserver", "etcd", "both"], &rows);
+    through(&cluster, &pod, asks).await;
+}
+
+/// Measures reads of the most recent state directly and through apifront.
+async fn through(cluster: &Cluster, pod: &str, asks: usize) {
+    let strict = Apifront::start_directly(cluster, |_| {}).await;
+    let fresh = Apifront::start_directly(cluster, |config| {
+        config["cache"] = serde_json::json!({ "consistency": "Fresh" });
+    })
+    .await;
+    for front in [&strict, &fresh] {
+        let path = "/api/v1/namespaces/none/pods?resourceVersion=0";
+        front.warm(&front.admin_client(), path).await;
+    }
+    let ways = [
+        ("direct", cluster.admin_client()),
+        ("Strict", strict.admin_client()),
+        ("Fresh", fresh.admin_client()),
+    ];
+    let (folder, _) = pod.rsplit_once('/').expect("a path");
+    println!("\nµs of CPU of kube-apiserver and etcd for each read of somebody who polls\n");
+    let mut rows = Vec::new();
+    let mut ratios = Vec::new();
+    for (name, path, times) in [
+        ("GET", pod, asks),
+        ("LIST of a namespace", folder, asks),
+        ("LIST of all", "/api/v1/pods", (asks / 10).max(1)),
+    ] {
+        let mut prices = [const { Vec::new() }; 3];
+        for _ in 0..ROUNDS {
+            for ((_, client), prices) in ways.iter().zip(&mut prices) {
+                lists::read(client, path, &[("accept", JSON)]).await;
+                let before = Upstream::of(cluster);
+                for _ in 0..times {
+                    lists::read(client, path, &[("accept", JSON)]).await;
+                }
+                prices.push(Upstream::since(cluster, before, times));
+            }
+        }
+        let sums = prices.map(|prices| medians(&prices).iter().sum::<f64>());
+        let [direct, strict, fresh] = sums;
+        rows.push(vec![
+            name.to_owned(),
+            format!("{direct:.0}"),
+            format!("{strict:.0}"),
+            format!("{fresh:.0}"),
+        ]);
+        ratios.push((name, strict / direct, fresh / direct));
+    }
+    report::table(&["read", "direct", "Strict", "Fresh"], &rows);
+    println!();
+    for (name, strict, fresh) in ratios {
+        report::compare(
+            &format!("{name}, Strict : direct"),
+            strict,
+            "x",
+            Goal::AtMost(STRICT_GOAL),
+        );
+        report::compare(
+            &format!("{name}, Fresh : direct"),
+            fresh,
+            "x",
+            Goal::AtMost(FRESH_GOAL),
+        );
+    }
+}
+
+fn medians(prices: &[[f64; 2]]) -> [f64; 2] {
+    [0, 1].map(|of| median(prices.iter().map(|p| p[of])))
+}

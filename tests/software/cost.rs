@@ -1,0 +1,112 @@
+//! What a program cost the servers.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::{Cluster, sum_metric};
+
+/// The kinds of requests that apifront makes, in the order of the table.
+pub const KINDS: [&str; 12] = [
+    "forward",
+    "list",
+    "watch",
+    "earlier_events",
+    "probe",
+    "self_check",
+    "shared_read",
+    "token_review",
+    "subject_access_review",
+    "self_subject_review",
+    "discovery",
+    "health",
+];
+
+/// CPU times of the servers, and the numbers of requests. A server that is started
+/// again begins anew.
+#[derive(Clone, Debug, Default)]
+pub struct Cost {
+    pub took: Duration,
+    pub apiserver: Duration,
+    pub apifront: Duration,
+    /// All requests that kube-apiserver answered, of everybody.
+    pub answered: f64,
+    /// Reads that apifront's cache could answer, and those that it answered.
+    pub reads: f64,
+    pub hits: f64,
+    /// apifront's requests to kube-apiserver, by kind.
+    pub upstream: BTreeMap<&'static str, f64>,
+}
+
+/// The state of the counters at one moment.
+pub struct Moment {
+    at: Instant,
+    cost: Cost,
+}
+
+impl Moment {
+    pub async fn now(cluster: &Cluster, front: Option<&Apifront>) -> Self {
+        let text = cluster.admin_client().get("/metrics").await.text();
+        let mut cost = Cost {
+            apiserver: cpu(cluster.apiserver.pid()),
+            answered: sum_metric(&text, "apiserver_request_total", &[]),
+            ..Cost::default()
+        };
+        if let Some(front) = front {
+            let text = front.metrics().await;
+            let reads = |labels| sum_metric(&text, "apifront_cache_requests_total", labels);
+            cost.apifront = cpu(front.process.pid());
+            cost.reads = reads(&[]);
+            cost.hits = reads(&[("result", "hit")]);
+            for kind in KINDS {
+                let metric = "apifront_upstream_requests_total";
+                let count = sum_metric(&text, metric, &[("kind", kind)]);
+                cost.upstream.insert(kind, count);
+            }
+        }
+        Self {
+            at: Instant::now(),
+            cost,
+        }
+    }
+
+    pub fn since(&self, before: &Self) -> Cost {
+        let mut upstream = self.cost.upstream.clone();
+        for (kind, count) in &mut upstream {
+            *count -= before.cost.upstream.get(kind).copied().unwrap_or_default();
+        }
+        Cost {
+            took: self.at - before.at,
+            apiserver: self.cost.apiserver - before.cost.apiserver,
+            apifront: self.cost.apifront - before.cost.apifront,
+            answered: self.cost.answered - before.cost.answered,
+            reads: self.cost.reads - before.cost.reads,
+            hits: self.cost.hits - before.cost.hits,
+            upstream,
+        }
+    }
+}
+
+impl Cost {
+    /// Adds what it cost after a server was started again.
+    pub fn add(&mut self, more: Self) {
+        self.took += more.took;
+        self.apiserver += more.apiserver;
+        self.apifront += more.apifront;
+        self.answered += more.answered;
+        self.reads += more.reads;
+        self.hits += more.hits;
+        for (kind, count) in more.upstream {
+            *self.upstream.entry(kind).or_default() += count;
+        }
+    }
+}
+
+fn cpu(pid: u32) -> Duration {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
+    let clock = clock_getcpuclockid(pid).expect("the process lives");
+    clock.now().expect("a clock").into()
+}
