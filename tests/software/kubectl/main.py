@@ -3,9 +3,10 @@ of that kind at once."""
 
 import json
 import pathlib
+import subprocess
 import sys
 
-from runner import begin, check, custom, definition, run, say
+from runner import begin, check, custom, definition, run, say, until
 
 KUBECTL = sys.argv[1]
 KIND = "Gadget"
@@ -33,10 +34,12 @@ def main():
         check(f"create {round}", create)
         resource = f"gadgets.{group}"
 
-        def explain():
-            assert "replicas" in kubectl("explain", f"{resource}.spec", f"--api-version={group}/v1")
+        def is_explained():
+            command = [KUBECTL, "explain", f"{resource}.spec", f"--api-version={group}/v1"]
+            return "replicas" in subprocess.run(command, capture_output=True, text=True).stdout
 
-        check(f"explain {round}", explain)
+        # The API server publishes the schema a moment after the definition.
+        check(f"explain {round}", lambda: until(is_explained))
 
         def get():
             shown = json.loads(kubectl("get", resource, "one", "--output", "json"))

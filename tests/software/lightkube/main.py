@@ -45,7 +45,10 @@ def objects(client, namespace, name):
 
 
 def watch(client, namespace, name):
-    version = client.list(ConfigMap).resourceVersion
+    listed = client.list(ConfigMap)
+    # Its version is known when the list has been read.
+    list(listed)
+    version = listed.resourceVersion
     client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace)))
     for kind, object in client.watch(ConfigMap, resource_version=version):
         if object.metadata.name != name:
