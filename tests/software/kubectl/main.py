@@ -35,7 +35,7 @@ def main():
         resource = f"gadgets.{group}"
 
         def is_explained():
-            command = [KUBECTL, "explain", f"{resource}.spec", f"--api-version={group}/v1"]
+            command = [KUBECTL, "explain", "gadgets.spec", f"--api-version={group}/v1"]
             return "replicas" in subprocess.run(command, capture_output=True, text=True).stdout
 
         # The API server publishes the schema a moment after the definition.
