@@ -42,6 +42,8 @@ struct Question {
     path: String,
     accept: &'static str,
     is_watch: bool,
+    /// It takes long, and is asked less often.
+    is_dear: bool,
 }
 
 fn asked(pod: &str) -> Vec<Question> {
@@ -54,6 +56,11 @@ fn asked(pod: &str) -> Vec<Question> {
         path,
         accept,
         is_watch: false,
+        is_dear: false,
+    };
+    let dear = |name, accept| Question {
+        is_dear: true,
+        ..question(name, all.to_owned(), accept)
     };
     let named = format!("{folder}?fieldSelector=metadata.name%3D{name}");
     let nobody = format!("{folder}?fieldSelector=metadata.name%3D_");
@@ -78,6 +85,7 @@ fn asked(pod: &str) -> Vec<Question> {
             path: format!("{all}?{watch}"),
             accept: JSON,
             is_watch: true,
+            is_dear: false,
         },
         question("LIST of the namespace, JSON", folder.to_owned(), JSON),
         question(
@@ -90,9 +98,9 @@ fn asked(pod: &str) -> Vec<Question> {
             folder.to_owned(),
             METADATA_LIST,
         ),
-        question("LIST of all, JSON", all.to_owned(), JSON),
-        question("LIST of all, protobuf", all.to_owned(), PROTOBUF),
-        question("LIST of all, metadata", all.to_owned(), METADATA_LIST),
+        dear("LIST of all, JSON", JSON),
+        dear("LIST of all, protobuf", PROTOBUF),
+        dear("LIST of all, metadata", METADATA_LIST),
     ]
 }
 
@@ -111,7 +119,7 @@ impl Question {
     /// Returns how often the question is asked in one round, less for those that
     /// take long.
     fn times(&self, asks: usize) -> usize {
-        match self.name.contains("of all") {
+        match self.is_dear {
             true => (asks / 10).max(1),
             false => asks,
         }

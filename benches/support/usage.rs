@@ -1,17 +1,6 @@
 //! The resources that a process uses, as Linux counts them.
 
-use std::time::Duration;
-
-use nix::time::clock_getcpuclockid;
-use nix::unistd::Pid;
-
-/// Returns the CPU time, user and system, of all threads of a process,
-/// including threads that have ended.
-pub fn cpu_time(pid: u32) -> Duration {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
-    let clock = clock_getcpuclockid(pid).expect("the process lives");
-    clock.now().expect("a clock").into()
-}
+pub use crate::harness::process::cpu_time;
 
 /// Returns the resident memory in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {

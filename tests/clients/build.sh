@@ -11,9 +11,9 @@ tests=$(cd "$(dirname "$0")/.." && pwd)
 here=$tests/$kind/${name%-1.*}
 [ -d "$here" ] || { echo "tests/$kind has no folder for $name" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/apifront
-shared=$tests/$kind/runner.py
-[ -f "$shared" ] || shared=
-stamp=$(find "$tests/clients/build.sh" "$here" $shared -type f ! -path '*/__pycache__/*' -print0 |
+shared=("$tests/clients/runner.py")
+[ "$kind" = clients ] || shared+=("$tests/$kind"/*.py)
+stamp=$(find "$tests/clients/build.sh" "$here" "${shared[@]}" -type f ! -path '*/__pycache__/*' -print0 |
   sort -z | xargs -0 cat | sha256sum | cut -c1-16)
 out=$cache/$kind/$name/$stamp
 run=$out/run
@@ -34,7 +34,7 @@ if [ ! -x "$run" ]; then
   rm -rf "$out"
   mkdir -p "$out"
   cp -R "$here/." "$out"
-  [ -z "$shared" ] || cp "$shared" "$out"
+  cp "${shared[@]}" "$out"
   cd "$out"
   if [ -d releases ]; then
     needs go

@@ -1,7 +1,9 @@
 //! The client libraries.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+
+use super::chosen::chosen;
+use crate::harness::binaries;
 
 /// The environment variable with the names of the libraries to run, separated
 /// by spaces. Without it all run.
@@ -121,28 +123,12 @@ const fn kubectl(name: &'static str) -> Library {
 impl Library {
     /// Returns the libraries that [`CHOSEN`] names.
     pub fn chosen() -> Vec<Self> {
-        let chosen = std::env::var(CHOSEN).unwrap_or_default();
-        let names: Vec<&str> = chosen.split_whitespace().collect();
-        for name in &names {
-            let known = LIBRARIES.iter().any(|library| library.name == *name);
-            assert!(known, "{CHOSEN} names {name}, which is not a library");
-        }
-        let is_chosen = |library: &&Self| names.is_empty() || names.contains(&library.name);
-        LIBRARIES.iter().filter(is_chosen).copied().collect()
+        chosen(CHOSEN, LIBRARIES, |library| library.name)
     }
 
     /// Installs what the library needs, and returns the program to start.
     pub fn build(&self) -> PathBuf {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-        let output = Command::new("bash")
-            .arg(here.join("build.sh"))
-            .arg(self.name)
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("bash");
-        assert!(output.status.success(), "{} cannot be built", self.name);
-        let text = String::from_utf8_lossy(&output.stdout);
-        PathBuf::from(text.lines().last().expect("the script prints a path"))
+        binaries::client(self.name, "clients")
     }
 
     /// Returns the name of the user as whom the program calls.

@@ -6,6 +6,7 @@
 mod harness;
 
 mod changes;
+mod chosen;
 mod hits;
 mod library;
 mod program;

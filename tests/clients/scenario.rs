@@ -207,7 +207,7 @@ async fn disturb(
 ) -> Writer {
     let mut writer = Writer::new(stage.cluster.admin_client(), way.changes());
     writer.write(CHANGES / 4).await;
-    stage.restart_apiserver().await;
+    stage.cluster.restart_apiserver().await;
     writer.write(CHANGES / 2).await;
     if let Some(front) = front {
         *counted += hits::counted(front).await;
@@ -215,7 +215,7 @@ async fn disturb(
         warm(front).await;
     }
     writer.write(CHANGES * 3 / 4).await;
-    stage.restart_apiserver().await;
+    stage.cluster.restart_apiserver().await;
     writer.write(CHANGES).await;
     writer.finish().await;
     writer

@@ -89,13 +89,6 @@ impl Stage {
         admin.patch(&status, MERGE, &observed).await.expect(200);
     }
 
-    /// Kills the API server, and starts it again with the same data.
-    pub async fn restart_apiserver(&mut self) {
-        self.cluster.apiserver.kill();
-        self.cluster.apiserver.start_again();
-        self.cluster.wait_ready().await;
-    }
-
     /// Returns what a program is told when it starts.
     pub fn task(&self, namespace: &str, way: Way, kubeconfig: &std::path::Path) -> Value {
         json!({

@@ -32,6 +32,12 @@ pub fn program(name: &str) -> PathBuf {
     built("tests/build-program.sh", &[name])
 }
 
+/// Builds or installs a client, by its folder in `tests/KIND`, and returns the file
+/// to start.
+pub fn client(name: &str, kind: &str) -> PathBuf {
+    built("tests/clients/build.sh", &[name, kind])
+}
+
 /// Returns the path of a program that a script has built: the last line that
 /// the script prints.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {

@@ -84,6 +84,13 @@ impl Cluster {
         cluster
     }
 
+    /// Kills the API server, and starts it again with the same data.
+    pub async fn restart_apiserver(&mut self) {
+        self.apiserver.kill();
+        self.apiserver.start_again();
+        self.wait_ready().await;
+    }
+
     pub async fn wait_ready(&mut self) {
         let deadline = Instant::now() + READY_WITHIN;
         loop {

@@ -8,6 +8,9 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
 /// The number of lines of a server's output that a failed test shows.
 const SHOWN_LINES: usize = 60;
 
@@ -160,6 +163,14 @@ impl Process {
             .expect("VmRSS")
             * 1024
     }
+}
+
+/// Returns the CPU time, user and system, of all threads of a process, including
+/// threads that have ended.
+pub fn cpu_time(pid: u32) -> Duration {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
+    let clock = clock_getcpuclockid(pid).expect("the process lives");
+    clock.now().expect("a clock").into()
 }
 
 impl Drop for Process {

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use nix::time::clock_getcpuclockid;
-use nix::unistd::Pid;
-
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, sum_metric};
+use crate::harness::process::cpu_time;
 
 /// The kinds of requests that apifront makes, in the order of the table.
 pub const KINDS: [&str; 12] = [
@@ -51,14 +49,14 @@ impl Moment {
     pub async fn now(cluster: &Cluster, front: Option<&Apifront>) -> Self {
         let text = cluster.admin_client().get("/metrics").await.text();
         let mut cost = Cost {
-            apiserver: cpu(cluster.apiserver.pid()),
+            apiserver: cpu_time(cluster.apiserver.pid()),
             answered: sum_metric(&text, "apiserver_request_total", &[]),
             ..Cost::default()
         };
         if let Some(front) = front {
             let text = front.metrics().await;
             let reads = |labels| sum_metric(&text, "apifront_cache_requests_total", labels);
-            cost.apifront = cpu(front.process.pid());
+            cost.apifront = cpu_time(front.process.pid());
             cost.reads = reads(&[]);
             cost.hits = reads(&[("result", "hit")]);
             for kind in KINDS {
@@ -103,10 +101,4 @@ impl Cost {
             *self.upstream.entry(kind).or_default() += count;
         }
     }
-}
-
-fn cpu(pid: u32) -> Duration {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
-    let clock = clock_getcpuclockid(pid).expect("the process lives");
-    clock.now().expect("a clock").into()
 }

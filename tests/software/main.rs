@@ -2,6 +2,8 @@
 //! kube-apiserver and through apifront, and what that costs is shown. See
 //! README.md in this folder.
 
+#[path = "../clients/chosen.rs"]
+mod chosen;
 #[path = "../harness/mod.rs"]
 mod harness;
 #[path = "../clients/program.rs"]

@@ -151,11 +151,7 @@ async fn start(cluster: &Cluster, mode: &str) -> Apifront {
 /// Kills a server, and starts it again. Without apifront there is none to kill.
 async fn restart(stage: &mut Stage, front: Option<&mut Apifront>, step: &str) {
     match (step, front) {
-        ("restart apiserver", _) => {
-            stage.cluster.apiserver.kill();
-            stage.cluster.apiserver.start_again();
-            stage.cluster.wait_ready().await;
-        }
+        ("restart apiserver", _) => stage.cluster.restart_apiserver().await,
         ("restart apifront", Some(front)) => front.restart().await,
         ("restart apifront", None) => {}
         (step, _) => panic!("a step that the runner does not know: {step}"),

@@ -1,7 +1,9 @@
 //! The programs.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+
+use super::chosen::chosen;
+use crate::harness::binaries;
 
 /// The environment variable with the names of the programs to run, separated by
 /// spaces. Without it all run.
@@ -36,36 +38,17 @@ impl Software {
     /// Returns the programs that [`CHOSEN`] names, with as many rounds as
     /// [`ROUNDS`] says.
     pub fn chosen() -> Vec<Self> {
-        let chosen = std::env::var(CHOSEN).unwrap_or_default();
-        let names: Vec<&str> = chosen.split_whitespace().collect();
-        for name in &names {
-            let known = SOFTWARE.iter().any(|software| software.name == *name);
-            assert!(known, "{CHOSEN} names {name}, which is not a program");
-        }
         let rounds = std::env::var(ROUNDS).ok().filter(|text| !text.is_empty());
-        let rounds = rounds.map(|text| text.parse().expect(ROUNDS));
-        let is_chosen = |software: &&Self| names.is_empty() || names.contains(&software.name);
-        SOFTWARE
-            .iter()
-            .filter(is_chosen)
-            .map(|software| Self {
-                rounds: rounds.unwrap_or(software.rounds),
-                ..*software
-            })
-            .collect()
+        let rounds: Option<usize> = rounds.map(|text| text.parse().expect(ROUNDS));
+        let mut chosen = chosen(CHOSEN, SOFTWARE, |software| software.name);
+        for software in &mut chosen {
+            software.rounds = rounds.unwrap_or(software.rounds);
+        }
+        chosen
     }
 
     /// Builds or installs the program, and returns the file to start.
     pub fn build(&self) -> PathBuf {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-        let output = Command::new("bash")
-            .arg(tests.join("clients/build.sh"))
-            .args([self.name, "software"])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("bash");
-        assert!(output.status.success(), "{} cannot be built", self.name);
-        let text = String::from_utf8_lossy(&output.stdout);
-        PathBuf::from(text.lines().last().expect("the script prints a path"))
+        binaries::client(self.name, "software")
     }
 }

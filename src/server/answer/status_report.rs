@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use apifront_upstream::Upstream;
 use apifront_watch_cache::metrics::Reads;
-use apifront_watch_cache::read::BypassReason;
+use apifront_watch_cache::read::{BypassReason, HitCost};
 use apifront_watch_cache::reflector::system_memory;
 use kubernetes_wire::api::GroupVersionResource;
 use serde::Serialize;
@@ -302,7 +302,8 @@ impl Counts {
         match reads.is_hit() {
             true => {
                 add(&mut self.hits);
-                if !matches!(&*reads.reason, "" | "shared") {
+                let free = [HitCost::Nothing, HitCost::Shared];
+                if !free.iter().any(|cost| reads.reason == cost.as_str()) {
                     add(&mut self.asked);
                 }
             }

@@ -2,7 +2,8 @@
 
 from kubernetes import client, dynamic, watch
 
-from runner import check, expect, refused
+from errors import refused
+from runner import check, expect
 
 
 def make_checks(api, task):

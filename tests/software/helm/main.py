@@ -5,7 +5,8 @@ import json
 import pathlib
 import sys
 
-from runner import begin, check, custom, definition, run, say, version
+from runner import check, say
+from tasks import begin, custom, definition, run, version
 
 HELM = sys.argv[1]
 KIND = "Widget"

@@ -7,7 +7,8 @@ import pathlib
 import subprocess
 import sys
 
-from runner import begin, check, custom, definition, run, say, step, until
+from runner import check, say
+from tasks import begin, custom, definition, run, step, until
 
 KIND = "Widget"
 

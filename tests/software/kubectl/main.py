@@ -6,7 +6,8 @@ import pathlib
 import subprocess
 import sys
 
-from runner import begin, check, custom, definition, run, say, until
+from runner import check, say
+from tasks import begin, custom, definition, run, until
 
 KUBECTL = sys.argv[1]
 KIND = "Gadget"

@@ -6,7 +6,8 @@ import lightkube
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap, Node
 
-from runner import begin, check, say
+from runner import check, say
+from tasks import begin
 
 
 def main():

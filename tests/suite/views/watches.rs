@@ -198,9 +198,7 @@ async fn a_version_that_is_too_old_is_refused_as_kube_apiserver_refuses_it() {
     skip_under_oracle!("kube-apiserver has no views");
     let mut cluster = Cluster::start(&[]).await;
     // A kube-apiserver that starts again begins its history at that moment.
-    cluster.apiserver.kill();
-    cluster.apiserver.start_again();
-    cluster.wait_ready().await;
+    cluster.restart_apiserver().await;
     let world = World::before(Box::leak(Box::new(cluster)), 1, |_| {}).await;
     let [first] = &world.namespaces[..] else {
         panic!("a namespace");

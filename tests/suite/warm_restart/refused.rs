@@ -227,9 +227,7 @@ async fn what_upstream_does_not_continue_is_refused() {
     is_refused(&cluster, &diverged, &list, "diverged", "another history").await;
 
     // A restarted kube-apiserver has only what came after its start.
-    cluster.apiserver.kill();
-    cluster.apiserver.start_again();
-    cluster.wait_ready().await;
+    cluster.restart_apiserver().await;
     for n in 0..3 {
         admin
             .post(&list, &map(&format!("later-{n}")))

@@ -107,9 +107,7 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
         let mut written = Vec::new();
         for n in 0..WRITES {
             if n % 2 == 0 {
-                cluster.apiserver.kill();
-                cluster.apiserver.start_again();
-                cluster.wait_ready().await;
+                cluster.restart_apiserver().await;
             }
             let data = json!({ "data": { "n": format!("{restart}-{n}") } });
             let answer = direct.patch(&object, "merge-patch+json", &data).await;

@@ -1,31 +1,12 @@
-"""The lines of JSON that a program and the runner say to each other, as those of
-tests/clients."""
+"""What the programs have in common: the task, commands, steps of the runner, and a
+kind of their own."""
 
-import json
 import os
 import pathlib
 import subprocess
-import sys
 import time
 
-
-def say(**line):
-    print(json.dumps(line), flush=True)
-
-
-def hear():
-    return json.loads(sys.stdin.readline())
-
-
-def check(name, action):
-    """Makes a check: it fails if the action raises anything."""
-    try:
-        result = action()
-    except Exception as error:
-        say(check=name, ok=False, detail=repr(error)[:2000])
-        return None
-    say(check=name, ok=True)
-    return result
+from runner import hear, say
 
 
 def step(name):

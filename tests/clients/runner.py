@@ -1,4 +1,4 @@
-"""The lines of JSON that this program and the runner say to each other."""
+"""The lines of JSON that a program and the runner say to each other."""
 
 import json
 import sys
@@ -27,18 +27,3 @@ def check(name, action):
 def expect(actual, expected):
     if actual != expected:
         raise AssertionError(f"{actual!r} is not {expected!r}")
-
-
-def refused(action, status, reason):
-    """Expects the library's error with this code and reason."""
-    from kubernetes.client.exceptions import ApiException
-
-    try:
-        action()
-    except ApiException as error:
-        expect(error.status, status)
-        # An error of a watch has no body.
-        if error.body:
-            expect(json.loads(error.body)["reason"], reason)
-        return error
-    raise AssertionError(f"no error {status}")
