@@ -28,7 +28,7 @@ pub struct Reads {
 }
 
 /// The reasons for a bypass that are a matter of time.
-const LATE: [&str; 4] = ["filling", "future_version", "not_proven_fresh", "object"];
+const LATE: [&str; 3] = ["filling", "future_version", "not_proven_fresh"];
 
 /// Returns the reads of each user, by the access logs in `folder`. Documents of
 /// discovery are not counted, as in the metric.

@@ -19,7 +19,7 @@ use crate::harness::process;
 const GROUP: &str = "software";
 /// The number of namespaces with some objects that are there before.
 const NAMESPACES: usize = 5;
-const OBJECTS: usize = 20;
+const OBJECTS: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
