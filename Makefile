@@ -54,8 +54,12 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API
 
 .PHONY: test
 test: test-servers ## Runs all tests, those against a real kube-apiserver included
-	cargo test --workspace --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
 	cargo test --workspace --doc
+	cargo test --workspace --lib --bins --tests --no-run
+	# The suites come last, so that what they say of a failure is the end of the output.
+	@failed=0; for kind in "--lib --bins" "--test architecture --test suite"; do \
+	  (set -x; cargo test --workspace $$kind --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)) || failed=1; \
+	done; exit $$failed
 
 .PHONY: test-releases
 test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold), on STORAGE

@@ -23,7 +23,7 @@ func randomInteger(r *rand.Rand, bits int) int64 {
 }
 
 func randomFloat(r *rand.Rand) float64 {
-	switch r.Intn(3) {
+	switch r.Intn(4) {
 	case 0:
 		// This is a number as people write it.
 		text := fmt.Sprintf("%d.%de%d", r.Intn(1000), r.Intn(1000), r.Intn(50)-25)
@@ -32,6 +32,9 @@ func randomFloat(r *rand.Rand) float64 {
 		return value
 	case 1:
 		return float64(randomInteger(r, 64))
+	case 2:
+		// Of numbers with this many bits, some lie halfway between the two shortest texts.
+		return math.Ldexp(float64(randomInteger(r, 64)>>10|1), -r.Intn(8))
 	}
 	for {
 		if f := math.Float64frombits(r.Uint64()); !math.IsNaN(f) && !math.IsInf(f, 0) {

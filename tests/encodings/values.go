@@ -37,6 +37,7 @@ var int64s = append([]int64{math.MaxInt64, math.MinInt64, 1 << 53, 1<<53 + 1, 1 
 var floats = []float64{
 	0, 1, -1, 0.1, 1.5, 1e20, 1e21, 1.23e21, 1e-6, 1e-7, 9.99e-7, -1e-9, 123456789.123456789, 3.0e100,
 	math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1), 100, 1 << 53, 0.30000000000000004,
+	-933177232085836.25,
 }
 
 // quantities are canonical, as the server writes them.

@@ -59,7 +59,9 @@ async fn everybody_sees_the_own(front: &Apifront, cluster: &Cluster) {
         (user, front.client(Some(&pair)))
     });
     eventually("the backend answers", SETTLES_WITHIN, || async {
-        ask(&clients[0].1, LIST).await.status == 200
+        let answer = ask(&clients[0].1, LIST).await;
+        // Until the group is discovered, nothing is known of its resources.
+        answer.status == 200 && reason(&answer) == "aggregated"
     })
     .await;
     for round in 0..3 {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::KubeApiserver;
@@ -30,6 +31,8 @@ struct World {
     cluster: Cluster,
     with_shards: KubeApiserver,
     front: Apifront,
+    /// Held by all whose answers would differ while others write.
+    writers: RwLock<()>,
 }
 
 impl World {
@@ -53,17 +56,38 @@ impl World {
             cluster,
             with_shards,
             front,
+            writers: RwLock::default(),
         };
         let widgets = format!("/apis/{GROUP}/v1/widgets");
-        for (path, count) in [(widgets.as_str(), OBJECTS), ("/api/v1/nodes", OBJECTS)] {
-            world.serves(&world.direct(), path, count).await;
-        }
+        let config_maps = "/api/v1/configmaps";
+        let list = world
+            .cluster
+            .admin_client()
+            .get(config_maps)
+            .await
+            .expect(200);
+        let all = list["items"].as_array().expect("items").len();
         let client = world.front.admin_client();
-        for path in ["/api/v1/configmaps", &widgets, "/api/v1/nodes"] {
+        for (path, count) in [
+            (config_maps, all),
+            (&widgets, OBJECTS),
+            ("/api/v1/nodes", OBJECTS),
+        ] {
             let path = format!("{path}?resourceVersion=0");
+            world.serves(&world.direct(), &path, count).await;
             world.front.warm(&client, &path).await;
         }
         world
+    }
+
+    /// Keeps away whoever writes.
+    async fn still(&self) -> RwLockReadGuard<'_, ()> {
+        self.writers.read().await
+    }
+
+    /// Keeps away whoever writes or compares.
+    async fn changing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.writers.write().await
     }
 
     /// Returns the administrator's client of the server with shards.

@@ -35,6 +35,7 @@ const ACCEPTS: [&str; 8] = [
 async fn shards_are_those_of_a_server_that_serves_them() {
     skip_under_oracle!("the upstream has no shards");
     let world = World::shared();
+    let _still = world.still().await;
     let mut both = Differential::new(world.direct(), world.front.admin_client());
     let mut rng = StdRng::seed_from_u64(volume::seed("shards"));
     let widgets = [
@@ -89,6 +90,7 @@ async fn shards_are_those_of_a_server_that_serves_them() {
 async fn pages_of_shards_have_every_object_once() {
     skip_under_oracle!("the upstream has no shards");
     let world = World::shared();
+    let _still = world.still().await;
     let client = world.front.admin_client();
     let mut both = Differential::new(world.direct(), client.clone());
     let half = 1_u128 << 63;

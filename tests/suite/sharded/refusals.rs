@@ -28,6 +28,7 @@ const HALF: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x800
 async fn what_the_cache_cannot_answer_is_refused() {
     skip_under_oracle!("nothing is forwarded");
     let world = World::shared();
+    let _still = world.still().await;
     let client = world.front.admin_client();
     let half = escaped(HALF);
     let cbor = "application/cbor";
@@ -122,6 +123,7 @@ async fn what_the_cache_cannot_answer_is_refused() {
 async fn a_collection_is_not_deleted_by_a_selector_that_is_ignored() {
     skip_under_oracle!("nothing is forwarded");
     let world = World::shared();
+    let _changing = world.changing().await;
     let client = world.front.admin_client();
     let path = "/api/v1/namespaces/kube-public/configmaps";
     let object = config_map("stays", json!({}), json!({}));
@@ -143,6 +145,7 @@ async fn a_collection_is_not_deleted_by_a_selector_that_is_ignored() {
 async fn a_shard_shows_nothing_that_was_not_granted() {
     skip_under_oracle!("the upstream has no shards");
     let world = World::shared();
+    let _still = world.still().await;
     let (cluster, ca) = (&world.cluster, world.cluster.ca());
     let token = TOKEN_USERS[1].token;
     let direct = Client::tls(world.with_shards.address(), ca, None).token(token);

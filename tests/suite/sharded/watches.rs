@@ -27,6 +27,7 @@ const LASTS: &str = "watch=1&timeoutSeconds=25";
 async fn watches_of_shards_have_the_events_of_a_server_that_serves_them() {
     skip_under_oracle!("the upstream has no shards");
     let world = World::shared();
+    let _changing = world.changing().await;
     let (direct, client) = (world.direct(), world.front.admin_client());
     let mut rng = StdRng::seed_from_u64(volume::seed("sharded_watches"));
     let list = client.get("/api/v1/configmaps").await.expect(200);

@@ -4,14 +4,14 @@
 //! An update is checked only for its changes (KEP-4008, ratcheting): a part
 //! that equals the old one is skipped.
 
-use kubernetes_wire::api::{query::go_quote, status::Cause};
+use kubernetes_wire::api::{go_float::Printed, query::go_quote, status::Cause};
 use serde_json::{Map, Value};
 
 use super::{
     Additional, Schema,
     findings::{BLOCKING, Findings},
     format,
-    go_value::{bad, float, type_name},
+    go_value::{bad, type_name},
 };
 
 impl Schema {
@@ -135,7 +135,7 @@ impl Schema {
             && of != 0.0
             && (number / of).fract() != 0.0
         {
-            let what = format!("should be a multiple of {}", float(of));
+            let what = format!("should be a multiple of {}", Printed(of));
             out.invalid(name, &bad(value), &what);
         }
         if let Some(max) = limits.maximum {
@@ -146,7 +146,7 @@ impl Schema {
                 " or equal to"
             };
             if over {
-                let what = format!("should be less than{} {}", or_equal, float(max));
+                let what = format!("should be less than{} {}", or_equal, Printed(max));
                 out.invalid(name, &bad(value), &what);
             }
         }
@@ -158,7 +158,7 @@ impl Schema {
                 " or equal to"
             };
             if under {
-                let what = format!("should be greater than{or_equal} {}", float(min));
+                let what = format!("should be greater than{or_equal} {}", Printed(min));
                 out.invalid(name, &bad(value), &what);
             }
         }

@@ -6,6 +6,7 @@ pub mod continue_token;
 pub mod dns_name;
 pub mod duration;
 pub mod field_selector;
+pub mod go_float;
 pub mod go_json;
 pub mod group_version;
 mod label_matcher;

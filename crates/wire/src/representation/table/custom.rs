@@ -7,6 +7,7 @@ use super::age::Moment;
 use super::json_path::JsonPath;
 use super::row::{Cell, Row};
 use super::{NotPrintable, Printer, Source, columns, core};
+use crate::api::go_float::{Encoded, Printed};
 use crate::api::go_json;
 use crate::representation::scan;
 
@@ -139,7 +140,7 @@ fn text_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
         Some(b't' | b'f' | b'{' | b'[') => Ok(Cell::text(json)),
         _ => match integral(value)? {
             Some(_) => Ok(Cell::text(json)),
-            None => Ok(Cell::text(&go_printed(float(value)?))),
+            None => Ok(Cell::text(&Printed(float(value)?).to_string())),
         },
     }
 }
@@ -150,7 +151,7 @@ fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
         Some(integer) => integer as f64,
         None => float(value)?,
     };
-    Ok(Cell::Fixed(go_encoded(number).into()))
+    Ok(Cell::Fixed(Encoded(number).to_string().into()))
 }
 
 /// Returns an integer that the server holds as an integer. The server holds
@@ -158,36 +159,6 @@ fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
 fn integral(value: &[u8]) -> Result<Option<i64>, NotPrintable> {
     let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
     Ok(text.parse().ok().filter(|_| is_integer(value)))
-}
-
-/// Formats a floating-point number as Go's `fmt` does. Both Go and Rust write
-/// the fewest digits that identify the number, but they differ in when they
-/// write an exponent.
-fn go_printed(number: f64) -> String {
-    let size = number.abs();
-    if size == 0.0 || (1e-4..1e6).contains(&size) {
-        return number.to_string();
-    }
-    let text = format!("{number:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = match exponent.strip_prefix('-') {
-        Some(exponent) => ('-', exponent),
-        None => ('+', exponent),
-    };
-    format!("{digits}e{sign}{exponent:0>2}")
-}
-
-/// Formats a floating-point number as Go's `encoding/json` does.
-fn go_encoded(number: f64) -> String {
-    let size = number.abs();
-    if size == 0.0 || (1e-6..1e21).contains(&size) {
-        return number.to_string();
-    }
-    let text = format!("{number:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
-        _ => text,
-    }
 }
 
 fn is_integer(value: &[u8]) -> bool {

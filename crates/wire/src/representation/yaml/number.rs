@@ -1,9 +1,9 @@
 //! Numbers in JSON, as go-yaml reads and rewrites them.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use super::NotExact;
+use crate::api::go_float::Printed;
 
 pub(super) fn normal(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let text = std::str::from_utf8(json).map_err(|_| NotExact)?;
@@ -21,20 +21,5 @@ pub(super) fn normal(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     if !number || !value.is_finite() {
         return Err(NotExact);
     }
-    Ok(Cow::Owned(float(value)))
-}
-
-/// Does the same as `strconv.FormatFloat(value, 'g', -1, 64)`: writes an
-/// exponent below 1e-4 and from 1e6 on.
-fn float(value: f64) -> String {
-    let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..6).contains(&exponent) {
-        return format!("{value}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    let mut out = digits.to_owned();
-    let _ = write!(out, "e{sign}{:02}", exponent.unsigned_abs());
-    out
+    Ok(Cow::Owned(Printed(value).to_string()))
 }
