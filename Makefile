@@ -25,7 +25,7 @@ CLIENTS ?=
 # The programs for `make test-software`, such as `helm kopf`: empty for all; and how
 # often each does what it does: empty for its own number.
 SOFTWARE ?=
-ROUNDS ?=
+TIMES ?=
 # The image that `make image` makes: its name, its file, and a binary that is built
 # already.
 IMAGE ?= localhost/apifront:0.1.0
@@ -75,7 +75,7 @@ test-clients: test-servers ## Runs released client libraries, CLIENTS or all, di
 
 .PHONY: test-software
 test-software: test-servers ## Runs released programs, SOFTWARE or all, directly and through apifront (5 minutes; 15 when cold)
-	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_ROUNDS="$(ROUNDS)" cargo test --test software software_runs_behind_it -- --nocapture
+	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_TIMES="$(TIMES)" cargo test --test software software_runs_behind_it -- --nocapture
 
 .PHONY: test-status-page
 test-status-page: ## Opens the status page in headless Chromium and checks it (20 seconds)
@@ -130,8 +130,10 @@ soak: test-servers ## Runs for MINUTES (30) while everything around it changes, 
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/clients/kube/Cargo.toml --check
-	cargo clippy --workspace --all-targets --test clients -- -D warnings
+	cargo clippy --workspace --all-targets --test clients --test software -- -D warnings
 	for script in $(SCRIPTS); do bash -n "$$script"; done
+	twice=$$(sed -nE 's/^([A-Z_]+) *\?=.*/\1/p' $(firstword $(MAKEFILE_LIST)) | sort | uniq -d); \
+	[ -z "$$twice" ] || { echo "set twice in the Makefile: $$twice"; exit 1; }
 	if command -v gofmt >/dev/null; then \
 	  unformatted=$$(gofmt -l $(GO_FOLDERS)); \
 	  [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }; \

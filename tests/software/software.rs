@@ -10,7 +10,7 @@ use crate::harness::binaries;
 const CHOSEN: &str = "APIFRONT_TEST_SOFTWARE";
 /// The environment variable with the number of rounds, in place of each program's
 /// own.
-const ROUNDS: &str = "APIFRONT_TEST_ROUNDS";
+const TIMES: &str = "APIFRONT_TEST_TIMES";
 
 /// A program in a folder of its own.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,10 @@ const fn of(name: &'static str, rounds: usize) -> Software {
 
 impl Software {
     /// Returns the programs that [`CHOSEN`] names, with as many rounds as
-    /// [`ROUNDS`] says.
+    /// [`TIMES`] says.
     pub fn chosen() -> Vec<Self> {
-        let rounds = std::env::var(ROUNDS).ok().filter(|text| !text.is_empty());
-        let rounds: Option<usize> = rounds.map(|text| text.parse().expect(ROUNDS));
+        let rounds = std::env::var(TIMES).ok().filter(|text| !text.is_empty());
+        let rounds: Option<usize> = rounds.map(|text| text.parse().expect(TIMES));
         let mut chosen = chosen(CHOSEN, SOFTWARE, |software| software.name);
         for software in &mut chosen {
             software.rounds = rounds.unwrap_or(software.rounds);
