@@ -44,6 +44,7 @@ mod conformance;
 mod consistency;
 mod consistency_herd;
 mod consistency_outage;
+mod consistency_shared;
 mod consistency_writers;
 mod credentials;
 mod custom_resources;

@@ -90,7 +90,7 @@ impl Consistent<'_> {
         // so that a proof holds only within one stream.
         let stream = entry.stream()?;
         let asked = Instant::now();
-        let version = entry.upstream_version().await?;
+        let version = entry.shared_version().await?;
         if store.progress().resource_version < version {
             // If nothing of this resource has changed since, the main watch
             // stays silent, and waiting for the settling time is enough.

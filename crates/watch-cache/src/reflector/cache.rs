@@ -19,6 +19,7 @@ use super::earlier_events;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
+use super::version_question::SharedQuestion;
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
 use crate::saved::SavedStores;
@@ -66,6 +67,8 @@ pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
+    /// The question that upstream's own resources share.
+    shared_question: Arc<SharedQuestion>,
     /// The servers of group versions that are not upstream's, by descending
     /// priority.
     routes: RwLock<Vec<Route>>,
@@ -97,6 +100,7 @@ impl Cache {
         Self {
             entries: RwLock::default(),
             upstream,
+            shared_question: Arc::default(),
             routes: RwLock::default(),
             servers: watch::channel(Arc::default()).0,
             withdrawn: Withdrawn::default(),
@@ -358,7 +362,11 @@ impl Cache {
         let savable = self.saved.is_some()
             && Arc::ptr_eq(&upstream, &self.upstream)
             && SavedStores::can_name(gvr);
-        let mut entry = Entry::new(gvr.clone(), upstream.clone(), now).savable(savable);
+        // Should another server turn out to serve it, the entry is stopped.
+        let shared = self.check_server(gvr) != Err(Unavailable::Aggregated);
+        let mut entry = Entry::new(gvr.clone(), upstream.clone(), now)
+            .savable(savable)
+            .sharing(shared.then(|| self.shared_question.clone()));
         if let Some(before) = entries.get(gvr) {
             entry = entry.after(before);
         }

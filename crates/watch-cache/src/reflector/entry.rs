@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::cache::{REFUSAL, Unavailable};
 use super::custom_resource_definition::{self, ListedBy};
 use super::origin::Origin;
+use super::version_question::{SharedQuestion, VersionQuestion};
 use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
 use crate::store::{Demand, MalformedObject, Store};
@@ -30,7 +31,14 @@ pub struct Entry {
     pub(super) owner: Arc<ArcSwap<Upstream>>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
-    proof: tokio::sync::Mutex<Option<VersionAnswer>>,
+    /// The question about this resource.
+    own_question: VersionQuestion,
+    /// The question of reads for which another resource's answer will do.
+    fresh_question: VersionQuestion,
+    /// The question that other resources of the same server share.
+    shared_question: Option<Arc<SharedQuestion>>,
+    /// Other resources' versions were found to say nothing about this one.
+    asks_alone: AtomicBool,
     watch_lag: Mutex<WatchLag>,
     stream: Mutex<Stream>,
     /// Becomes true when the first list has arrived or was refused.
@@ -63,14 +71,6 @@ pub struct Entry {
     /// Whether bookmarks were asked for in vain since the last list.
     bookmarkless: AtomicBool,
     stop: CancellationToken,
-}
-
-/// Upstream's answer to a question asked at `asked`: it was at `version` or
-/// beyond, or did not tell.
-#[derive(Clone, Copy, Debug)]
-struct VersionAnswer {
-    asked: Instant,
-    version: Option<u64>,
 }
 
 /// The main watch as a sequence of frames.
@@ -107,7 +107,10 @@ impl Entry {
             owner,
             store: ArcSwapOption::empty(),
             connection: Mutex::new(Connection::Down { since: now }),
-            proof: tokio::sync::Mutex::new(None),
+            own_question: VersionQuestion::default(),
+            fresh_question: VersionQuestion::default(),
+            shared_question: None,
+            asks_alone: AtomicBool::new(false),
             watch_lag: Mutex::default(),
             stream: Mutex::default(),
             settled: watch::channel(false).0,
@@ -132,6 +135,12 @@ impl Entry {
     /// Lets the entry's store be saved.
     pub(super) fn savable(mut self, savable: bool) -> Self {
         self.savable = savable;
+        self
+    }
+
+    /// Lets the entry share questions with other resources of the same server.
+    pub(super) fn sharing(mut self, question: Option<Arc<SharedQuestion>>) -> Self {
+        self.shared_question = question;
         self
     }
 
@@ -229,34 +238,71 @@ impl Entry {
         }
     }
 
-    /// Returns upstream's version, from an answer to a question asked after
-    /// this call began. Callers that wait together share one question and its
-    /// failure: otherwise each would wait for the failures of all callers
-    /// before it.
-    pub async fn proof<F>(&self, ask: impl FnOnce() -> F) -> Option<u64>
+    /// Returns upstream's version at some time after this call began, from an answer
+    /// about this resource, or `None` if upstream cannot tell.
+    pub async fn upstream_version(&self) -> Option<u64> {
+        self.proof(|| self.current_version()).await
+    }
+
+    pub(super) async fn proof<F>(&self, ask: impl FnOnce() -> F) -> Option<u64>
     where
         F: Future<Output = Option<u64>>,
     {
-        let arrived = Instant::now();
-        let mut last = self.proof.lock().await;
-        if let Some(proof) = *last
-            && proof.asked >= arrived
-        {
-            return proof.version;
-        }
-        let asked = Instant::now();
-        let version = ask().await;
+        let ask = async || self.noted(ask().await);
+        self.own_question.ask(ask).await.version
+    }
+
+    /// Does the same as [`Entry::upstream_version`]; the answer may be one about another
+    /// resource.
+    pub async fn shared_version(&self) -> Option<u64> {
+        let ask = async || match self.version_of_others().await {
+            Some(version) => self.noted(Some(version)),
+            None => self.own_version().await,
+        };
+        self.fresh_question.ask(ask).await.version
+    }
+
+    /// Notes upstream's version for the measurement of events that are late.
+    fn noted(&self, version: Option<u64>) -> Option<u64> {
         if let Some(version) = version {
             self.watch_lag.lock().answered(version, Instant::now());
         }
-        *last = Some(VersionAnswer { asked, version });
         version
     }
 
-    /// Returns upstream's version at some time after this call began, or `None`
-    /// if upstream cannot tell.
-    pub async fn upstream_version(&self) -> Option<u64> {
-        self.proof(|| self.current_version()).await
+    async fn own_version(&self) -> Option<u64> {
+        let asked = Instant::now();
+        let version = self.upstream_version().await?;
+        let store = self.store()?;
+        // The price of a question about a resource of a cluster grows with its objects,
+        // and who writes a definition decides what it costs.
+        if store.resource.namespaced
+            && !self.has_definition()
+            && !self.asks_alone.load(Ordering::Relaxed)
+            && let Some(shared) = &self.shared_question
+        {
+            shared.propose(&self.gvr, asked.elapsed());
+        }
+        Some(version)
+    }
+
+    async fn version_of_others(&self) -> Option<u64> {
+        if self.asks_alone.load(Ordering::Relaxed) {
+            return None;
+        }
+        let shared = self.shared_question.as_ref()?;
+        let reached = self.store()?.progress().resource_version;
+        let upstream = self.upstream();
+        let ask = async |about: Arc<GroupVersionResource>| {
+            freshness_probe::listed_version(&upstream, &about, true).await
+        };
+        let version = shared.ask(ask).await?;
+        if version < reached {
+            // This resource is not in the same etcd.
+            self.asks_alone.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(version)
     }
 
     /// Returns the time to wait after a proof for events that are late.
@@ -309,6 +355,8 @@ impl Entry {
         } else if let Some(late) = watch_lag.event(version, now)
             && late.broken
         {
+            // An answer about this resource proves more.
+            self.asks_alone.store(true, Ordering::Relaxed);
             tracing::warn!(
                 resource = %self.gvr, version, by = ?late.by,
                 "an event came later than promised"
@@ -336,12 +384,9 @@ impl Entry {
         if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
             return true;
         }
-        self.proof
-            .try_lock()
-            .ok()
-            .and_then(|last| *last)
-            .filter(|p| p.version.is_some())
-            .is_some_and(|p| now.saturating_duration_since(p.asked) <= age)
+        let questions = [&self.own_question, &self.fresh_question];
+        let mut answered = questions.into_iter().filter_map(VersionQuestion::answered);
+        answered.any(|asked| now.saturating_duration_since(asked) <= age)
     }
 
     /// Returns the end and the reason of a refusal.

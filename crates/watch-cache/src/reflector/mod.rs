@@ -29,6 +29,7 @@ mod system_memory;
 #[cfg(test)]
 mod tests;
 mod upstream_watch;
+mod version_question;
 mod watch_decoder;
 mod watch_lag;
 mod watch_list;

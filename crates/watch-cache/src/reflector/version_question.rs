@@ -1,0 +1,143 @@
+//! The question for upstream's version. Those who wait together share one answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use kubernetes_wire::api::GroupVersionResource;
+
+/// Who waits longer than this for an answer about another resource asks about its own.
+const SHARED_WITHIN: Duration = Duration::from_millis(100);
+
+/// The time within which a resource must have answered to be asked for others.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// Upstream's answer to a question asked at `asked`: it was at `version` or
+/// beyond, or did not tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VersionAnswer {
+    pub asked: Instant,
+    pub version: Option<u64>,
+}
+
+/// One question at a time, and its last answer.
+#[derive(Default)]
+pub(super) struct VersionQuestion(tokio::sync::Mutex<Option<VersionAnswer>>);
+
+impl VersionQuestion {
+    /// Returns the answer to a question asked after this call began. Callers that
+    /// wait together share one question and its failure: otherwise each would
+    /// wait for the failures of all callers before it.
+    pub(super) async fn ask<F>(&self, ask: impl FnOnce() -> F) -> VersionAnswer
+    where
+        F: Future<Output = Option<u64>>,
+    {
+        let arrived = Instant::now();
+        let mut last = self.0.lock().await;
+        if let Some(answer) = *last
+            && answer.asked >= arrived
+        {
+            return answer;
+        }
+        let asked = Instant::now();
+        let version = ask().await;
+        let answer = VersionAnswer { asked, version };
+        *last = Some(answer);
+        answer
+    }
+
+    /// Returns the time of the last question that was answered, unless one is asked now.
+    pub(super) fn answered(&self) -> Option<Instant> {
+        let last = self.0.try_lock().ok().and_then(|last| *last);
+        last.filter(|answer| answer.version.is_some())
+            .map(|answer| answer.asked)
+    }
+}
+
+/// The question that all resources of one API server share. A version of etcd is that
+/// of all resources in it. Unlike the answer about a resource itself, it does not tell
+/// whether the API server has heard of all its changes.
+#[derive(Default)]
+pub(super) struct SharedQuestion {
+    question: VersionQuestion,
+    /// The resource that is asked about.
+    about: ArcSwapOption<GroupVersionResource>,
+}
+
+impl SharedQuestion {
+    /// Returns the answer about another resource, or nothing if there is none in time.
+    pub(super) async fn ask<F>(
+        &self,
+        ask: impl FnOnce(Arc<GroupVersionResource>) -> F,
+    ) -> Option<u64>
+    where
+        F: Future<Output = Option<u64>>,
+    {
+        let about = self.about.load_full()?;
+        let answer = self.question.ask(|| ask(about));
+        let answer = tokio::time::timeout(SHARED_WITHIN, answer).await;
+        let version = answer.ok().and_then(|answer| answer.version);
+        if version.is_none() {
+            self.about.store(None);
+        }
+        version
+    }
+
+    /// Proposes a resource about which upstream has just answered, after `took`.
+    pub(super) fn propose(&self, about: &GroupVersionResource, took: Duration) {
+        if took < QUICK && self.about.load().is_none() {
+            self.about.store(Some(Arc::new(about.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn of(resource: &str) -> GroupVersionResource {
+        GroupVersionResource::new("", "v1", resource)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_question_serves_all_who_wait() {
+        let shared = SharedQuestion::default();
+        let nobody = shared.ask(async |_| panic!("nobody is asked")).await;
+        assert_eq!(nobody, None);
+        shared.propose(&of("pods"), Duration::from_millis(1));
+        shared.propose(&of("secrets"), Duration::from_millis(1));
+        let asked = AtomicUsize::new(0);
+        let answers = join_all((0..100).map(|_| {
+            shared.ask(async |about| {
+                assert_eq!(about.resource, "pods");
+                asked.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Some(7)
+            })
+        }));
+        assert_eq!(answers.await, [Some(7); 100]);
+        assert!(asked.load(Ordering::Relaxed) <= 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_long_for_another_resource() {
+        let shared = SharedQuestion::default();
+        shared.propose(&of("pods"), SHARED_WITHIN);
+        assert!(shared.about.load().is_none(), "it is slow already");
+        shared.propose(&of("pods"), Duration::ZERO);
+        let began = tokio::time::Instant::now();
+        let never = join_all((0..100).map(|_| shared.ask(async |_| std::future::pending().await)));
+        assert_eq!(never.await, [None; 100]);
+        assert_eq!(began.elapsed(), SHARED_WITHIN);
+        assert!(shared.about.load().is_none(), "it is not asked again");
+        shared.propose(&of("secrets"), Duration::ZERO);
+        assert_eq!(shared.ask(async |_| None).await, None);
+        assert!(shared.about.load().is_none());
+        shared.propose(&of("pods"), Duration::ZERO);
+        assert_eq!(shared.ask(async |_| Some(3)).await, Some(3));
+    }
+}
