@@ -9,9 +9,10 @@
 mod harness;
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::Cluster;
@@ -21,6 +22,7 @@ use support::report::{self, Goal, median};
 use support::{count, lists, pods, usage};
 
 const ROUNDS: usize = 5;
+const IDLE: Duration = Duration::from_secs(5);
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const METADATA: &str =
@@ -31,6 +33,20 @@ const METADATA_LIST: &str =
 /// share of the same read without apifront.
 const STRICT_GOAL: f64 = 1.0;
 const FRESH_GOAL: f64 = 0.5;
+
+/// Kinds of which there are few objects or none.
+const KINDS: [&str; 10] = [
+    "/api/v1/namespaces/default/configmaps",
+    "/api/v1/namespaces/default/endpoints",
+    "/api/v1/namespaces/default/limitranges",
+    "/api/v1/namespaces/default/persistentvolumeclaims",
+    "/api/v1/namespaces/default/secrets",
+    "/api/v1/namespaces/default/serviceaccounts",
+    "/api/v1/namespaces/default/services",
+    "/apis/apps/v1/namespaces/default/deployments",
+    "/apis/apps/v1/namespaces/default/daemonsets",
+    "/apis/batch/v1/namespaces/default/jobs",
+];
 
 fn main() {
     support::run(questions());
@@ -126,11 +142,26 @@ impl Question {
     }
 }
 
-/// CPU of kube-apiserver and of etcd.
+/// CPU of kube-apiserver and of etcd at a moment.
 #[derive(Clone, Copy)]
 struct Upstream {
     apiserver: Duration,
     etcd: Duration,
+    at: Instant,
+}
+
+/// What both use of each second when nobody asks them anything.
+#[derive(Clone, Copy)]
+struct Idle([f64; 2]);
+
+impl Idle {
+    async fn of(cluster: &Cluster) -> Self {
+        let before = Upstream::of(cluster);
+        tokio::time::sleep(IDLE).await;
+        let [apiserver, etcd] = before.used(cluster);
+        let seconds = before.at.elapsed().as_secs_f64();
+        Self([apiserver / seconds, etcd / seconds])
+    }
 }
 
 impl Upstream {
@@ -138,18 +169,26 @@ impl Upstream {
         Self {
             apiserver: usage::cpu_time(cluster.apiserver.pid()),
             etcd: usage::cpu_time(cluster.etcd.pid()),
+            at: Instant::now(),
         }
     }
 
-    /// Returns the microseconds of both since `before`, for each of `times`.
-    fn since(cluster: &Cluster, before: Self, times: usize) -> [f64; 2] {
+    /// Returns the seconds of both since then.
+    fn used(self, cluster: &Cluster) -> [f64; 2] {
         let now = Self::of(cluster);
-        let each =
-            |now: Duration, before: Duration| (now - before).as_secs_f64() * 1e6 / times as f64;
+        let used = |now: Duration, before: Duration| (now - before).as_secs_f64();
         [
-            each(now.apiserver, before.apiserver),
-            each(now.etcd, before.etcd),
+            used(now.apiserver, self.apiserver),
+            used(now.etcd, self.etcd),
         ]
+    }
+
+    /// Returns the microseconds of both since then, for each of `times`, without what
+    /// they use anyhow: a read that waits takes longer, and costs nothing meanwhile.
+    fn since(self, cluster: &Cluster, idle: Idle, times: usize) -> [f64; 2] {
+        let used = self.used(cluster);
+        let seconds = self.at.elapsed().as_secs_f64();
+        [0, 1].map(|of| (used[of] - idle.0[of] * seconds) * 1e6 / times as f64)
     }
 }
 
@@ -163,6 +202,7 @@ async fn questions() {
     println!("\nµs of CPU for each question, {number} pods of 9 KB in 20 namespaces\n");
     let client = cluster.admin_client();
     let mut prices = vec![Vec::new(); questions.len()];
+    let idle = Idle::of(&cluster).await;
     for _ in 0..ROUNDS {
         for (question, prices) in questions.iter().zip(&mut prices) {
             question.ask(&client).await;
@@ -170,7 +210,7 @@ async fn questions() {
             for _ in 0..times {
                 question.ask(&client).await;
             }
-            prices.push(Upstream::since(&cluster, before, times));
+            prices.push(before.since(&cluster, idle, times));
         }
     }
     let rows: Vec<_> = questions
@@ -198,8 +238,10 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
     })
     .await;
     for front in [&strict, &fresh] {
-        let path = "/api/v1/namespaces/none/pods?resourceVersion=0";
-        front.warm(&front.admin_client(), path).await;
+        for path in [&["/api/v1/namespaces/none/pods"], &KINDS[..]].concat() {
+            let path = format!("{path}?resourceVersion=0");
+            front.warm(&front.admin_client(), &path).await;
+        }
     }
     let ways = [
         ("direct", cluster.admin_client()),
@@ -207,23 +249,25 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
         ("Fresh", fresh.admin_client()),
     ];
     let (folder, _) = pod.rsplit_once('/').expect("a path");
+    let idle = Idle::of(cluster).await;
     println!("\nµs of CPU of kube-apiserver and etcd for each read of somebody who polls\n");
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
-    for (name, path, times) in [
-        ("GET", pod, asks),
-        ("LIST of a namespace", folder, asks),
-        ("LIST of all", "/api/v1/pods", (asks / 10).max(1)),
+    for (name, paths, times) in [
+        ("GET", &[pod][..], asks),
+        ("LIST of a namespace", &[folder], asks),
+        ("LIST of all", &["/api/v1/pods"], (asks / 10).max(1)),
+        ("LISTs of ten kinds at once", &KINDS, asks),
     ] {
         let mut prices = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
             for ((_, client), prices) in ways.iter().zip(&mut prices) {
-                lists::read(client, path, &[("accept", JSON)]).await;
+                read_at_once(client, paths).await;
                 let before = Upstream::of(cluster);
                 for _ in 0..times {
-                    lists::read(client, path, &[("accept", JSON)]).await;
+                    read_at_once(client, paths).await;
                 }
-                prices.push(Upstream::since(cluster, before, times));
+                prices.push(before.since(cluster, idle, times));
             }
         }
         let sums = prices.map(|prices| medians(&prices).iter().sum::<f64>());
@@ -252,6 +296,15 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
             Goal::AtMost(FRESH_GOAL),
         );
     }
+}
+
+async fn read_at_once(client: &Client, paths: &[&str]) {
+    join_all(
+        paths
+            .iter()
+            .map(|path| lists::read(client, path, &[("accept", JSON)])),
+    )
+    .await;
 }
 
 fn medians(prices: &[[f64; 2]]) -> [f64; 2] {
