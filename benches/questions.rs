@@ -150,7 +150,7 @@ struct Upstream {
     at: Instant,
 }
 
-/// What both use of each second when nobody asks them anything.
+/// The seconds of CPU that both use in a second in which nobody asks anything.
 #[derive(Clone, Copy)]
 struct Idle([f64; 2]);
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use kubernetes_wire::api::GroupVersionResource;
 
-/// Who waits longer than this for an answer about another resource asks about its own.
+/// A resource waits this long for an answer about another, and then asks for itself.
 const SHARED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The time within which a resource must have answered to be asked for others.

@@ -11,36 +11,39 @@ pub struct Encoded(pub f64);
 /// from 1e6 on.
 pub struct Printed(pub f64);
 
-/// The last and the first exponent that are written, and the digits of an exponent.
+/// Numbers have an exponent if theirs is less than `below`, or `from` or more. It has at
+/// least `width` digits.
 struct Style {
     below: i32,
     from: i32,
     width: usize,
 }
 
+const ENCODED: Style = Style {
+    below: -6,
+    from: 21,
+    width: 1,
+};
+
+const PRINTED: Style = Style {
+    below: -4,
+    from: 6,
+    width: 2,
+};
+
 impl Display for Encoded {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let style = Style {
-            below: -6,
-            from: 21,
-            width: 1,
-        };
-        write(self.0, &style, f)
+        write(self.0, &ENCODED, f)
     }
 }
 
 impl Display for Printed {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let style = Style {
-            below: -4,
-            from: 6,
-            width: 2,
-        };
-        write(self.0, &style, f)
+        write(self.0, &PRINTED, f)
     }
 }
 
-/// The digits without zeros at either end, and the exponent of the first of them.
+/// Returns the digits without zeros at either end, and the exponent of the first.
 fn decimal(text: &str) -> (String, i32) {
     let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
