@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use harness::apifront::Apifront;
 use harness::client::Client;
-use harness::cluster::Cluster;
+use harness::cluster::{Cluster, sum_metric};
 use http::Method;
 use http_body_util::BodyExt;
 use support::report::{self, Goal, median};
@@ -244,13 +244,14 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
         }
     }
     let ways = [
-        ("direct", cluster.admin_client()),
-        ("Strict", strict.admin_client()),
-        ("Fresh", fresh.admin_client()),
+        cluster.admin_client(),
+        strict.admin_client(),
+        fresh.admin_client(),
     ];
     let (folder, _) = pod.rsplit_once('/').expect("a path");
     let idle = Idle::of(cluster).await;
     println!("\nµs of CPU of kube-apiserver and etcd for each read of somebody who polls\n");
+    let admin = cluster.admin_client();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     for (name, paths, times) in [
@@ -260,27 +261,32 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
         ("LISTs of ten kinds at once", &KINDS, asks),
     ] {
         let mut prices = [const { Vec::new() }; 3];
+        let mut requests = [0.0; 3];
         for _ in 0..ROUNDS {
-            for ((_, client), prices) in ways.iter().zip(&mut prices) {
+            for (way, client) in ways.iter().enumerate() {
                 read_at_once(client, paths).await;
+                let answered = answered(&admin).await;
                 let before = Upstream::of(cluster);
                 for _ in 0..times {
                     read_at_once(client, paths).await;
                 }
-                prices.push(before.since(cluster, idle, times));
+                prices[way].push(before.since(cluster, idle, times));
+                requests[way] += answered_since(&admin, answered).await;
             }
         }
         let sums = prices.map(|prices| medians(&prices).iter().sum::<f64>());
         let [direct, strict, fresh] = sums;
-        rows.push(vec![
-            name.to_owned(),
-            format!("{direct:.0}"),
-            format!("{strict:.0}"),
-            format!("{fresh:.0}"),
-        ]);
+        let mut row = vec![name.to_owned()];
+        row.extend(sums.map(|price| format!("{price:.0}")));
+        let reads = (ROUNDS * times) as f64;
+        row.extend(requests.map(|requests| format!("{:.2}", requests / reads)));
+        rows.push(row);
         ratios.push((name, strict / direct, fresh / direct));
     }
-    report::table(&["read", "direct", "Strict", "Fresh"], &rows);
+    let header = [
+        "read", "direct", "Strict", "Fresh", "requests", "Strict", "Fresh",
+    ];
+    report::table(&header, &rows);
     println!();
     for (name, strict, fresh) in ratios {
         report::compare(
@@ -296,6 +302,17 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
             Goal::AtMost(FRESH_GOAL),
         );
     }
+}
+
+/// Returns the number of requests that kube-apiserver has answered.
+async fn answered(admin: &Client) -> f64 {
+    let metrics = admin.get("/metrics").await.text();
+    sum_metric(&metrics, "apiserver_request_total", &[])
+}
+
+/// Returns the number since then, without the request for the number.
+async fn answered_since(admin: &Client, before: f64) -> f64 {
+    answered(admin).await - before - 1.0
 }
 
 async fn read_at_once(client: &Client, paths: &[&str]) {

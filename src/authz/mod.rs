@@ -3,6 +3,7 @@
 
 mod cache;
 mod degraded;
+mod first_reads;
 mod forbidden;
 
 pub mod impersonation;
@@ -24,6 +25,7 @@ use apifront_upstream::review::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 pub use cache::key;
+use first_reads::FirstReads;
 use forbidden::forbidden;
 pub use impersonation::{Impersonated, ImpersonationAuthorizer};
 use kubernetes_wire::api::user::MASTERS;
@@ -126,6 +128,7 @@ pub struct Authorizer {
     /// The verdict about requests that are allowed without a review.
     always: Arc<Verdict>,
     saved: Arc<dyn SavedRbac>,
+    first_reads: FirstReads,
 }
 
 /// Asks the API server, and remembers its answers.
@@ -147,6 +150,7 @@ impl Authorizer {
     ) -> Self {
         Self {
             saved,
+            first_reads: FirstReads::default(),
             reviewer: Arc::new(Reviewer {
                 client,
                 queue: FairQueue::new(TURNS),
@@ -172,6 +176,18 @@ impl Authorizer {
     /// Forgets all decisions: upstream may be another cluster now.
     pub fn forget(&self) {
         self.reviewer.decisions.clear(Instant::now());
+    }
+
+    /// Tells whether a review would be needed for these attributes, and none was within
+    /// the time for which an allowance is believed.
+    pub fn is_first_read(&self, user: &UserInfo, attributes: &Attributes) -> bool {
+        if is_always_allowed(user, attributes) {
+            return false;
+        }
+        let key = cache::key(user, attributes);
+        let now = Instant::now();
+        let within = self.settings.load().allow_ttl;
+        self.believed(&key, now).is_none() && self.first_reads.is_first(&key, within, now)
     }
 
     /// Tells whether `user` may make the request that `attributes` describe.

@@ -92,7 +92,13 @@ impl Discovery {
     async fn find_version(&self, version: &GroupVersion) -> Found {
         let config = self.hides();
         let everything = self.everything(&version.group);
-        let Some(merged) = self.merged(everything, Aggregated::V2).await else {
+        // A version that is known is proven by its own document.
+        let known = self.last(everything).filter(|known| known.has(version));
+        let merged = match known {
+            Some(known) => Some(known),
+            None => self.merged(everything, Aggregated::V2).await,
+        };
+        let Some(merged) = merged else {
             return Found::Elsewhere;
         };
         if merged.hidden.contains(version) {

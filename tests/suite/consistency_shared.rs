@@ -44,14 +44,19 @@ async fn asked(front: &Apifront) -> f64 {
         .await
 }
 
-/// Lists the newest state. It comes from memory, after a question.
-async fn list(client: &Client, path: &str) -> String {
+/// Lists the newest state. It comes from memory, after a question. On a machine that is
+/// too busy an event may come later than promised; then the kind is suspended, which the
+/// front must say.
+async fn list(front: &Apifront, client: &Client, path: &str) -> String {
     let answer = client.send(Method::GET, path, &[DEBUG], "").await;
     let cache = answer.header("x-apifront-cache");
-    assert!(
-        answer.is_hit() && cache.ends_with("asked=version"),
-        "{path}: {cache}"
-    );
+    assert!(answer.is_hit(), "{path}: {cache}");
+    if !cache.ends_with("asked=version") {
+        let resource = path.rsplit('/').next().expect("a resource");
+        let labels = [("resource", resource)];
+        let suspended = front.metric("apifront_fresh_suspended", &labels).await;
+        assert_eq!(suspended, 1.0, "{path}: {cache}");
+    }
     answer.text()
 }
 
@@ -67,7 +72,7 @@ async fn one_question_serves_all_resources_that_wait() {
             .await;
     }
     for path in KINDS {
-        list(&client, path).await;
+        list(&front, &client, path).await;
     }
     let ns = cluster.namespace("one-question").await;
     let admin = cluster.admin_client();
@@ -78,7 +83,7 @@ async fn one_question_serves_all_resources_that_wait() {
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
         let secrets = format!("/api/v1/namespaces/{ns}/secrets");
         admin.post(&secrets, &object).await.expect(201);
-        let lists = join_all(KINDS.map(|path| list(&client, path))).await;
+        let lists = join_all(KINDS.map(|path| list(&front, &client, path))).await;
         missed += usize::from(!lists[5].contains(&name));
     }
     let questions = asked(&front).await - before;

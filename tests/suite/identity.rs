@@ -218,6 +218,44 @@ async fn claimed_identities_have_no_effect() {
 
 /// Headers named by Connection end at the next hop. If the next hop dropped the
 /// headers that the proxy adds, a request would count as the proxy's own.
+/// A caller's first read of the newest state of an object costs upstream one request: no
+/// review, and no question about the object. So it is with documents of versions.
+#[tokio::test]
+async fn the_first_read_of_an_object_is_upstreams() {
+    skip_under_oracle!("kube-apiserver reviews every request itself");
+    let house = House::new().await;
+    house.warm().await;
+    let path = format!("{}/a", house.list);
+    let any = format!("{path}?resourceVersion=0");
+    for (who, code) in [(&house.alice, 200), (&house.bob, 403)] {
+        let direct = Cluster::shared().client(Some(who));
+        let front = front().client(Some(who));
+        let expected = direct.get(&path).await;
+        assert_eq!(expected.status, code);
+        let first = front.send(Method::GET, &path, &[DEBUG], "").await;
+        assert_eq!(
+            first.header("x-apifront-cache"),
+            "bypass; reason=first_read"
+        );
+        let second = front.send(Method::GET, &path, &[DEBUG], "").await;
+        let from = second.header("x-apifront-cache");
+        match code {
+            200 => assert!(from.ends_with("; asked=metadata"), "{from}"),
+            _ => assert_eq!(from, ""),
+        }
+        for got in [first, second] {
+            let difference = compare(&expected, &got);
+            assert!(difference.is_empty(), "{path}\n{difference}");
+        }
+    }
+    // A read of any state costs nothing but the review.
+    let carol = Cluster::shared().certificates.client("carol", &["readers"]);
+    let carol = front().client(Some(&carol));
+    let refused = carol.send(Method::GET, &any, &[DEBUG], "").await;
+    assert_eq!(refused.header("x-apifront-cache"), "");
+    refused.expect(403);
+}
+
 #[tokio::test]
 async fn connection_cannot_remove_the_identity() {
     let house = House::new().await;
@@ -225,6 +263,8 @@ async fn connection_cannot_remove_the_identity() {
         .client(Some(&house.bob))
         .over(Protocol::Http1);
     let front = front().client(Some(&house.bob)).over(Protocol::Http1);
+    // The first read is upstream's to refuse.
+    front.get(&format!("{}/a", house.list)).await.expect(403);
     for path in [
         format!("{}/a", house.list),
         format!("{}/a?resourceVersion=0", house.list),

@@ -70,6 +70,11 @@ pub(in crate::server) async fn answer(
     if by_address && aggregated(representation).is_none() {
         return None;
     }
+    // Of the many documents of versions, each caller reads most just once.
+    let of_version = matches!(path, DiscoveryPath::Version(_));
+    if of_version && !known.changes_documents() && grant.is_first_read() {
+        return None;
+    }
     let granted = match refusal::unless_granted(request, grant).await {
         Ok(granted) => granted,
         Err(refused) => return refused,

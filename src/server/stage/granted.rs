@@ -13,7 +13,7 @@ use kubernetes_wire::request::Scope;
 
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
-use crate::authz::{Decision, Verdict};
+use crate::authz::{Decision, Purpose, Verdict};
 use crate::server::state::gate::Gate;
 
 /// Annotations of the audit log with the decision and its reason:
@@ -101,6 +101,22 @@ impl<'t> PendingGrant<'t> {
         if let Some(trail) = &mut self.trail {
             trail.annotate_anew(DECISION, "allow".to_owned());
             trail.annotate_anew(REASON, reason);
+        }
+    }
+
+    /// Tells whether upstream would be asked for the grant, and was not for some time.
+    /// Such a request is better forwarded if its answer costs a request, too.
+    pub(in crate::server) fn is_first_read(&self) -> bool {
+        let identified = &self.identified;
+        match (identified.caller(), &identified.generation().gate) {
+            // Degraded mode needs what upstream said about its reads.
+            (Caller::User(user), Gate::Delegated(gate))
+                if self.granted.is_none() && identified.purpose() == Purpose::Usual =>
+            {
+                let attributes = identified.info().attributes();
+                gate.authorizer.is_first_read(user, &attributes)
+            }
+            _ => false,
         }
     }
 

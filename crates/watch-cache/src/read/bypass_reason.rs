@@ -55,10 +55,13 @@ pub enum BypassReason {
     Stale,
     /// An answer that is too large to be made for one caller.
     TooCostly,
+    /// The caller's first read of the object for some time, which upstream authorizes
+    /// and answers in one request.
+    FirstRead,
 }
 
 impl BypassReason {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::UnusualRequest,
         Self::InvalidOptions,
         Self::MostRecent,
@@ -80,6 +83,7 @@ impl BypassReason {
         Self::MemoryLimit,
         Self::Stale,
         Self::TooCostly,
+        Self::FirstRead,
     ];
 
     /// Returns what to do so that such a read is answered from the cache, in
@@ -166,6 +170,10 @@ impl BypassReason {
                 "The watch upstream was lost for longer than cache.maxStaleness. See the health \
                  of the API servers."
             }
+            Self::FirstRead => {
+                "This is the cheapest way: upstream must be asked for such a read anyhow. Let the \
+                 client read at resourceVersion=0, if any state will do."
+            }
             Self::TooCostly => {
                 "Let the client ask without indentation (pretty), or with a selector of fewer \
                  requirements."
@@ -196,6 +204,7 @@ impl BypassReason {
             Self::MemoryLimit => "memory_limit",
             Self::Stale => "stale",
             Self::TooCostly => "too_costly",
+            Self::FirstRead => "first_read",
         }
     }
 }

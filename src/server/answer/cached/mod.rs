@@ -17,13 +17,13 @@ mod watch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::CacheMode;
 use apifront_watch_cache::read::{
     self, BypassReason, Freshness, HitCost, ListPlan, Shape, WatchPlan,
 };
 use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
+use apifront_watch_cache::{CacheMode, Consistency};
 use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method};
 use kubernetes_wire::api::{GroupVersionResource, ListOptions, Reason, Status};
@@ -150,6 +150,9 @@ async fn read(
     if pinned.is_none() && is_in_shadow(identified) {
         return Outcome::Bypass(BypassReason::Shadow);
     }
+    if pinned.is_none() && costs_a_request(identified, &plan) && grant.is_first_read() {
+        return Outcome::Bypass(BypassReason::FirstRead);
+    }
     let granted = match grant.ask().await {
         Ok(granted) => granted,
         Err(NotGranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
@@ -188,6 +191,15 @@ async fn read(
             })
         }
     }
+}
+
+/// Tells whether upstream is asked for each such read, though it is of one object.
+fn costs_a_request(identified: &Identified, plan: &Plan) -> bool {
+    let generation = identified.generation();
+    matches!(plan, Plan::Get(Freshness::MostRecent))
+        && generation.config.cache.consistency != Consistency::Bounded
+        && !overlay::is_for(generation, &identified.info().gvr)
+        && !sharded::is_kept(identified)
 }
 
 fn say(

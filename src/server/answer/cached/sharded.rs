@@ -108,7 +108,8 @@ pub(super) fn status(reason: BypassReason, message: String) -> Status {
         | BypassReason::Withdrawn
         | BypassReason::Shadow
         | BypassReason::NotWatchable
-        | BypassReason::TooCostly => Status::bad_request(message),
+        | BypassReason::TooCostly
+        | BypassReason::FirstRead => Status::bad_request(message),
     }
 }
 
