@@ -25,6 +25,15 @@ pub struct Reads {
     /// Those that the cache would have answered if it had been as recent as they asked
     /// for within the time that they wait. On a busy machine it is not always.
     pub late: usize,
+    /// The user's first reads of an object, which upstream answers at the same price.
+    pub first: usize,
+}
+
+impl Reads {
+    /// Returns the hits and the reads that were forwarded for these reasons.
+    pub fn known(self) -> usize {
+        self.hits + self.late + self.first
+    }
 }
 
 /// The reasons for a bypass that are a matter of time.
@@ -48,6 +57,8 @@ pub fn logged(folder: &Path) -> BTreeMap<String, Reads> {
             of_user.hits += 1;
         } else if LATE.iter().any(|reason| event["reason"] == *reason) {
             of_user.late += 1;
+        } else if event["reason"] == "first_read" {
+            of_user.first += 1;
         }
     }
     reads

@@ -41,7 +41,7 @@ pub struct Library {
     pub checks: &'static [&'static str],
     pub informers: &'static [&'static str],
     /// The least number of reads that apifront must answer from its cache. Up to half
-    /// of them may be late ([`Reads::late`](super::hits::Reads::late)).
+    /// of them may be late or the first of an object ([`Reads`](super::hits::Reads)).
     pub hits: usize,
 }
 

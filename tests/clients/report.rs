@@ -46,10 +46,12 @@ impl Report {
                     wrong.push(format!("{name}, {way}: {check} {what}"));
                 }
             }
-            let Reads { hits, late } = through.reads;
+            let Reads { hits, late, first } = through.reads;
             let least = library.hits;
-            if hits + late < least || hits < least / 2 {
-                let what = format!("{hits} hits, {late} late, and {least} is the least of both");
+            if through.reads.known() < least || hits < least / 2 {
+                let what = format!(
+                    "{hits} hits, {late} late, {first} first, and {least} is the least of all"
+                );
                 wrong.push(format!("{name}: {what}\n{}", through.logs));
             }
         }
@@ -61,15 +63,15 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(
             f,
-            "| library | version | checks | direct | through apifront | hits | late |"
+            "| library | version | checks | direct | through apifront | hits | late | first |"
         )?;
-        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        writeln!(f, "|---|---|---|---|---|---|---|---|")?;
         for (library, direct, through) in self.rows() {
             let passed =
                 |outcome: &Outcome| outcome.checks.values().filter(|c| c.is_none()).count();
             writeln!(
                 f,
-                "| {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 library.name,
                 through.version,
                 library.expected_checks().len(),
@@ -77,6 +79,7 @@ impl fmt::Display for Report {
                 passed(through),
                 through.reads.hits,
                 through.reads.late,
+                through.reads.first,
             )?;
         }
         Ok(())
