@@ -97,7 +97,7 @@ impl Deprecations {
     /// Asks upstream for its release. The known release stays if upstream does
     /// not answer.
     pub async fn learn_release(&self, upstream: &Upstream) {
-        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, upstream.release()).await {
+        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, upstream.recent_release()).await {
             *self.release.write() = Some(release);
         }
     }

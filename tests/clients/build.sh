@@ -36,6 +36,12 @@ if [ ! -x "$run" ]; then
   cp -R "$here/." "$out"
   cp "${shared[@]}" "$out"
   cd "$out"
+  # Other servers that the program starts: the script that builds them, and their names.
+  if [ -f servers.txt ]; then
+    while read -r script server; do
+      ln -s "$("$tests/$script" "$server" | tail -n 1)/$server" "$server"
+    done < servers.txt
+  fi
   if [ -d releases ]; then
     needs go
     needs python3

@@ -23,8 +23,7 @@ pub const KINDS: [&str; 12] = [
     "health",
 ];
 
-/// CPU times of the servers, and the numbers of requests. A server that is started
-/// again begins anew.
+/// CPU times of the servers, and the numbers of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Cost {
     pub took: Duration,
@@ -69,6 +68,16 @@ impl Moment {
             at: Instant::now(),
             cost,
         }
+    }
+
+    /// Returns this moment for an apifront that counts from nothing since.
+    pub fn with_new_apifront(self) -> Self {
+        let cost = Cost {
+            apiserver: self.cost.apiserver,
+            answered: self.cost.answered,
+            ..Cost::default()
+        };
+        Self { cost, ..self }
     }
 
     pub fn since(&self, before: &Self) -> Cost {

@@ -11,6 +11,7 @@ mod program;
 
 mod cost;
 mod report;
+mod resumed;
 mod run;
 mod software;
 

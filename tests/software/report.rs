@@ -38,6 +38,8 @@ impl Report {
                 .extend(failed.map(|(check, why)| {
                     format!("{name}, {}: {check} failed: {why}", way.as_str())
                 }));
+            let lost = outcome.resumed.iter().filter(|resumed| !resumed.is_whole());
+            wrong.extend(lost.map(|resumed| format!("{name}, {}: {resumed}", way.as_str())));
             if outcome.checks.is_empty() {
                 wrong.push(format!("{name}, {}: no check was made", way.as_str()));
             }
@@ -91,6 +93,12 @@ impl fmt::Display for Report {
         writeln!(f, "|---|---|---|---|---|---|---|---|")?;
         for (software, way, outcome) in &self.rows {
             writeln!(f, "{}", line(*software, *way, outcome))?;
+        }
+        writeln!(f)?;
+        for (software, way, outcome) in &self.rows {
+            for resumed in &outcome.resumed {
+                writeln!(f, "{}, {}: {resumed}", software.name, way.as_str())?;
+            }
         }
         writeln!(f, "\napifront's requests to kube-apiserver, by kind:\n")?;
         writeln!(f, "| program | way | {} |", KINDS.join(" | "))?;

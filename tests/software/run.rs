@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::cost::{Cost, Moment};
 use super::program::{Program, Said};
+use super::resumed::Resumed;
 use super::software::Software;
 use crate::harness::apifront::Apifront;
 use crate::harness::binaries;
@@ -79,6 +80,8 @@ pub struct Outcome {
     /// The checks. Those that failed have a text.
     pub checks: BTreeMap<String, Option<String>>,
     pub cost: Cost,
+    /// Its watches after apifront was killed.
+    pub resumed: Vec<Resumed>,
     /// What the program logged last.
     pub log: String,
 }
@@ -110,6 +113,7 @@ pub async fn run(stage: &mut Stage, software: Software, program: &Path, way: Way
         version: String::new(),
         checks: BTreeMap::new(),
         cost: Cost::default(),
+        resumed: Vec::new(),
         log: String::new(),
     };
     let mut program = Program::start(name, program, &folder, &task).await;
@@ -125,8 +129,12 @@ pub async fn run(stage: &mut Stage, software: Software, program: &Path, way: Way
             Said::Step { step } => {
                 let now = Moment::now(&stage.cluster, front.as_ref()).await;
                 outcome.cost.add(now.since(&before));
-                restart(stage, front.as_mut(), &step).await;
-                before = Moment::now(&stage.cluster, front.as_ref()).await;
+                let resumed = restart(stage, front.as_mut(), &step).await;
+                before = match &resumed {
+                    Some(_) => now.with_new_apifront(),
+                    None => Moment::now(&stage.cluster, front.as_ref()).await,
+                };
+                outcome.resumed.extend(resumed);
                 program.tell(&json!({ "step": step })).await;
             }
         }
@@ -149,11 +157,12 @@ async fn start(cluster: &Cluster, mode: &str) -> Apifront {
 }
 
 /// Kills a server, and starts it again. Without apifront there is none to kill.
-async fn restart(stage: &mut Stage, front: Option<&mut Apifront>, step: &str) {
+async fn restart(stage: &mut Stage, front: Option<&mut Apifront>, step: &str) -> Option<Resumed> {
     match (step, front) {
         ("restart apiserver", _) => stage.cluster.restart_apiserver().await,
-        ("restart apifront", Some(front)) => front.restart().await,
+        ("restart apifront", Some(front)) => return Some(Resumed::after_kill(front).await),
         ("restart apifront", None) => {}
         (step, _) => panic!("a step that the runner does not know: {step}"),
     }
+    None
 }

@@ -28,6 +28,9 @@ const SOFTWARE: &[Software] = &[
     of("lightkube", 10),
     of("kopf", 1),
     of("kube-state-metrics", 1),
+    of("metrics-server", 1),
+    of("stern", 5),
+    of("k9s", 1),
 ];
 
 const fn of(name: &'static str, rounds: usize) -> Software {

@@ -1,6 +1,7 @@
 """What the programs have in common: the task, commands, steps of the runner, and a
 kind of their own."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -42,6 +43,26 @@ def begin():
 def version():
     """Returns the release of the program beside this file, as it was built."""
     return pathlib.Path(__file__).with_name("version").read_text().strip()
+
+
+def kubectl(task, *arguments, may_fail=False):
+    """Runs kubectl in the task's namespace, and returns what it writes to stdout."""
+    done = subprocess.run(
+        [task["kubectl"], "--namespace", task["namespace"], *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode != 0 and not may_fail:
+        raise AssertionError(f"kubectl {arguments}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def apply(task, *things):
+    """Creates things or changes them to what they shall be."""
+    file = pathlib.Path("things.json")
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": things}))
+    kubectl(task, "apply", "--filename", str(file))
 
 
 def definition(group, kind):

@@ -5,24 +5,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use http::StatusCode;
 use kube::client::Body;
+use kubernetes_wire::api::Release;
 
 use super::cdn_loop::LOOP_DETECTED;
-use super::{Endpoint, Unreachable, Upstream, UpstreamError};
+use super::{BodyLimit, Endpoint, ResponseBody, Unreachable, Upstream, UpstreamError};
 use crate::metrics::UpstreamKind;
 
 /// The time that a server has to say that it is ready.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
 
 /// While nothing is asked of the upstream, the checks are this many times rarer:
 /// the failure of a request tells at once what a check would.
-const RARER_IN_QUIET: u32 = 2;
+const RARER_IN_QUIET: u32 = 3;
 
 /// A server that passes its checks is asked this often whether requests to it come
 /// back. A change of the address is another reason to ask.
 pub(super) const LOOP_CHECK: Duration = Duration::from_secs(60);
+
+/// What all API servers tell, and each apifront forwards.
+pub(super) const VERSION: &str = "/version";
 
 /// The reason why a server is not healthy that sends requests back.
 const LOOP: &str = "requests to it come back";
@@ -105,7 +110,7 @@ impl Upstream {
 
     /// Tells whether requests to a server come back, to this process or to
     /// another one. An apifront answers `/readyz` itself, so this asks for what
-    /// each of them forwards. No other answer counts.
+    /// each of them forwards. No other answer counts. It tells the release, too.
     async fn loops(&self, endpoint: &Endpoint) -> bool {
         if !endpoint.is_reached() {
             return false;
@@ -113,8 +118,28 @@ impl Upstream {
         if !endpoint.begins_loop_check(Instant::now()) {
             return endpoint.is_looping();
         }
-        let asked = self.get_from(endpoint, UpstreamKind::Health, "/version");
-        let answer = tokio::time::timeout(CHECK_TIMEOUT, asked).await;
-        matches!(answer, Ok(Ok(response)) if response.status() == LOOP_DETECTED)
+        let began = Instant::now();
+        let asked = async {
+            let answer = self.get_from(endpoint, UpstreamKind::Health, VERSION);
+            let answer = answer.await.ok()?;
+            if answer.status() == LOOP_DETECTED {
+                return Some(true);
+            }
+            if let Some(release) = release_in(answer).await {
+                self.release.note(began, release).await;
+            }
+            Some(false)
+        };
+        let loops = tokio::time::timeout(CHECK_TIMEOUT, asked).await;
+        loops.ok().flatten() == Some(true)
     }
+}
+
+/// Reads the release in an answer to [`VERSION`].
+pub(super) async fn release_in(answer: http::Response<ResponseBody>) -> Option<Release> {
+    if answer.status() != StatusCode::OK {
+        return None;
+    }
+    let body = answer.into_body().collect_bytes(BodyLimit::DOCUMENT);
+    Release::of_server(&body.await.ok()?)
 }

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 use kubernetes_wire::api::Release;
 
-use super::{
-    BodyLimit, Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable,
-};
+use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
 use crate::Timeouts;
+use crate::health_check::{CHECK_TIMEOUT, LOOP_CHECK, VERSION, release_in};
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 use crate::shared_release::SharedRelease;
 
@@ -56,7 +54,7 @@ pub struct Upstream {
     pub(super) timing: Timeouts,
     outliers: OutlierDetection,
     metrics: UpstreamMetrics,
-    release: SharedRelease,
+    pub(super) release: SharedRelease,
 }
 
 impl Upstream {
@@ -163,13 +161,15 @@ impl Upstream {
         self.release.get(|| self.ask_release()).await
     }
 
+    /// Does the same, or returns what a health check has found out lately.
+    pub async fn recent_release(&self) -> Option<Release> {
+        let lately = LOOP_CHECK.saturating_add(CHECK_TIMEOUT);
+        self.release.get_within(lately, || self.ask_release()).await
+    }
+
     async fn ask_release(&self) -> Option<Release> {
-        let response = self.get(UpstreamKind::Discovery, "/version").await.ok()?;
-        if response.status() != StatusCode::OK {
-            return None;
-        }
-        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
-        Release::of_server(&body.await.ok()?)
+        let response = self.get(UpstreamKind::Discovery, VERSION).await.ok()?;
+        release_in(response).await
     }
 
     /// Does the same as [`Upstream::get`] for another media type.
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(healthy, [false, true]);
         let interval = Timeouts::default().health_check_interval;
         assert_eq!(upstream.health_check_pause(false), interval);
-        assert_eq!(upstream.health_check_pause(true), interval * 2);
+        assert_eq!(upstream.health_check_pause(true), interval * 3);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! One answer about upstream's release for all that ask at about the same time:
-//! each resource asks before it is listed or watched.
+//! each resource asks before it is listed or watched. Health checks find it out
+//! as well.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,22 @@ pub(crate) struct SharedRelease {
 }
 
 impl SharedRelease {
-    /// Returns the last answer if it is recent, and asks otherwise. Callers at
-    /// the same time wait for one question. A failure is not shared: it would
+    /// Returns the last answer if it is no older than [`SHARED_FOR`], and asks otherwise.
+    /// Callers at the same time wait for one question. A failure is not shared: it would
     /// last for as long as the watch of its caller.
     pub(crate) async fn get(&self, ask: impl AsyncFnOnce() -> Option<Release>) -> Option<Release> {
+        self.get_within(SHARED_FOR, ask).await
+    }
+
+    /// Does the same with an answer that may be older.
+    pub(crate) async fn get_within(
+        &self,
+        max_age: Duration,
+        ask: impl AsyncFnOnce() -> Option<Release>,
+    ) -> Option<Release> {
         let mut last = self.last.lock().await;
         if let Some((asked, release)) = *last
-            && asked.elapsed() < SHARED_FOR
+            && asked.elapsed() < max_age
         {
             return Some(release);
         }
@@ -35,6 +45,11 @@ impl SharedRelease {
         let release = ask().await?;
         *last = Some((asked, release));
         Some(release)
+    }
+
+    /// Notes an answer to a question that began at `asked`.
+    pub(crate) async fn note(&self, asked: Instant, release: Release) {
+        *self.last.lock().await = Some((asked, release));
     }
 }
 
@@ -68,5 +83,15 @@ mod tests {
             *asked = asked.checked_sub(SHARED_FOR).unwrap();
         }
         assert_eq!(get().await, Some((1, 36).into()));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_noted_is_as_good() {
+        let shared = SharedRelease::default();
+        let asked = Instant::now().checked_sub(SHARED_FOR).unwrap();
+        shared.note(asked, (1, 35).into()).await;
+        let within = |age| shared.get_within(age, async || Some((1, 36).into()));
+        assert_eq!(within(SHARED_FOR * 2).await, Some((1, 35).into()));
+        assert_eq!(within(SHARED_FOR).await, Some((1, 36).into()));
     }
 }

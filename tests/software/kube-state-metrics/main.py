@@ -1,39 +1,36 @@
-"""kube-state-metrics has dozens of informers. It shows the same series before and
-after the servers have been killed, and those of an object that is made then."""
+"""Two processes of kube-state-metrics have dozens of informers each. They show the same
+series before and after the servers have been killed, and those of an object that is made
+then."""
 
-import json
-import socket
-import subprocess
+import contextlib
 import sys
 import urllib.request
 
 from runner import check, expect, say
-from tasks import begin, step, until, version
+from servers import Server, free
+from tasks import apply, begin, step, until, version
 
 PROGRAM = sys.argv[1]
+PROCESSES = 2
 # Series that count the program itself, and the API server's own lease: its holder has a
 # new name after each start.
 OWN = ("kube_state_metrics_", "process_", "go_", 'kube_lease_owner{lease="apiserver-')
 
 
-def free():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def main():
     task = begin()
     say(version=version())
-    port = free()
-    program = subprocess.Popen(
-        [PROGRAM, "--kubeconfig", task["kubeconfig"], "--host", "127.0.0.1"]
-        + ["--telemetry-host", "127.0.0.1", "--port", str(port)]
-        + ["--telemetry-port", str(free())],
-        stdout=sys.stderr,
-    )
+    ports = [free() for _ in range(PROCESSES)]
+    programs = contextlib.ExitStack()
+    for port in ports:
+        program = Server(
+            *[PROGRAM, "--kubeconfig", task["kubeconfig"], "--host", "127.0.0.1"],
+            *["--telemetry-host", "127.0.0.1", "--port", str(port)],
+            *["--telemetry-port", str(free())],
+        )
+        programs.enter_context(program)
 
-    def series():
+    def series_of(port):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                 text = answer.read().decode()
@@ -42,21 +39,18 @@ def main():
         lines = (line.split(" ")[0] for line in text.splitlines() if not line.startswith("#"))
         return {line for line in lines if not line.startswith(OWN)}
 
+    def series():
+        """Returns the series that all processes show."""
+        return set.intersection(*map(series_of, ports))
+
     def has(name):
         return any(f'configmap="{name}"' in line for line in series())
 
     def make(name):
-        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        done = subprocess.run(
-            [task["kubectl"], "create", "--namespace", task["namespace"], "--filename", "-"],
-            input=json.dumps(made),
-            text=True,
-            capture_output=True,
-        )
-        assert done.returncode == 0, done.stderr
+        apply(task, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
         until(lambda: has(name), 60)
 
-    try:
+    with programs:
         check("series", lambda: until(lambda: len(series()) > 500))
         check("new object", lambda: make("first"))
         before = series()
@@ -64,10 +58,6 @@ def main():
             step(what)
             check(f"new object after {what}", lambda: make(name))
         check("no series is lost", lambda: expect(before - series(), set()))
-        assert program.poll() is None, "the program has ended"
-    finally:
-        program.terminate()
-        program.wait(30)
 
 
 main()
