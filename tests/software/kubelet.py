@@ -56,7 +56,7 @@ def documents(log, port):
         daemonEndpoints={"kubeletEndpoint": {"Port": port}},
     )
     container = {"name": "main", "image": "none", "imageID": "", "ready": True, "restartCount": 0}
-    container["state"] = {"running": {"startedAt": "NOW"}}
+    container.update(containerID="ID", state={"running": {"startedAt": "NOW"}})
     conditions = [{**condition, "lastTransitionTime": "NOW"} for condition in READY]
     pod = status(
         phase="Running",
@@ -65,7 +65,8 @@ def documents(log, port):
         conditions=conditions,
         containerStatuses=[container],
     )
-    pod["statusTemplate"] = pod["statusTemplate"].replace('"NOW"', "{{ Now | Quote }}")
+    text = pod["statusTemplate"].replace('"NOW"', "{{ Now | Quote }}")
+    pod["statusTemplate"] = text.replace('"ID"', '{{ printf "kwok://%s" .metadata.uid | Quote }}')
     usage = 'Quantity(pod.metadata.annotations["{0}"])'
     own = {"apiVersion": "kwok.x-k8s.io/v1alpha1"}
     return [
