@@ -35,6 +35,7 @@ SBOM_FILE ?= $(CACHE)/apifront.cdx.json
 # The informers and the rounds of `make test-rolling-restart`.
 INFORMERS ?= 50
 ROUNDS ?= 1
+BUILD_BENCHMARKS := cargo build --release --workspace --bin apifront --bin benchmarks
 # How long `make soak` lasts.
 MINUTES ?= 30
 
@@ -124,7 +125,8 @@ kustomize: ## Writes the kustomize base anew from the Helm chart (Go)
 
 .PHONY: soak
 soak: test-servers ## Runs for MINUTES (30) while everything around it changes, and fails if anything grew
-	cargo bench --bench soak -- --minutes $(MINUTES)
+	$(BUILD_BENCHMARKS)
+	$(CARGO_TARGET_DIR)/release/benchmarks soak --minutes $(MINUTES)
 
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
@@ -138,7 +140,7 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 	  unformatted=$$(gofmt -l $(GO_FOLDERS)); \
 	  [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }; \
 	else echo "gofmt is not installed: Go files not checked"; fi
-	if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
+	if command -v cargo-deny >/dev/null; then cargo deny --locked check licenses bans sources; \
 	else echo "cargo-deny is not installed: licences and bans of dependencies not checked"; fi
 
 .PHONY: schema
@@ -153,8 +155,9 @@ schema-drift: ## Prints how the built-in types differ between releases, as a tab
 	tools/schema/drift.sh
 
 .PHONY: bench
-bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
-	cargo bench $(ARGS)
+bench: test-servers ## Runs the benchmarks, or one of them (ARGS='cached_list --pods 2000'): ours and the peer's in one run
+	$(BUILD_BENCHMARKS)
+	$(CARGO_TARGET_DIR)/release/benchmarks $(ARGS)
 
 .PHONY: fmt
 fmt: ## Formats Rust and Go files

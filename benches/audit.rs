@@ -2,14 +2,12 @@
 //! same GET and LIST, in turns, through apifronts that differ only in their
 //! audit policy. TLS, HTTP/2, resourceVersion=0.
 //!
-//! `cargo bench --bench audit -- --objects 500 --requests 5000 --rounds 7`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='audit --objects 500 --requests 5000 --rounds 7'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, least, median};
+use crate::support::{argument, configmaps, cores, count, require, usage};
 use futures::StreamExt;
 use harness::apifront::Apifront;
 use harness::client::Client;
@@ -17,8 +15,6 @@ use harness::cluster::Cluster;
 use harness::process::temporary_folder;
 use http::Method;
 use serde_json::{Value, json};
-use support::report::{self, Goal, least, median};
-use support::{argument, configmaps, cores, count, require, usage};
 
 const GET: &str = "/api/v1/namespaces/tenant-00/configmaps/settings-000000?resourceVersion=0";
 const LIST: &str = "/api/v1/configmaps?resourceVersion=0";
@@ -38,9 +34,9 @@ struct Side {
     client: Client,
 }
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(audit());
+    crate::support::run(audit());
 }
 
 async fn audit() {

@@ -4,21 +4,17 @@
 //! representation, later lists, and the first list after 1% of the pods have
 //! changed are measured.
 //!
-//! `cargo bench --bench cached_list -- --pods 10000 --rounds 4 --lists 5`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='cached_list --pods 10000 --rounds 4 --lists 5'`
 
 use std::time::Duration;
 
+use crate::support::lists::{self, List};
+use crate::support::peers::Peer;
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::{Server, Servers};
+use crate::support::{argument, cores, count, pods, require, usage};
 use harness::client::{Client, Protocol};
 use harness::process::temporary_folder;
-use support::lists::{self, List};
-use support::peers::Peer;
-use support::report::{self, Goal, median};
-use support::servers::{Server, Servers};
-use support::{argument, cores, count, pods, require, usage};
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 
@@ -105,9 +101,9 @@ const MEMORY_BASE: u64 = 60 << 20;
 /// The time in which the garbage of some lists is collected.
 const REST: Duration = Duration::from_secs(2);
 
-fn main() {
+pub fn main() {
     require(&[("nginx", "nginx"), ("taskset", "util-linux")]);
-    support::run(cached_list());
+    crate::support::run(cached_list());
 }
 
 async fn cached_list() {

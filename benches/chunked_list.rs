@@ -3,22 +3,18 @@
 //! continue tokens. All pages must have one version, and together be the state
 //! at that version. TLS, HTTP/2, JSON, resourceVersion unset as kubectl asks.
 //!
-//! `cargo bench --bench chunked_list -- --objects 50000 --page 500 --writes 500`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='chunked_list --objects 50000 --page 500 --writes 500'`
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use crate::support::report;
+use crate::support::servers::{Server, Servers};
+use crate::support::{argument, configmaps, count, require};
 use harness::client::{Answer, Client};
 use http::Method;
 use serde_json::Value;
-use support::report;
-use support::servers::{Server, Servers};
-use support::{argument, configmaps, count, require};
 
 const PATH: &str = "/api/v1/configmaps";
 /// The number of bytes that hold a list's metadata.
@@ -26,9 +22,9 @@ const HEAD: usize = 1 << 10;
 /// The time for which the writers run alone, to measure their cost.
 const QUIET: Duration = Duration::from_secs(5);
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(chunked_list());
+    crate::support::run(chunked_list());
 }
 
 async fn chunked_list() {

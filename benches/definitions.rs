@@ -2,22 +2,18 @@
 //! is established to the answers that show its group, in `/apis` as kubectl reads it,
 //! in the plain `/apis`, and in `/openapi/v3`. Directly and through apifront, in turns.
 //!
-//! `cargo bench --bench definitions -- --definitions 200`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='definitions --definitions 200'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::count;
+use crate::support::report::{self, Goal, percentile};
 use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::Cluster;
 use harness::objects::widget_definition;
 use harness::watch::Watch;
 use serde_json::Value;
-use support::count;
-use support::report::{self, Goal, percentile};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const EVERYTHING: &str =
@@ -33,8 +29,8 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
 const LATER_GOAL: f64 = 10.0;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn main() {
-    support::run(definitions());
+pub fn main() {
+    crate::support::run(definitions());
 }
 
 /// The milliseconds of each definition, for each of [`DOCUMENTS`].

@@ -2,22 +2,14 @@
 //! turn of kube-apiserver and of apifront before it. The floor is what the same
 //! bytes cost in rustls and a socket alone.
 //!
-//! `cargo bench --bench documents -- --requests 300 --rounds 5`
+//! `make bench ARGS='documents --requests 300 --rounds 5'`
 
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
-
+use crate::support::floor;
+use crate::support::report::{self, Goal};
+use crate::support::servers::{Server, Servers};
 use futures::{StreamExt, stream};
 use harness::client::Client;
 use http::Method;
-use support::floor;
-use support::report::{self, Goal};
-use support::servers::{Server, Servers};
-
-/// The same allocator as the program's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const JSON: &str = "application/json";
@@ -25,8 +17,8 @@ const GOAL: f64 = 5.0;
 /// The number of requests at a time on one connection.
 const AT_A_TIME: usize = 16;
 
-fn main() {
-    support::run(compare());
+pub fn main() {
+    crate::support::run(compare());
 }
 
 /// A document as a client asks for it.
@@ -38,7 +30,10 @@ struct Asked {
 }
 
 async fn compare() {
-    let (requests, rounds) = (support::count("requests", 300), support::count("rounds", 5));
+    let (requests, rounds) = (
+        crate::support::count("requests", 300),
+        crate::support::count("rounds", 5),
+    );
     let servers = Servers::start(&[], async |_: &Client| {}).await;
     let (ours, theirs) = (servers.front(), servers.direct());
     let document = document(&theirs.client).await;

@@ -12,22 +12,18 @@
 //! A round measures both sides, in changing order. The median of the rounds'
 //! differences counts, so that what else the machine does concerns both sides.
 //!
-//! `cargo bench --bench flow -- --requests 5000 --rounds 40`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='flow --requests 5000 --rounds 40'`
 
 use std::time::Duration;
 
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::Servers;
+use crate::support::{configmaps, count, require};
 use futures::StreamExt;
 use harness::client::Client;
 use harness::cluster::grant;
 use harness::objects;
 use serde_json::json;
-use support::report::{self, Goal, median};
-use support::servers::Servers;
-use support::{configmaps, count, require};
 
 /// The number of requests at a time.
 const AT_ONCE: usize = 32;
@@ -41,9 +37,9 @@ const OBJECTS: usize = 5_000;
 /// The most additional CPU, in percent.
 const GOAL: f64 = 3.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(flow());
+    crate::support::run(flow());
 }
 
 async fn flow() {

@@ -3,16 +3,14 @@
 //! compared with flate2 and Go (in kube-apiserver), which compress everything
 //! each time.
 //!
-//! `cargo bench --bench gzip_list -- --pods 10000 --rounds 5`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='gzip_list --pods 10000 --rounds 5'`
 
 use std::io::Write;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, median};
+use crate::support::{count, pods, usage};
 use apifront_watch_cache::read::{GzipList, Page};
 use apifront_watch_cache::store::{Resource, Scope, Store, StoredObject, field_table};
 use bytes::Bytes;
@@ -27,12 +25,6 @@ use kubernetes_wire::representation::protobuf_envelope::Answer;
 use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use support::report::{self, Goal, median};
-use support::{count, pods, usage};
-
-/// The same allocator as the program's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 const JSON: &str = "application/json";
@@ -44,8 +36,8 @@ const GOALS: [(Encoding, &str, f64); 2] = [
     (Encoding::Protobuf, PROTOBUF, 50.0),
 ];
 
-fn main() {
-    support::run(gzip_list());
+pub fn main() {
+    crate::support::run(gzip_list());
 }
 
 async fn gzip_list() {

@@ -2,20 +2,16 @@
 //! it takes, and whether other requests fail. Both kube-apiserver's aggregator
 //! and apifront are measured, over TLS and HTTP/2.
 //!
-//! `cargo bench --bench hanging_backend -- --requests 400 --rounds 5`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='hanging_backend --requests 400 --rounds 5'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::count;
+use crate::support::report::{self, Goal, least, percentile};
 use harness::backend::{Backend, Mood};
 use harness::client::Client;
 use harness::twins::{Parts, Registration, Twins};
 use http::Method;
-use support::count;
-use support::report::{self, Goal, least, percentile};
 
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -36,8 +32,8 @@ const OTHERS: [&str; 3] = [
 ];
 const P99_GOAL: f64 = 2.0;
 
-fn main() {
-    support::run(hanging_backend());
+pub fn main() {
+    crate::support::run(hanging_backend());
 }
 
 struct World {

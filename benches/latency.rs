@@ -6,23 +6,19 @@
 //! An event's time is from kube-apiserver's answer to the write to the event's
 //! arrival. It is negative if the event comes before the answer.
 //!
-//! `cargo bench --bench latency -- --samples 500 --watchers 1000 --rate 20`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='latency --samples 500 --watchers 1000 --rate 20'`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, percentile};
+use crate::support::servers::{Server, Servers};
+use crate::support::{count, pods, require, watches};
 use harness::client::Client;
 use harness::elsewhere;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use support::report::{self, Goal, percentile};
-use support::servers::{Server, Servers};
-use support::{count, pods, require, watches};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -41,9 +37,9 @@ const BESIDE_THE_HERD: [f64; 2] = [2.0, 20.0];
 const WAITING_EVENTS: usize = 1000;
 const PERCENTS: [f64; 2] = [50.0, 99.0];
 
-fn main() {
+pub fn main() {
     require(&[("chrt", "util-linux")]);
-    support::run(latency());
+    crate::support::run(latency());
 }
 
 async fn latency() {

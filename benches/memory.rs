@@ -2,20 +2,16 @@
 //! filled, and after lists, herds and watches, at once and ten seconds later.
 //! TLS, HTTP/2.
 //!
-//! `cargo bench --bench memory -- --pods 10000 --clients 50 --idle 5000 --own 1000`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='memory --pods 10000 --clients 50 --idle 5000 --own 1000'`
 
 use std::time::Duration;
 
+use crate::support::report::{self, Goal};
+use crate::support::servers::{Server, Servers};
+use crate::support::{count, lists, pods, require, usage, watches};
 use futures::future::join_all;
 use harness::client::Client;
 use hyper::body::Incoming;
-use support::report::{self, Goal};
-use support::servers::{Server, Servers};
-use support::{count, lists, pods, require, usage, watches};
 
 /// The most resident memory, as a multiple of the JSON of all pods, plus what
 /// the program itself needs.
@@ -42,9 +38,9 @@ const ACCEPTED: [&str; 4] = [
 const WATCHERS: usize = 500;
 const UPDATES: usize = 50;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(memory());
+    crate::support::run(memory());
 }
 
 async fn memory() {

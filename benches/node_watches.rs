@@ -2,23 +2,19 @@
 //! kubelets do. It may not be much more than with 50 watchers. TLS, HTTP/2,
 //! JSON.
 //!
-//! `cargo bench --bench node_watches -- --pods 5000 --few 50 --updates 2000`
+//! `make bench ARGS='node_watches --pods 5000 --few 50 --updates 2000'`
 
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
-
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::{Server, Servers};
+use crate::support::{argument, count, pods, require, watches};
 use harness::client::Client;
-use support::report::{self, Goal, median};
-use support::servers::{Server, Servers};
-use support::{argument, count, pods, require, watches};
 
 /// The most CPU of an event with all watchers ÷ with few.
 const GOAL: f64 = 2.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(node_watches());
+    crate::support::run(node_watches());
 }
 
 async fn node_watches() {

@@ -2,16 +2,13 @@
 //! `cache.degraded` and without. Each client asks once a second, before the
 //! outage, in it and after it. TLS, HTTP/2.
 //!
-//! `cargo bench --bench outage -- --seconds 600`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='outage --seconds 600'`
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::{pods, report, seconds};
 use harness::apifront::Apifront;
 use harness::client::{Answer, Client};
 use harness::cluster::Cluster;
@@ -19,7 +16,6 @@ use harness::objects::cluster_role_binding;
 use harness::watch::Watch;
 use http::Method;
 use serde_json::json;
-use support::{pods, report, seconds};
 use tokio::task::JoinSet;
 
 const PODS: usize = 100;
@@ -37,8 +33,8 @@ const INFORMER: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-0000&wat
                         &sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                         &allowWatchBookmarks=true&timeoutSeconds=1";
 
-fn main() {
-    support::run(outage());
+pub fn main() {
+    crate::support::run(outage());
 }
 
 async fn outage() {

@@ -7,23 +7,19 @@
 //! mouse gets one ConfigMap, at a steady rate. Once each user is a flow of its
 //! own; once all of them are one flow, as without fairness.
 //!
-//! `cargo bench --bench overload -- --objects 20000 --elephants 400 --seconds 10`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='overload --objects 20000 --elephants 400 --seconds 10'`
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, percentile};
+use crate::support::servers::Servers;
+use crate::support::{configmaps, count, require, seconds};
 use futures::future::join_all;
 use harness::client::Client;
 use harness::cluster::Cluster;
 use harness::objects::{self, FLOW_CONTROL};
 use serde_json::{Value, json};
-use support::report::{self, Goal, percentile};
-use support::servers::Servers;
-use support::{configmaps, count, require, seconds};
 
 const MICE: usize = 50;
 /// The time between two requests of a mouse.
@@ -36,9 +32,9 @@ const SETTLES: Duration = Duration::from_secs(3);
 /// waits at kube-apiserver.
 const GOAL: f64 = 1.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(overload());
+    crate::support::run(overload());
 }
 
 async fn overload() {

@@ -2,21 +2,17 @@
 //! over plain HTTP, compared with nginx, haproxy and pingora alone as proxies
 //! before the same upstream.
 //!
-//! `cargo bench --bench pass_through -- --rounds 5 --seconds 2`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='pass_through --rounds 5 --seconds 2'`
 
 use std::net::SocketAddr;
 
+use crate::support::peers::Peer;
+use crate::support::report::{self, Goal, least, median};
+use crate::support::wrk::{Round, Wrk};
+use crate::support::{argument, bare_pingora, cores, require, seconds};
 use harness::apifront::Apifront;
 use harness::kubeconfig::{self, Credential};
 use harness::process::temporary_folder;
-use support::peers::Peer;
-use support::report::{self, Goal, least, median};
-use support::wrk::{Round, Wrk};
-use support::{argument, bare_pingora, cores, require, seconds};
 
 /// The length of the upstream's answer.
 const ANSWER_BYTES: usize = 1024;
@@ -36,11 +32,7 @@ struct Subject {
     rounds: Vec<Round>,
 }
 
-/// The same allocator as the program's, for pingora alone.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() {
+pub fn main() {
     bare_pingora::serve_if_asked();
     require(&[
         ("nginx", "nginx"),
@@ -48,7 +40,7 @@ fn main() {
         ("wrk", "wrk"),
         ("taskset", "util-linux"),
     ]);
-    support::run(async {
+    crate::support::run(async {
         for connections in CONNECTIONS {
             pass_through(connections).await;
         }

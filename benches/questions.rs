@@ -3,14 +3,12 @@
 //! directly, and through apifront in `Strict` and in `Fresh`. One client asks
 //! one question after the other, as somebody who polls does.
 //!
-//! `cargo bench --bench questions -- --pods 1000 --asks 200`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='questions --pods 1000 --asks 200'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, median};
+use crate::support::{count, lists, pods, usage};
 use bytes::Bytes;
 use futures::future::join_all;
 use harness::apifront::Apifront;
@@ -18,8 +16,6 @@ use harness::client::Client;
 use harness::cluster::{Cluster, sum_metric};
 use http::Method;
 use http_body_util::BodyExt;
-use support::report::{self, Goal, median};
-use support::{count, lists, pods, usage};
 
 const ROUNDS: usize = 5;
 const IDLE: Duration = Duration::from_secs(5);
@@ -48,8 +44,8 @@ const KINDS: [&str; 10] = [
     "/apis/batch/v1/namespaces/default/jobs",
 ];
 
-fn main() {
-    support::run(questions());
+pub fn main() {
+    crate::support::run(questions());
 }
 
 /// A question to kube-apiserver.

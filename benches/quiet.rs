@@ -2,21 +2,17 @@
 //! of ten kinds, a custom one and discovery, and with a watch open. In `Strict` and in
 //! `Fresh`, with one process each, at the same time.
 //!
-//! `cargo bench --bench quiet -- --seconds 600`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='quiet --seconds 600'`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::report::{self, Goal};
+use crate::support::{count, lists};
 use harness::apifront::Apifront;
 use harness::cluster::Cluster;
 use harness::objects::widget_definition;
 use harness::watch::Watch;
-use support::report::{self, Goal};
-use support::{count, lists};
 
 const MODES: [&str; 2] = ["Strict", "Fresh"];
 const GROUP: &str = "quiet.example.com";
@@ -39,8 +35,8 @@ const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
 const SETTLED: Duration = Duration::from_secs(185);
 const GOAL: f64 = 0.1;
 
-fn main() {
-    support::run(quiet());
+pub fn main() {
+    crate::support::run(quiet());
 }
 
 async fn quiet() {

@@ -2,28 +2,20 @@
 //! without any server: the first time and later times, and the memory kept. The
 //! objects are kept as protobuf, as the program reads them.
 //!
-//! `cargo bench --bench shapes -- --pods 10000 --lists 10`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='shapes --pods 10000 --lists 10'`
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::support::{count, report, usage};
 use apifront_watch_cache::read::{Page, Shape, list_body};
 use apifront_watch_cache::store::{Resource, Scope, Store, StoredObject, field_table};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta, Printer, TableOptions};
-use support::{count, report, usage};
 
-/// The same allocator as the program's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() {
+pub fn main() {
     let (pods, lists) = (count("pods", 10_000), count("lists", 10));
     let store = filled(pods);
     let snapshot = store.snapshot();

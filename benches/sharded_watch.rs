@@ -5,14 +5,13 @@
 //! second kube-apiserver, with the feature gate, serves them itself. TLS,
 //! HTTP/2, JSON.
 //!
-//! `cargo bench --bench sharded_watch -- --shards 8 --updates 300`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='sharded_watch --shards 8 --updates 300'`
 
 use std::time::Duration;
 
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::Server;
+use crate::support::{argument, cores, count, pods, require, watches};
 use harness::apiserver::KubeApiserver;
 use harness::client::Client;
 use harness::cluster::Cluster;
@@ -20,9 +19,6 @@ use harness::eventually;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::json;
-use support::report::{self, Goal, median};
-use support::servers::Server;
-use support::{argument, cores, count, pods, require, watches};
 
 const GATE: &str = "--feature-gates=ShardedListAndWatch=true";
 const PODS: usize = 400;
@@ -33,9 +29,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// is made once and looked up once, whatever the number of shards.
 const GOAL: f64 = 1.2;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(sharded_watch());
+    crate::support::run(sharded_watch());
 }
 
 async fn sharded_watch() {

@@ -2,19 +2,15 @@
 //! matches none of them, and their memory. TLS, HTTP/2, JSON,
 //! resourceVersion=0. Creating the objects takes minutes.
 //!
-//! `cargo bench --bench small_objects -- --objects 150000 --lists 100`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='small_objects --objects 150000 --lists 100'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, percentile};
+use crate::support::servers::{Server, Servers};
+use crate::support::{configmaps, count, require};
 use harness::client::Client;
 use http::Method;
-use support::report::{self, Goal, percentile};
-use support::servers::{Server, Servers};
-use support::{configmaps, count, require};
 
 const PATH: &str = "/api/v1/configmaps?resourceVersion=0";
 const NOTHING: &str = "&labelSelector=app%3Dnone";
@@ -23,9 +19,9 @@ const NOTHING: &str = "&labelSelector=app%3Dnone";
 const MEMORY_GOAL: f64 = 1.5;
 const MEMORY_BASE_MB: f64 = 60.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(small_objects());
+    crate::support::run(small_objects());
 }
 
 async fn small_objects() {

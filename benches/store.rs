@@ -2,15 +2,13 @@
 //! events of an upstream watch applied to them, the frames for ten watchers,
 //! and lists.
 //!
-//! `cargo bench --bench store -- --objects 150000 --events 100000`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='store --objects 150000 --events 100000'`
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, percentile};
+use crate::support::{count, usage};
 use apifront_watch_cache::store::{Filter, Resource, Scope, Store, StoredObject, field_table};
 use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
 use bytes::Bytes;
@@ -18,13 +16,7 @@ use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
 use kubernetes_wire::representation::{Encoding, Envelope, EventType, Form};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use support::report::{self, Goal, percentile};
-use support::{count, usage};
 use tokio::task::JoinHandle;
-
-/// The same allocator as the program's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NAMESPACES: usize = 150;
 const WATCHERS: usize = 10;
@@ -34,8 +26,8 @@ const EVENTS_A_TURN: [usize; 2] = [1, 64];
 const EVENTS_GOAL: f64 = 20_000.0;
 const LISTS: usize = 200;
 
-fn main() {
-    support::run(store());
+pub fn main() {
+    crate::support::run(store());
 }
 
 async fn store() {

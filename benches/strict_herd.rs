@@ -2,17 +2,13 @@
 //! state. kube-apiserver makes 200 lists; apifront asks it for a few reads and
 //! answers all clients. TLS, HTTP/2, JSON, each client on its own connection.
 //!
-//! `cargo bench --bench strict_herd -- --pods 10000 --clients 200`
+//! `make bench ARGS='strict_herd --pods 10000 --clients 200'`
 
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
-
+use crate::support::herd::{self, Herd};
+use crate::support::servers::{Server, Servers};
+use crate::support::{count, lists, pods, require};
 use futures::future::join_all;
 use harness::client::Client;
-use support::herd::{self, Herd};
-use support::servers::{Server, Servers};
-use support::{count, lists, pods, require};
 
 const PATH: &str = "/api/v1/pods";
 /// The most reads upstream for all clients.
@@ -21,9 +17,9 @@ const READS_GOAL: f64 = 3.0;
 /// a minute.
 const PATIENCE: &str = "--request-timeout=20m";
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(strict_herd());
+    crate::support::run(strict_herd());
 }
 
 async fn strict_herd() {

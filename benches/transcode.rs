@@ -3,11 +3,7 @@
 //! that a list costs Go's encoder. Where kube-apiserver writes what it has just
 //! read (a write, its storage), it needs the decoder as well.
 //!
-//! `cargo bench --bench transcode -- --pods 500 --rounds 7`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='transcode --pods 500 --rounds 7'`
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -15,6 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::report::{self, Goal};
+use crate::support::{cores, count, pods, require, usage};
 use harness::cluster::Cluster;
 use harness::encodings::{self, Encoding, Oracle, Question, Said};
 use harness::process;
@@ -22,21 +20,15 @@ use kubernetes_wire::representation::transcode::{to_json, to_protobuf};
 use kubernetes_wire::schema::Schema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use support::report::{self, Goal};
-use support::{cores, count, pods, require, usage};
-
-/// The same allocator as the program's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const GOAL: f64 = 4.0;
 /// The number of passes per round, which makes a round long compared with the
 /// clock's steps.
 const PASSES: usize = 10;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(transcode());
+    crate::support::run(transcode());
 }
 
 async fn transcode() {

@@ -4,21 +4,17 @@
 //! kube-apiserver and the lowest apifront spend on it, and how many watches
 //! kube-apiserver has. TLS, HTTP/2, JSON.
 //!
-//! `cargo bench --bench tree -- --watchers 2000 --updates 100`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='tree --watchers 2000 --updates 100'`
 
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, percentile};
+use crate::support::{cores, count, pods, require, usage, watches};
 use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::Cluster;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use support::report::{self, Goal, percentile};
-use support::{cores, count, pods, require, usage, watches};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -29,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// kube-apiserver gets one watch for a resource, whatever the number of levels.
 const GOAL_WATCHES: f64 = 1.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(tree());
+    crate::support::run(tree());
 }
 
 async fn tree() {

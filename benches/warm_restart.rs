@@ -2,16 +2,15 @@
 //! upstream is asked, when the cache first answers, and which events the
 //! watchers lose. TLS, HTTP/2.
 //!
-//! `cargo bench --bench warm_restart -- --objects 50000 --watchers 500 --writes 1000`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='warm_restart --objects 50000 --watchers 500 --writes 1000'`
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal};
+use crate::support::servers::Reads;
+use crate::support::{configmaps, cores, count, require, watches};
 use futures::future::join_all;
 use harness::apifront::Apifront;
 use harness::client::Client;
@@ -19,18 +18,15 @@ use harness::cluster::Cluster;
 use harness::process;
 use harness::watch::Watch;
 use serde_json::{Value, json};
-use support::report::{self, Goal};
-use support::servers::Reads;
-use support::{configmaps, cores, count, require, watches};
 
 /// A watch that brings nothing for this long has brought everything.
 const QUIET: Duration = Duration::from_secs(3);
 /// An object that is read until the cache answers.
 const CACHED: &str = "settings-000000?resourceVersion=0";
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(restarts());
+    crate::support::run(restarts());
 }
 
 async fn restarts() {

@@ -5,20 +5,16 @@
 //! connection of its own. The floor is what the same bytes cost in rustls and
 //! the kernel alone.
 //!
-//! `cargo bench --bench watch_fan_out -- --watchers 1000 --updates 300`
+//! `make bench ARGS='watch_fan_out --watchers 1000 --updates 300'`
 //! `--shapes 1` ends after the first shape.
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
 
 use std::time::{Duration, Instant};
 
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::{Server, Servers};
+use crate::support::{argument, count, floor, pods, require, watches};
 use harness::client::{Client, Protocol};
 use hyper::body::Incoming;
-use support::report::{self, Goal, median};
-use support::servers::{Server, Servers};
-use support::{argument, count, floor, pods, require, watches};
 
 /// The number of pods in the cluster, of which one changes.
 const PODS: usize = 20;
@@ -75,9 +71,9 @@ struct Shape {
     goal: Option<f64>,
 }
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(watch_fan_out());
+    crate::support::run(watch_fan_out());
 }
 
 async fn watch_fan_out() {

@@ -3,30 +3,26 @@
 //! and reads up to the bookmark that ends the initial events. TLS, HTTP/2,
 //! JSON.
 //!
-//! `cargo bench --bench watch_list_herd -- --pods 1000 --informers 500`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='watch_list_herd --pods 1000 --informers 500'`
 
 use std::time::Instant;
 
+use crate::support::herd::{self, Herd};
+use crate::support::report::median;
+use crate::support::servers::{Server, Servers};
+use crate::support::watches::{self, Informer};
+use crate::support::{count, pods, require};
 use futures::future::join_all;
 use harness::client::Client;
-use support::herd::{self, Herd};
-use support::report::median;
-use support::servers::{Server, Servers};
-use support::watches::{self, Informer};
-use support::{count, pods, require};
 
 /// The number of informers per client, which share its connection.
 const INFORMERS_PER_CLIENT: usize = 10;
 /// Reads of upstream for all informers.
 const READS_GOAL: f64 = 3.0;
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(watch_list_herd());
+    crate::support::run(watch_list_herd());
 }
 
 async fn watch_list_herd() {

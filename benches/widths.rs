@@ -3,21 +3,17 @@
 //! lengths from memory. TLS, HTTP/2, resourceVersion=0, a user who is no
 //! administrator, so many seats that no level clips the estimate.
 //!
-//! `cargo bench --bench widths -- --pods 5000 --lists 10`
-
-#[path = "../tests/harness/mod.rs"]
-mod harness;
-mod support;
+//! `make bench ARGS='widths --pods 5000 --lists 10'`
 
 use std::time::Duration;
 
+use crate::support::lists::read;
+use crate::support::report::{self, Goal, median};
+use crate::support::servers::Servers;
+use crate::support::{count, pods, require};
 use harness::client::Client;
 use harness::{eventually, objects};
 use serde_json::json;
-use support::lists::read;
-use support::report::{self, Goal, median};
-use support::servers::Servers;
-use support::{count, pods, require};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -51,9 +47,9 @@ const FORMS: [Form; 10] = [
     ("Table, selected", TABLE, false, "&labelSelector=app%3Dnone"),
 ];
 
-fn main() {
+pub fn main() {
     require(&[("taskset", "util-linux")]);
-    support::run(widths());
+    crate::support::run(widths());
 }
 
 async fn widths() {

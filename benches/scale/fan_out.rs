@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use crate::harness::apifront::Apifront;
-use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, sum_metric};
-use crate::pods;
-use crate::size::delivery_ms;
+use super::pods;
+use super::size::delivery_ms;
+use super::watchers::Watchers;
 use crate::support::report::{self, percentile};
 use crate::support::servers::Reads;
 use crate::support::{count, lists, usage};
-use crate::watchers::Watchers;
+use harness::apifront::Apifront;
+use harness::client::Client;
+use harness::cluster::{Cluster, sum_metric};
 
 /// The changes that are told to all watchers.
 const CHANGES: usize = 20;

@@ -9,9 +9,9 @@ use futures::StreamExt;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::harness::client::Client;
-use crate::harness::cluster::create_namespace_named;
-use crate::harness::elsewhere;
+use harness::client::Client;
+use harness::cluster::create_namespace_named;
+use harness::elsewhere;
 
 pub const NAMESPACES: usize = 200;
 /// The creations at a time on each connection. They keep kube-apiserver and etcd

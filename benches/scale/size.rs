@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::apifront::Apifront;
-use crate::harness::cluster::{Cluster, sum_metric};
-use crate::pods::{self, Writers};
+use super::pods::{self, Writers};
+use super::watchers::Watchers;
 use crate::support::servers::Reads;
 use crate::support::{count, lists, report, usage};
-use crate::watchers::Watchers;
+use harness::apifront::Apifront;
+use harness::cluster::{Cluster, sum_metric};
 
 const CACHED: &str = "/api/v1/pods?resourceVersion=0";
 /// Watchers of everything and of single namespaces, beside one for each node.

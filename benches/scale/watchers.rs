@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http_body_util::BodyExt;
 use tokio::task::JoinHandle;
 
-use crate::harness::client::Client;
-use crate::harness::elsewhere;
 use crate::support::watches;
+use harness::client::Client;
+use harness::elsewhere;
 
 pub struct Watchers {
     tasks: Vec<JoinHandle<()>>,

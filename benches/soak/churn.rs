@@ -11,12 +11,12 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::apifront::Apifront;
-use crate::harness::certificates::Pair;
-use crate::harness::client::{Client, Protocol};
-use crate::harness::cluster::{Cluster, create_namespace_named};
-use crate::harness::objects::{config_map, widget_definition};
-use crate::harness::watch::Watch;
+use harness::apifront::Apifront;
+use harness::certificates::Pair;
+use harness::client::{Client, Protocol};
+use harness::cluster::{Cluster, create_namespace_named};
+use harness::objects::{config_map, widget_definition};
+use harness::watch::Watch;
 
 const WATCHERS: usize = 30;
 const READERS: usize = 6;

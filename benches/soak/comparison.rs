@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 
-use crate::harness::apifront::Apifront;
-use crate::harness::client::Client;
-use crate::harness::cluster::Cluster;
-use crate::harness::differential::Differential;
-use crate::harness::eventually;
-use crate::harness::expect::{DEBUG, is_filling};
+use harness::apifront::Apifront;
+use harness::client::Client;
+use harness::cluster::Cluster;
+use harness::differential::Differential;
+use harness::eventually;
+use harness::expect::{DEBUG, is_filling};
 
 const ACCEPTS: [&str; 5] = [
     "application/json",

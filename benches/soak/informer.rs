@@ -9,9 +9,9 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 
-use crate::churn::Churn;
-use crate::harness::client::Client;
-use crate::harness::watch::Watch;
+use super::churn::Churn;
+use harness::client::Client;
+use harness::watch::Watch;
 
 const RESOURCES: [&str; 3] = [
     "/api/v1/configmaps",

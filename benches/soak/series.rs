@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::harness::apifront::Apifront;
+use harness::apifront::Apifront;
 
 /// The memory and the number of series in the last third of the time may grow
 /// from its first half to its second by this part.

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use crate::harness::client::Client;
+use harness::client::Client;
 
 const NAMESPACES: usize = 50;
 /// The length of the data. With the server's own fields, the JSON has about 1

@@ -17,7 +17,7 @@ use rustls::{
 };
 
 use super::cores;
-use crate::harness::certificates::Certificates;
+use harness::certificates::Certificates;
 
 /// The bytes that are given to rustls at a time, as much as it takes.
 const PIECE: usize = 64 << 10;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 
-use crate::harness::client::Client;
+use harness::client::Client;
 
 /// The number of bytes that hold a list's metadata, which comes before its
 /// items.

@@ -5,9 +5,6 @@
 //! apifront and the peers. CPU time matters more than wall time: a busy machine
 //! slows everything down but changes CPU time little.
 
-// Several targets include this module, and each uses a part of it.
-#![allow(dead_code)]
-
 pub mod bare_pingora;
 pub mod configmaps;
 pub mod cores;
@@ -49,8 +46,7 @@ pub fn require(tools: &[(&str, &str)]) {
     }
 }
 
-/// Returns `--NAME VALUE` of the command line, or `default`. cargo adds a
-/// `--bench`.
+/// Returns `--NAME VALUE` of the command line, or `default`.
 pub fn argument(name: &str, default: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|a| a.strip_prefix("--") != Some(name));
     match arguments.nth(1) {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{bare_pingora, cores};
-use crate::harness::certificates::Pair;
-use crate::harness::process::{Process, temporary_folder};
-use crate::harness::{eventually, ports};
+use harness::certificates::Pair;
+use harness::process::{Process, temporary_folder};
+use harness::{eventually, ports};
 
 const READY_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 

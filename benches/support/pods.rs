@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::harness::client::Client;
-use crate::harness::cluster::create_namespace_named;
+use harness::client::Client;
+use harness::cluster::create_namespace_named;
 
 const NAMESPACES: usize = 20;
 /// The number of creations at a time, enough to keep kube-apiserver and etcd

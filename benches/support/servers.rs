@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use super::{cores, usage};
-use crate::harness::apifront::Apifront;
-use crate::harness::client::{Client, Protocol};
-use crate::harness::cluster::{Cluster, sum_metric};
+use harness::apifront::Apifront;
+use harness::client::{Client, Protocol};
+use harness::cluster::{Cluster, sum_metric};
 
 pub struct Servers {
     pub cluster: Cluster,

@@ -1,6 +1,6 @@
 //! The resources that a process uses, as Linux counts them.
 
-pub use crate::harness::process::cpu_time;
+pub use harness::process::cpu_time;
 
 /// Returns the resident memory in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {

@@ -7,7 +7,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::harness::client::Client;
+use harness::client::Client;
 
 /// The number of streams on one connection, fewer than either server allows.
 pub const STREAMS: usize = 50;
@@ -57,7 +57,7 @@ pub async fn next_event(watch: &mut Incoming) -> usize {
 /// An informer whose store is filled.
 pub struct Informer {
     /// The watch, which stays open.
-    pub watch: Incoming,
+    _watch: Incoming,
     pub bytes: usize,
     pub objects: usize,
     pub filled_at: Instant,
@@ -73,7 +73,7 @@ pub async fn inform(client: &Client) -> Informer {
     let mut watch = response.into_body();
     let (bytes, lines) = initial_events(&mut watch).await;
     Informer {
-        watch,
+        _watch: watch,
         bytes,
         // The bookmark is no object.
         objects: lines - 1,

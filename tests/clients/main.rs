@@ -2,8 +2,7 @@
 //! and through apifront. Every check must pass, and both runs must make the
 //! same checks. See README.md in this folder.
 
-#[path = "../harness/mod.rs"]
-mod harness;
+extern crate harness;
 
 mod changes;
 mod chosen;

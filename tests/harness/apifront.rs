@@ -42,7 +42,17 @@ pub fn is_other_build() -> bool {
 }
 
 fn binary() -> PathBuf {
-    std::env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_apifront").into(), PathBuf::from)
+    std::env::var_os(BINARY).map_or_else(built, PathBuf::from)
+}
+
+/// Returns the program that cargo has built beside the running test or benchmark. Tests
+/// lie one folder deeper.
+pub fn built() -> PathBuf {
+    let own = std::env::current_exe().expect("this program");
+    let folders = own.ancestors().skip(1).take(2);
+    let beside = folders.map(|folder| folder.join("apifront"));
+    let mut there = beside.filter(|program| program.is_file());
+    there.next().expect("apifront is built")
 }
 
 /// The environment variable with the number of instances between a test and

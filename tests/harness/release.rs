@@ -139,7 +139,7 @@ pub fn tell_left_out(what: &str) {
 
 #[test]
 fn the_default_release_is_the_one_that_is_built() {
-    let module = "tests/kubernetes/go.mod";
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes/go.mod");
     let module = std::fs::read_to_string(module).expect("go.mod");
     let version = module
         .lines()

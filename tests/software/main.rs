@@ -4,8 +4,7 @@
 
 #[path = "../clients/chosen.rs"]
 mod chosen;
-#[path = "../harness/mod.rs"]
-mod harness;
+extern crate harness;
 #[path = "../clients/program.rs"]
 mod program;
 

@@ -11,7 +11,7 @@ use base64::Engine;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::apifront::{Apifront, config_before};
+use crate::harness::apifront::{self, Apifront, config_before};
 use crate::harness::certificates::Pair;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -565,7 +565,8 @@ async fn start_up_errors_name_file_and_field() {
 fn check_refusal(case: &str, flags: &[String], expected: &[String], wrong: &mut Vec<String>) {
     // `timeout` ends apifront with 124 if it starts after all.
     let output = Command::new("timeout")
-        .args(["3", env!("CARGO_BIN_EXE_apifront")])
+        .arg("3")
+        .arg(apifront::built())
         .args(flags)
         .output()
         .expect("apifront");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::apifront::{Apifront, config_before};
+use crate::harness::apifront::{self, Apifront, config_before};
 use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::{ports, process};
@@ -45,7 +45,7 @@ fn folder() -> PathBuf {
 
 /// Runs the doctor, and returns its exit status and output.
 async fn run(arguments: &[&str]) -> (i32, String) {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"));
+    let mut command = tokio::process::Command::new(apifront::built());
     let command = command.arg("doctor").args(arguments).kill_on_drop(true);
     let output = tokio::time::timeout(ENDS_WITHIN, command.output());
     let output = output.await.expect("it ends").expect("apifront");

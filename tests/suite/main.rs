@@ -1,8 +1,7 @@
 //! All tests against real servers. They are one binary, so that they share one
 //! cluster.
 
-#[path = "../harness/mod.rs"]
-mod harness;
+extern crate harness;
 
 /// Ends a test that asks nothing that kube-apiserver could answer in apifront's
 /// place, and reports it, so that a run with the oracle tells how much it left

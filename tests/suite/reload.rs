@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::apifront::Apifront;
+use crate::harness::apifront::{self, Apifront};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::watch::{End, Watch};
@@ -185,7 +185,7 @@ async fn unknown_fields_are_refused_at_the_start() {
     let mut config = crate::harness::apifront::config_before(Cluster::shared());
     config["serving"]["tlsCertfile"] = json!("/x");
     std::fs::write(&file, config.to_string()).expect("config");
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"))
+    let output = tokio::process::Command::new(apifront::built())
         .arg("--config")
         .arg(&file)
         .kill_on_drop(true)
@@ -207,7 +207,7 @@ async fn validate_only_says_what_cannot_be_used() {
     let mut config = crate::harness::apifront::config_before(Cluster::shared());
     let validate = async |config: &serde_json::Value| {
         std::fs::write(&file, config.to_string()).expect("config");
-        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"))
+        let output = tokio::process::Command::new(apifront::built())
             .args(["--validate-only", "--config"])
             .arg(&file)
             .output()

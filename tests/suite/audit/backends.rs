@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::world::{SOON, Sent, lines};
-use crate::harness::apifront::Apifront;
+use crate::harness::apifront::{self, Apifront};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
@@ -355,7 +355,7 @@ async fn a_wrong_policy_stops_the_start() {
     let config_file = folder.join("config.yaml");
     std::fs::write(&config_file, config.to_string()).expect("config");
     for flags in [&["--validate-only"][..], &[]] {
-        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"))
+        let output = tokio::process::Command::new(apifront::built())
             .args(flags)
             .arg("--config")
             .arg(&config_file)

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use super::world::SOON;
-use crate::harness::apifront::config_before;
+use crate::harness::apifront::{self, config_before};
 use crate::harness::binaries;
 use crate::harness::cluster::Cluster;
 use crate::harness::process::temporary_folder;
@@ -98,7 +98,7 @@ async fn bad_files_are_refused_by_start_check_and_doctor() {
             theirs.contains("to read tracing config") || theirs.contains("to validate tracing");
         assert!(reads && !theirs.contains("no kind"), "{line}: {theirs}");
         for arguments in [&["--validate-only"][..], &[], &["doctor"]] {
-            let mut program = Command::new(env!("CARGO_BIN_EXE_apifront"));
+            let mut program = Command::new(apifront::built());
             let program = program.args(arguments).arg("--config").arg(&config_file);
             let (fine, text) = said(program).await;
             assert!(!fine, "{arguments:?} {line}: {text}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::saved_file::SavedFile;
 use super::{directory, files, loads, same, same_hit, save, start};
-use crate::harness::apifront::{Apifront, config_before};
+use crate::harness::apifront::{self, Apifront, config_before};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
 use crate::harness::objects::{config_map, widget, widget_definition};
@@ -357,7 +357,7 @@ fn start_error(cluster: &Cluster, cache: Value) -> String {
     config["cache"] = cache;
     let file = folder.join("config.yaml");
     fs::write(&file, config.to_string()).expect("a file");
-    let run = Command::new(env!("CARGO_BIN_EXE_apifront"))
+    let run = Command::new(apifront::built())
         .arg("--config")
         .arg(&file)
         .stdin(Stdio::null())

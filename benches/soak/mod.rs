@@ -7,15 +7,10 @@
 //! `make soak`, or for ten minutes `make soak MINUTES=10`. Memory grows in the
 //! first five minutes, which is the age of the history.
 
-#[path = "../../tests/harness/mod.rs"]
-mod harness;
-
 mod churn;
 mod comparison;
 mod informer;
 mod series;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +35,8 @@ const INFORMERS: usize = 6;
 const SETTLES_WITHIN: Duration = Duration::from_secs(180);
 const SEED: &str = "soak";
 
-fn main() {
-    let length = 60 * support::seconds("minutes", 30);
+pub fn main() {
+    let length = 60 * crate::support::seconds("minutes", 30);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -4,9 +4,6 @@
 //! Nothing is skipped: servers that are missing are built
 //! (`tests/kubernetes/build.sh`), and a suite that cannot run fails.
 
-// Several targets include this module, and each uses a part of it.
-#![allow(dead_code)]
-
 pub mod ages;
 pub mod apifront;
 pub mod apiserver;

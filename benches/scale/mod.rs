@@ -5,14 +5,9 @@
 //! lists and a restart of kube-apiserver. TLS, HTTP/2, JSON; all processes share
 //! the cores.
 //!
-//! `cargo bench --bench scale -- --most 150000 --nodes 5000 --seconds 20
-//! --most-watchers 10000`
+//! `make bench ARGS='scale --most 150000 --nodes 5000 --seconds 20
+//! --most-watchers 10000'`
 //! The plots are written to the folder `APIFRONT_BENCH_PLOTS` names.
-
-#[path = "../../tests/harness/mod.rs"]
-mod harness;
-#[path = "../support/mod.rs"]
-mod support;
 
 mod fan_out;
 mod pods;
@@ -21,12 +16,12 @@ mod watchers;
 
 use std::path::PathBuf;
 
+use crate::support::plot::{Line, Plot};
+use crate::support::report::{self, Goal};
+use crate::support::{count, require};
 use harness::apifront::Apifront;
 use harness::cluster::Cluster;
 use harness::elsewhere;
-use support::plot::{Line, Plot};
-use support::report::{self, Goal};
-use support::{count, require};
 
 /// The sizes of the cluster, as parts of the greatest.
 const PARTS: [f64; 3] = [1.0 / 15.0, 1.0 / 3.0, 1.0];
@@ -38,9 +33,9 @@ const LINEAR: f64 = 1.15;
 /// The most bytes of memory for an object beside its own.
 const BESIDE_ITS_BYTES: f64 = 300.0;
 
-fn main() {
+pub fn main() {
     require(&[("chrt", "util-linux")]);
-    support::run(scale());
+    crate::support::run(scale());
 }
 
 async fn scale() {
