@@ -1,7 +1,8 @@
 //! Measures what kube-apiserver and etcd pay for each question that can prove
 //! that a read is of the most recent state, and for such reads themselves:
 //! directly, and through apifront in `Strict` and in `Fresh`. One client asks
-//! one question after the other, as somebody who polls does.
+//! one question after the other, as somebody who polls does. Beside what apifront spares
+//! upstream stands what its status page estimates of it.
 //!
 //! `make bench ARGS='questions --pods 1000 --asks 200'`
 
@@ -16,6 +17,7 @@ use harness::client::Client;
 use harness::cluster::{Cluster, sum_metric};
 use http::Method;
 use http_body_util::BodyExt;
+use serde_json::Value;
 
 const ROUNDS: usize = 5;
 const IDLE: Duration = Duration::from_secs(5);
@@ -239,6 +241,7 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
             front.warm(&front.admin_client(), &path).await;
         }
     }
+    let fronts = [None, Some(&strict), Some(&fresh)];
     let ways = [
         cluster.admin_client(),
         strict.admin_client(),
@@ -258,9 +261,11 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
     ] {
         let mut prices = [const { Vec::new() }; 3];
         let mut requests = [0.0; 3];
+        let mut estimates = [0.0; 3];
         for _ in 0..ROUNDS {
             for (way, client) in ways.iter().enumerate() {
                 read_at_once(client, paths).await;
+                let spared_before = spared(fronts[way]).await;
                 let answered = answered(&admin).await;
                 let before = Upstream::of(cluster);
                 for _ in 0..times {
@@ -268,6 +273,7 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
                 }
                 prices[way].push(before.since(cluster, idle, times));
                 requests[way] += answered_since(&admin, answered).await;
+                estimates[way] += spared(fronts[way]).await - spared_before;
             }
         }
         let sums = prices.map(|prices| medians(&prices).iter().sum::<f64>());
@@ -276,11 +282,25 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
         row.extend(sums.map(|price| format!("{price:.0}")));
         let reads = (ROUNDS * times) as f64;
         row.extend(requests.map(|requests| format!("{:.2}", requests / reads)));
+        for (price, estimate) in [(strict, estimates[1]), (fresh, estimates[2])] {
+            row.push(format!("{:.0}", direct - price));
+            row.push(format!("{:.0}", estimate * 1e6 / reads));
+        }
         rows.push(row);
         ratios.push((name, strict / direct, fresh / direct));
     }
     let header = [
-        "read", "direct", "Strict", "Fresh", "requests", "Strict", "Fresh",
+        "read",
+        "direct",
+        "Strict",
+        "Fresh",
+        "requests",
+        "Strict",
+        "Fresh",
+        "Strict spares",
+        "estimate",
+        "Fresh spares",
+        "estimate",
     ];
     report::table(&header, &rows);
     println!();
@@ -298,6 +318,15 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
             Goal::AtMost(FRESH_GOAL),
         );
     }
+}
+
+/// Returns the CPU seconds that apifront says it has spared upstream.
+async fn spared(front: Option<&Apifront>) -> f64 {
+    let Some(front) = front else { return 0.0 };
+    let client = Client::plain(front.observability);
+    let status: Value = client.get("/status.json").await.expect(200);
+    let estimate = &status["totals"]["sparedUpstreamCpuSeconds"]["estimate"];
+    estimate.as_f64().expect("a number")
 }
 
 /// Returns the number of requests that kube-apiserver has answered.

@@ -151,6 +151,8 @@ async function numbersMatch(page) {
   assert.match(bypass["What to do"], /cache\.exclude/);
   const part = await page.evaluate("document.getElementById('servers').tBodies[0].innerText");
   assert.match(part, /API server\s+healthy/);
+  const spared = await page.evaluate("document.getElementById('spared').textContent");
+  assert.match(spared, /spared the API server and etcd about −?[0-9.]+ (s|min) of CPU time/);
   checked("numbers are those of /debug/cache and /metrics");
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use prometheus::core::Collector;
+use prometheus::proto::Metric;
 use prometheus::{
     HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
@@ -120,10 +121,24 @@ impl UpstreamMetrics {
 
     /// Returns the number of requests for every purpose.
     pub fn total(&self) -> u64 {
+        self.sum(|_| true)
+    }
+
+    /// Returns the number of requests that are no caller's.
+    pub fn own(&self) -> u64 {
+        self.sum(|kind| kind != UpstreamKind::Forward.as_str())
+    }
+
+    fn sum(&self, of: impl Fn(&str) -> bool) -> u64 {
         let families = self.requests.collect();
         let series = families.iter().flat_map(|family| family.get_metric());
+        let is_of = |metric: &&Metric| {
+            let mut labels = metric.get_label().iter();
+            labels.any(|label| label.name() == "kind" && of(label.value()))
+        };
+        let counts = series.filter(is_of).map(|m| m.get_counter().get_value());
         // Counters are whole numbers below 2^53.
-        series.map(|m| m.get_counter().get_value()).sum::<f64>() as u64
+        counts.sum::<f64>() as u64
     }
 
     /// Records the health of a server. `server` is a configured address.

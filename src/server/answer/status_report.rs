@@ -16,7 +16,7 @@ use super::debug_cache::{self, ResourceReport};
 use super::status_shadow::{self, ShadowSummary};
 use crate::server::state::generation::Generation;
 use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
-use crate::status::{Reading, SAMPLE_EVERY, Sample};
+use crate::status::{Reading, SAMPLE_EVERY, Sample, Spared};
 
 /// The most resources of a report. A person reads fewer, and programs have
 /// `/debug/cache`.
@@ -84,6 +84,7 @@ struct Totals {
     cache_bypasses: u64,
     watchers: u64,
     upstream_requests: u64,
+    spared_upstream_cpu_seconds: Spared,
 }
 
 #[derive(Serialize)]
@@ -205,6 +206,7 @@ pub(super) fn report(generation: &Generation, now: Instant) -> StatusReport {
             cache_bypasses: reading.bypasses,
             watchers: reading.watchers,
             upstream_requests: reading.upstream_requests,
+            spared_upstream_cpu_seconds: spared(generation),
         },
         resources,
         resources_omitted,
@@ -228,6 +230,15 @@ pub(super) fn report(generation: &Generation, now: Instant) -> StatusReport {
                 .collect(),
         },
     }
+}
+
+fn spared(generation: &Generation) -> Spared {
+    let since_start = |measure| generation.talkers.users(|all| all.since_start(measure));
+    Spared::of(
+        since_start(Measure::AnswersFromCache),
+        since_start(Measure::BytesFromCache),
+        generation.metrics.upstream.own(),
+    )
 }
 
 fn servers(upstream: &Upstream) -> Vec<Server> {

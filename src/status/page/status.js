@@ -35,6 +35,7 @@ function seconds(n) {
   if (n < 172800) return (n / 3600).toFixed(1) + " h";
   return (n / 86400).toFixed(1) + " d";
 }
+const signed = (n) => (n < 0 ? "−" : "") + seconds(Math.abs(n));
 const resourceName = (r) =>
   r.resource === "" ? "(all others)" : r.resource + (r.group ? "." + r.group : "") + " " + r.version;
 
@@ -335,6 +336,12 @@ function draw() {
   const ready = data.ready ? "ready" : "not ready";
   setText(byId("facts"), `${ready} · ${data.mode} · ${data.consistency} · up ${seconds(data.uptimeSeconds)}`);
   for (const chart of charts) drawChart(chart, data.history.samples);
+  const { least, estimate, most } = data.totals.sparedUpstreamCpuSeconds;
+  setText(
+    byId("spared"),
+    `Since the start, answers from memory spared the API server and etcd about ${signed(estimate)} of CPU time ` +
+      `(an estimate: ${signed(least)} to ${signed(most)}; below zero they were asked more than that).`,
+  );
 
   const servers = data.apiServers.map((s) => ({ ...s, part: "API server" }));
   for (const backend of data.backends) {

@@ -103,6 +103,8 @@ impl Amounts {
 pub struct Rankings {
     recent: [Ranking; Measure::ALL.len()],
     before: [Ranking; Measure::ALL.len()],
+    /// The sums of those that were forgotten.
+    forgotten: Amounts,
 }
 
 impl Rankings {
@@ -112,7 +114,18 @@ impl Rankings {
         Measure::ALL.into_iter().zip(tops)
     }
 
+    /// Returns the sum of a measure since the start of the process.
+    pub fn since_start(&self, measure: Measure) -> u64 {
+        let sums = self.forgotten.0.iter();
+        let mut all = Measure::ALL.into_iter().zip(sums).zip(self.by_measure());
+        let found = all.find(|((of, _), _)| *of == measure);
+        found.map_or(0, |((_, sum), (_, top))| sum.saturating_add(top.total))
+    }
+
     fn begin_anew(&mut self) {
+        for (sum, ranking) in self.forgotten.0.iter_mut().zip(&self.before) {
+            *sum = sum.saturating_add(ranking.total());
+        }
         self.before = std::mem::take(&mut self.recent);
     }
 
@@ -322,6 +335,9 @@ mod tests {
                 count("late");
             }
         }
+        // The sums are not.
+        let requests = talkers.users(|r| r.since_start(Measure::Requests));
+        assert_eq!(requests, 2);
     }
 
     #[test]
