@@ -93,7 +93,14 @@ impl History {
             .iter()
             .rposition(|w| w.state.seen(read.only_even) == seen);
         let Some(at) = matching else {
-            return Verdict::Impossible(format!("{key} was not at {seen:?} yet, or never"));
+            let told = self.versions.get(key).map_or(&[][..], Vec::as_slice);
+            let told = told.iter().any(|(version, _)| Some(*version) == seen);
+            let last = writes[..begun].iter().rev().take(3);
+            let last: Vec<State> = last.map(|write| write.state).collect();
+            return Verdict::Impossible(format!(
+                "{key} was not at {seen:?} yet, or never. The API server's own watch told of \
+                 that: {told}. The last writes until then: {last:?}"
+            ));
         };
         // This is the first acknowledged write that the read does not show.
         match writes[..acknowledged].get(at + 1) {
