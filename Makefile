@@ -75,7 +75,7 @@ test-clients: test-servers ## Runs released client libraries, CLIENTS or all, di
 	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
 
 .PHONY: test-software
-test-software: test-servers ## Runs released programs, SOFTWARE or all, directly and through apifront (5 minutes; 15 when cold)
+test-software: test-servers ## Runs released programs, SOFTWARE or all, directly and through apifront (10 minutes; 25 when cold)
 	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_TIMES="$(TIMES)" cargo test --test software software_runs_behind_it -- --nocapture
 
 .PHONY: test-status-page
