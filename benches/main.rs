@@ -1,6 +1,6 @@
 //! The benchmarks, as one program. Its first argument names one, the others belong to
-//! it: `make bench ARGS='cached_list --pods 2000'`. Without a name all
-//! run, each as a process of its own. docs/benchmarks.md says what they show.
+//! it: `make bench ARGS='cached_list --pods 2000'`. Without a name all run, each as a
+//! process of its own. docs/benchmarks.md says what they show.
 
 mod audit;
 mod cached_list;

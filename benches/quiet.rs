@@ -4,12 +4,11 @@
 //!
 //! `make bench ARGS='quiet --seconds 600'`
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::report::{self, Goal};
 use crate::support::{count, lists};
-use harness::apifront::Apifront;
+use harness::apifront::{Apifront, upstream_requests};
 use harness::cluster::Cluster;
 use harness::objects::widget_definition;
 use harness::watch::Watch;
@@ -67,20 +66,20 @@ async fn quiet() {
     tokio::time::sleep(SETTLED).await;
     let mut before = Vec::new();
     for front in &fronts {
-        before.push(by_kind(front).await);
+        before.push(upstream_requests(&front.metrics().await));
     }
     println!("\ncounting for {seconds} s");
     tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
     let mut goals = Vec::new();
     for ((mode, front), before) in MODES.iter().zip(&fronts).zip(before) {
-        let mut asked = by_kind(front).await;
+        let mut asked = upstream_requests(&front.metrics().await);
         for (kind, count) in &mut asked {
             *count -= before.get(kind).copied().unwrap_or_default();
         }
         println!("\n{mode}: requests to kube-apiserver in {seconds} s, by kind\n");
         let rows: Vec<_> = asked
             .iter()
-            .map(|(kind, count)| vec![kind.clone(), format!("{count:.0}")])
+            .map(|(kind, count)| vec![(*kind).to_owned(), format!("{count:.0}")])
             .collect();
         report::table(&["kind", "requests"], &rows);
         goals.push((mode, asked.values().sum::<f64>() / seconds as f64));
@@ -90,24 +89,4 @@ async fn quiet() {
         let what = format!("{mode}, requests in a second");
         report::compare(&what, rate, "", Goal::AtMost(GOAL));
     }
-}
-
-/// Returns the number of requests to kube-apiserver of each kind so far.
-async fn by_kind(front: &Apifront) -> BTreeMap<String, f64> {
-    let mut kinds = BTreeMap::new();
-    for line in front.metrics().await.lines() {
-        let Some(labels) = line.strip_prefix("apifront_upstream_requests_total{") else {
-            continue;
-        };
-        let kind = labels.split("kind=\"").nth(1).expect("a kind");
-        let kind = kind.split('"').next().expect("its end");
-        let count: f64 = line
-            .rsplit(' ')
-            .next()
-            .expect("a value")
-            .parse()
-            .expect("a number");
-        *kinds.entry(kind.to_owned()).or_default() += count;
-    }
-    kinds
 }

@@ -3,11 +3,12 @@
 
 use serde::Serialize;
 
-/// What a read costs kube-apiserver and etcd, however small its answer is, in seconds.
+/// The seconds of CPU that a read costs kube-apiserver and etcd, however small its answer
+/// is.
 const READ: f64 = 1.1e-3;
 
-/// What a byte of its answer costs them, in seconds. The benchmark `questions` measures
-/// both.
+/// The seconds that each byte of its answer costs them. The benchmark `questions` measures
+/// both prices.
 const BYTE: f64 = 10e-9;
 
 /// How many times larger or smaller a price may be: on other machines, in other
@@ -51,7 +52,7 @@ mod tests {
         assert!(close(estimate, 0.110 + 0.010 - 0.055), "{estimate}");
         assert!(close(least, 0.060 - 0.110), "{least}");
         assert!(close(most, 0.240 - 0.0275), "{most}");
-        // Who asks upstream for each answer saves nothing.
+        // An apifront that asks upstream for each answer spares it nothing.
         assert!(Spared::of(10, 0, 10).estimate.abs() < 1e-9);
     }
 }

@@ -1,5 +1,6 @@
 //! Starts the binary under test before an API server.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,36 @@ pub fn is_other_build() -> bool {
 
 fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(built, PathBuf::from)
+}
+
+/// The kinds of requests that apifront makes.
+pub const UPSTREAM_KINDS: [&str; 12] = [
+    "forward",
+    "list",
+    "watch",
+    "earlier_events",
+    "probe",
+    "self_check",
+    "shared_read",
+    "token_review",
+    "subject_access_review",
+    "self_subject_review",
+    "discovery",
+    "health",
+];
+
+/// Returns how many requests of each kind apifront has made, by its metrics. Fails if there
+/// are others.
+pub fn upstream_requests(metrics: &str) -> BTreeMap<&'static str, f64> {
+    let name = "apifront_upstream_requests_total";
+    let count = |kind| sum_metric(metrics, name, &[("kind", kind)]);
+    let kinds: BTreeMap<_, _> = UPSTREAM_KINDS.map(|kind| (kind, count(kind))).into();
+    assert_eq!(
+        kinds.values().sum::<f64>(),
+        sum_metric(metrics, name, &[]),
+        "{UPSTREAM_KINDS:?} are not all kinds of requests"
+    );
+    kinds
 }
 
 /// Returns the program that cargo has built beside the running test or benchmark. Tests

@@ -3,25 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::harness::apifront::Apifront;
+use crate::harness::apifront::{Apifront, upstream_requests};
 use crate::harness::cluster::{Cluster, sum_metric};
 use crate::harness::process::cpu_time;
-
-/// The kinds of requests that apifront makes, in the order of the table.
-pub const KINDS: [&str; 12] = [
-    "forward",
-    "list",
-    "watch",
-    "earlier_events",
-    "probe",
-    "self_check",
-    "shared_read",
-    "token_review",
-    "subject_access_review",
-    "self_subject_review",
-    "discovery",
-    "health",
-];
 
 /// CPU times of the servers, and the numbers of requests.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +42,7 @@ impl Moment {
             cost.apifront = cpu_time(front.process.pid());
             cost.reads = reads(&[]);
             cost.hits = reads(&[("result", "hit")]);
-            for kind in KINDS {
-                let metric = "apifront_upstream_requests_total";
-                let count = sum_metric(&text, metric, &[("kind", kind)]);
-                cost.upstream.insert(kind, count);
-            }
+            cost.upstream = upstream_requests(&text);
         }
         Self {
             at: Instant::now(),

@@ -18,6 +18,23 @@ CONTAINER = [
     {"name": "namespace", "value": "pod.metadata.namespace"},
     {"name": "pod", "value": "pod.metadata.name"},
 ]
+SERIES = [
+    ("container_start_time_seconds", "container", "gauge", "pod.SinceSecond()"),
+    (
+        "container_cpu_usage_seconds_total",
+        "container",
+        "counter",
+        'pod.CumulativeUsage("cpu", container.name)',
+    ),
+    (
+        "container_memory_working_set_bytes",
+        "container",
+        "gauge",
+        'pod.Usage("memory", container.name)',
+    ),
+    ("node_cpu_usage_seconds_total", "node", "counter", 'node.CumulativeUsage("cpu")'),
+    ("node_memory_working_set_bytes", "node", "gauge", 'node.Usage("memory")'),
+]
 
 
 def stage(name, kind, key, operator, values, following):
@@ -34,9 +51,9 @@ def stage(name, kind, key, operator, values, following):
     }
 
 
-def metric(name, dimension, kind, value, labels=()):
+def metric(name, dimension, kind, value):
     series = {"name": name, "dimension": dimension, "kind": kind, "value": value}
-    return {**series, "labels": list(labels)}
+    return {**series, "labels": CONTAINER if dimension == "container" else []}
 
 
 def status(**parts):
@@ -100,41 +117,7 @@ def documents(log, port):
             "metadata": {"name": "resource"},
             "spec": {
                 "path": METRICS,
-                "metrics": [
-                    metric(
-                        "container_start_time_seconds",
-                        "container",
-                        "gauge",
-                        "pod.SinceSecond()",
-                        CONTAINER,
-                    ),
-                    metric(
-                        "container_cpu_usage_seconds_total",
-                        "container",
-                        "counter",
-                        'pod.CumulativeUsage("cpu", container.name)',
-                        CONTAINER,
-                    ),
-                    metric(
-                        "container_memory_working_set_bytes",
-                        "container",
-                        "gauge",
-                        'pod.Usage("memory", container.name)',
-                        CONTAINER,
-                    ),
-                    metric(
-                        "node_cpu_usage_seconds_total",
-                        "node",
-                        "counter",
-                        'node.CumulativeUsage("cpu")',
-                    ),
-                    metric(
-                        "node_memory_working_set_bytes",
-                        "node",
-                        "gauge",
-                        'node.Usage("memory")',
-                    ),
-                ],
+                "metrics": [metric(*series) for series in SERIES],
             },
         },
     ]

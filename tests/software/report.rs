@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::cost::{Cost, KINDS};
+use super::cost::Cost;
 use super::run::{Outcome, Way};
 use super::software::Software;
+use crate::harness::apifront::UPSTREAM_KINDS;
 
 #[derive(Default)]
 pub struct Report {
@@ -101,14 +102,14 @@ impl fmt::Display for Report {
             }
         }
         writeln!(f, "\napifront's requests to kube-apiserver, by kind:\n")?;
-        writeln!(f, "| program | way | {} |", KINDS.join(" | "))?;
-        writeln!(f, "|---|---|{}", "---|".repeat(KINDS.len()))?;
+        writeln!(f, "| program | way | {} |", UPSTREAM_KINDS.join(" | "))?;
+        writeln!(f, "|---|---|{}", "---|".repeat(UPSTREAM_KINDS.len()))?;
         for (software, way, outcome) in &self.rows {
             if *way == Way::Direct {
                 continue;
             }
             let of = |kind| outcome.cost.upstream.get(kind).copied().unwrap_or_default();
-            let counts: Vec<String> = KINDS
+            let counts: Vec<String> = UPSTREAM_KINDS
                 .iter()
                 .map(|kind| format!("{:.0}", of(kind)))
                 .collect();

@@ -18,7 +18,8 @@ struct Watches {
     forwarded: f64,
 }
 
-/// What became of the watches.
+/// The watches of a program: how many were open before apifront was killed, and which are
+/// open some time after its new start.
 #[derive(Clone, Copy, Debug)]
 pub struct Resumed {
     before: f64,

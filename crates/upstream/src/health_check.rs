@@ -26,7 +26,7 @@ const RARER_IN_QUIET: u32 = 3;
 /// back. A change of the address is another reason to ask.
 pub(super) const LOOP_CHECK: Duration = Duration::from_secs(60);
 
-/// What all API servers tell, and each apifront forwards.
+/// The path that all API servers answer, and that each apifront forwards.
 pub(super) const VERSION: &str = "/version";
 
 /// The reason why a server is not healthy that sends requests back.

@@ -233,12 +233,11 @@ pub(super) fn report(generation: &Generation, now: Instant) -> StatusReport {
 }
 
 fn spared(generation: &Generation) -> Spared {
-    let since_start = |measure| generation.talkers.users(|all| all.since_start(measure));
-    Spared::of(
-        since_start(Measure::AnswersFromCache),
-        since_start(Measure::BytesFromCache),
-        generation.metrics.upstream.own(),
-    )
+    let asked = generation.metrics.upstream.own();
+    generation.talkers.users(|all| {
+        let answers = all.since_start(Measure::AnswersFromCache);
+        Spared::of(answers, all.since_start(Measure::BytesFromCache), asked)
+    })
 }
 
 fn servers(upstream: &Upstream) -> Vec<Server> {

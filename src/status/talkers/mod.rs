@@ -116,10 +116,13 @@ impl Rankings {
 
     /// Returns the sum of a measure since the start of the process.
     pub fn since_start(&self, measure: Measure) -> u64 {
-        let sums = self.forgotten.0.iter();
-        let mut all = Measure::ALL.into_iter().zip(sums).zip(self.by_measure());
-        let found = all.find(|((of, _), _)| *of == measure);
-        found.map_or(0, |((_, sum), (_, top))| sum.saturating_add(top.total))
+        let listed = self.recent.iter().zip(&self.before);
+        let mut all = Measure::ALL.iter().zip(self.forgotten.0).zip(listed);
+        let found = all.find(|((of, _), _)| **of == measure);
+        found.map_or(0, |((_, forgotten), (recent, before))| {
+            let listed = recent.total().saturating_add(before.total());
+            listed.saturating_add(forgotten)
+        })
     }
 
     fn begin_anew(&mut self) {

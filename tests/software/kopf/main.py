@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from runner import check, say
-from tasks import begin, custom, definition, run, step, until
+from tasks import begin, custom, definition, kubectl, step, until
 
 KIND = "Widget"
 
@@ -19,16 +19,13 @@ def main():
     group = f"{namespace}.example.com"
     say(version=importlib.metadata.version("kopf"))
 
-    def kubectl(*arguments):
-        return run(task["kubectl"], "--namespace", namespace, *arguments)
-
     def create(thing):
         pathlib.Path("thing.json").write_text(json.dumps(thing))
-        kubectl("create", "--filename", "thing.json")
+        kubectl(task, "create", "--filename", "thing.json")
 
     made = definition(group, KIND)
     create(made)
-    kubectl("wait", "--for=condition=Established", f"crd/{made['metadata']['name']}")
+    kubectl(task, "wait", "--for=condition=Established", f"crd/{made['metadata']['name']}")
     operator = subprocess.Popen(
         [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", namespace]
         + [os.path.join(os.path.dirname(__file__), "operator_under_test.py")],
@@ -39,7 +36,7 @@ def main():
     def is_handled(name):
         create(custom(group, KIND, name, 3))
         seen = ["get", f"widgets.{group}", name, "--output", "jsonpath={.status.seen}"]
-        until(lambda: kubectl(*seen) == "3", 90)
+        until(lambda: kubectl(task, *seen) == "3", 90)
         assert operator.poll() is None, "the operator has ended"
 
     try:

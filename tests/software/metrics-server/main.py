@@ -131,9 +131,15 @@ def main():
         apply(task, autoscaler())
         until(lambda: replicas() == "3", 90)
 
+    def nobody_asks():
+        """Tells whether the autoscaler, which asks each second, has stopped."""
+        before = lists(task, port)
+        time.sleep(2)
+        return lists(task, port) == before
+
     def nobody_lists():
         kubectl(task, "delete", "horizontalpodautoscaler", "web")
-        time.sleep(2)
+        until(nobody_asks)
         kubectl(task, "get", "--raw", "/apis/metrics.k8s.io/v1beta1/pods")
         before = lists(task, port)
         assert before > 0, "not even the lists of clients are counted"
