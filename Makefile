@@ -9,9 +9,13 @@ SHELL := bash
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/apifront
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 
-# Each test has its processes to wait for, so a few more than there are cores.
-TEST_THREADS ?= 4
+# How many tests run at a time. Most of them wait for other processes, or for time
+# to pass.
+TEST_THREADS ?= 8
+# Names of tests, or options of the test program.
 TEST_ARGS ?=
+# How often `make test-again` runs the suite, and beside how many busy processes.
+LOAD ?= 0
 # The releases of Kubernetes for `make test-releases`, such as `1.32 1.37+all`:
 # empty for all that are known, and the newest with all feature gates on.
 RELEASES ?=
@@ -54,13 +58,32 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API
 	cargo run -- $(ARGS)
 
 .PHONY: test
-test: test-servers ## Runs all tests, those against a real kube-apiserver included
+test: test-servers ## Runs all tests that fail when apifront is wrong, before a real kube-apiserver
 	cargo test --workspace --doc
 	cargo test --workspace --lib --bins --tests --no-run
 	# The suites come last, so that what they say of a failure is the end of the output.
-	@failed=0; for kind in "--lib --bins" "--test architecture --test suite"; do \
-	  (set -x; cargo test --workspace $$kind --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)) || failed=1; \
-	done; exit $$failed
+	@failed=0; \
+	(set -x; cargo test --workspace --lib --bins --test architecture --no-fail-fast -- $(TEST_ARGS)) || failed=1; \
+	(set -x; TEST_THREADS=$(TEST_THREADS) tests/suite.sh apifront $(TEST_ARGS)) || failed=1; \
+	exit $$failed
+
+.PHONY: test-measured
+test-measured: test-servers ## Runs the tests that measure memory and times, one by one; nothing else may run
+	tests/suite.sh measured $(TEST_ARGS)
+
+.PHONY: test-proofs
+test-proofs: test-servers ## Runs the suites with kube-apiserver or the embedded server in apifront's place
+	TEST_THREADS=$(TEST_THREADS) tests/suite.sh proofs $(TEST_ARGS)
+
+.PHONY: test-all
+test-all: ## Runs all three
+	$(MAKE) test
+	$(MAKE) test-proofs
+	$(MAKE) test-measured
+
+.PHONY: test-again
+test-again: test-servers ## Runs the suite TIMES (20) times beside LOAD busy processes, and prints what failed
+	TIMES=$(or $(TIMES),20) LOAD=$(LOAD) TEST_THREADS=$(TEST_THREADS) tests/again.sh $(TEST_ARGS)
 
 .PHONY: test-releases
 test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold), on STORAGE

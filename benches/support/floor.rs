@@ -2,7 +2,7 @@
 //! rustls and a socket, and nothing else.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -18,6 +18,7 @@ use rustls::{
 
 use super::cores;
 use harness::certificates::Certificates;
+use harness::ports;
 
 /// The bytes that are given to rustls at a time, as much as it takes.
 const PIECE: usize = 64 << 10;
@@ -32,7 +33,7 @@ pub fn per_delivery(
     updates: usize,
     size: usize,
 ) -> f64 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = ports::listen();
     let address = listener.local_addr().expect("an address");
     let on_each: Vec<usize> = (0..watchers)
         .step_by(streams)

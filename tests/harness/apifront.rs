@@ -18,7 +18,7 @@ use super::eventually;
 use super::expect::DEBUG;
 use super::kubeconfig::{self, Credential};
 use super::process::{self, Process};
-use super::{ports, volume};
+use super::{logs, ports, volume};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// The time from SIGTERM to exit, if no delay is configured.
@@ -61,6 +61,8 @@ pub const UPSTREAM_KINDS: [&str; 12] = [
     "discovery",
     "health",
 ];
+
+const LOG: &str = "apifront.log";
 
 /// Returns how many requests of each kind apifront has made, by its metrics. Fails if there
 /// are others.
@@ -215,7 +217,7 @@ impl Apifront {
             command = Command::new("sleep");
             command.arg("infinity");
         }
-        let process = Process::spawn("apifront", &mut command, &folder.join("apifront.log"));
+        let process = Process::spawn("apifront", &mut command, &folder.join(LOG));
         let mut front = Self {
             address: if oracle() {
                 cluster.apiserver.address()
@@ -230,6 +232,9 @@ impl Apifront {
             admin: Some(cluster.admin.clone()),
             upper: None,
         };
+        if !oracle() {
+            logs::remember(front.address, &front.folder.join(LOG));
+        }
         let client = front.client(front.admin.as_ref());
         front.wait_ready(&client).await;
         front
@@ -259,7 +264,7 @@ impl Apifront {
             .arg(kubeconfig)
             .args(["--insecure-port", &port.to_string()])
             .args(flags);
-        let process = Process::spawn("apifront", &mut command, &folder.join("apifront.log"));
+        let process = Process::spawn("apifront", &mut command, &folder.join(LOG));
         let mut front = Self {
             address: ports::loopback(port),
             observability: ports::loopback(observability),
@@ -310,7 +315,7 @@ impl Apifront {
                 "apifront does not pass {path}\n{}",
                 self.process.log_tail()
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::pace::of_tries(Duration::from_millis(50)).await;
         }
     }
 

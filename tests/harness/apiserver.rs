@@ -9,7 +9,9 @@ use super::certificates::{Certificates, Pair};
 use super::etcd::Etcd;
 use super::process::Process;
 use super::release::Release;
-use super::{binaries, gates, ports};
+use super::{binaries, gates, logs, ports};
+
+const LOG: &str = "kube-apiserver.log";
 
 /// One line of the token file.
 pub struct TokenUser {
@@ -142,6 +144,7 @@ impl KubeApiserver {
         arguments.extend(gates::flags());
         arguments.extend_from_slice(extra);
         let process = spawn(folder, &arguments);
+        logs::remember(ports::loopback(port), &folder.join(LOG));
         Self {
             port,
             folder: folder.to_owned(),
@@ -186,6 +189,6 @@ fn spawn(folder: &Path, arguments: &[String]) -> Process {
     Process::spawn(
         "kube-apiserver",
         Command::new(binaries::kube_apiserver()).args(arguments),
-        &folder.join("kube-apiserver.log"),
+        &folder.join(LOG),
     )
 }

@@ -78,8 +78,7 @@ impl Backend {
     /// Serves `group` in version v1. `clients` are the authorities of client
     /// certificates; the echo shows the name in such a certificate.
     pub fn start(group: &str, serving: &Pair, clients: &Path, mood: Mood) -> Self {
-        let address = ports::loopback(ports::free());
-        Self::start_at(address, group, serving, clients, mood)
+        Self::serve(ports::listen(), group, serving, clients, mood)
     }
 
     /// Does the same as [`Backend::start`] at the given address. The backend
@@ -91,7 +90,18 @@ impl Backend {
         clients: &Path,
         mood: Mood,
     ) -> Self {
-        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        let listener = std::net::TcpListener::bind(address).expect("its port");
+        Self::serve(listener, group, serving, clients, mood)
+    }
+
+    fn serve(
+        listener: std::net::TcpListener,
+        group: &str,
+        serving: &Pair,
+        clients: &Path,
+        mood: Mood,
+    ) -> Self {
+        let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("non-blocking");
         let acceptor = TlsAcceptor::from(Arc::new(tls_config(serving, clients)));
         let shared = Arc::new(Shared {
@@ -222,7 +232,7 @@ async fn answer(
             write(stream, head).await?;
             return None;
         }
-        Mood::Slow(time) => tokio::time::sleep(time).await,
+        Mood::Slow(time) => crate::pace::of_load(time).await,
         Mood::Status(code) => return reply(stream, code, "text/plain", "as you wish\n").await,
         Mood::Html => return reply(stream, 200, "text/html", HTML).await,
         Mood::Garbage(bytes) => {
@@ -313,7 +323,7 @@ async fn resource(
         }
         ["things", "hang"] => std::future::pending().await,
         ["things", "slow", milliseconds] => {
-            tokio::time::sleep(Duration::from_millis(milliseconds.parse().ok()?)).await;
+            crate::pace::of_load(Duration::from_millis(milliseconds.parse().ok()?)).await;
             reply(stream, 200, "text/plain", "at last\n").await
         }
         ["things", "long", bytes] => {
@@ -326,7 +336,7 @@ async fn resource(
             write(stream, head).await?;
             for _ in 0..5 {
                 write(stream, "5\r\ndrip\n\r\n").await?;
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                crate::pace::of_load(Duration::from_millis(100)).await;
             }
             write(stream, "0\r\n\r\n").await
         }

@@ -15,7 +15,7 @@ use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
-use super::{flow_names, objects, process, sample};
+use super::{flow_names, objects, process, sample, shared};
 
 /// kube-apiserver takes 5 s to start alone, and several times that on a busy
 /// machine.
@@ -104,7 +104,7 @@ impl Cluster {
                 "kube-apiserver is not ready\n{}",
                 self.apiserver.log_tail()
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::pace::of_tries(Duration::from_millis(50)).await;
         }
     }
 
@@ -229,33 +229,17 @@ pub fn sum_metric(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
         .sum()
 }
 
-/// A value that is created once for all tests. A failure is kept too, so that
+/// A value that is created once for all tests, and lives as long as they. A failure is kept too, so that
 /// not every test waits for it again.
 pub type Once<T> = OnceLock<Result<T, String>>;
 
-/// Runs `start` on its own runtime, since a shared value must not belong to the
-/// runtime of one test.
 pub fn once<T, F, Fut>(slot: &'static Once<T>, start: F) -> &'static T
 where
     T: Send + Sync,
     F: FnOnce() -> Fut + Send,
     Fut: Future<Output = T>,
 {
-    let started = slot.get_or_init(|| {
-        std::thread::scope(|scope| {
-            let run = scope.spawn(|| {
-                tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .expect("runtime")
-                    .block_on(start())
-            });
-            run.join().map_err(|panic| {
-                let text = panic.downcast_ref::<String>().cloned();
-                text.unwrap_or_else(|| "it panicked".to_owned())
-            })
-        })
-    });
+    let started = slot.get_or_init(|| shared::started(start));
     match started {
         Ok(value) => value,
         Err(message) => panic!("what tests share did not start: {message}"),

@@ -71,10 +71,10 @@ pub struct Collector {
 impl Collector {
     /// Starts a collector in a thread of its own, which outlives every test.
     pub fn start() -> Self {
-        let address = ports::loopback(ports::free());
         let spans = Arc::new(Mutex::new(Vec::new()));
         let kept = spans.clone();
-        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        let listener = ports::listen();
+        let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("nonblocking");
         std::thread::spawn(move || {
             tokio::runtime::Builder::new_current_thread()

@@ -14,7 +14,7 @@ use super::apifront::oracle;
 use super::client::{Answer, Client};
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
-use super::{flow_names, forwarded};
+use super::{flow_names, forwarded, logs};
 
 /// The headers that mean something to a client. The rest name the request or
 /// the moment.
@@ -209,11 +209,27 @@ impl Differential {
                 return Outcome { difference, front };
             }
             if tries >= TRIES {
-                let difference = format!("{method} {path} {headers:?}\n{difference}");
+                let asked = self.told(&method, path, headers, body);
+                let heads = front.as_ref().map(|front| heads(&direct, front));
+                let heads = heads.unwrap_or_default();
+                let difference = format!("{method} {path}\n{asked}{heads}{difference}");
                 return Outcome { difference, front };
             }
-            tokio::time::sleep(BETWEEN_TRIES).await;
+            crate::pace::of_tries(BETWEEN_TRIES).await;
         }
+    }
+
+    /// Returns the request to both, as curl would send it.
+    fn told(&self, method: &Method, path: &str, headers: &[(&str, &str)], body: &str) -> String {
+        let mut options = format!("curl -k -X {method}");
+        for (name, value) in headers {
+            let _ = write!(options, " -H '{name}: {value}'");
+        }
+        if !body.is_empty() {
+            let _ = write!(options, " -d '{}'", body.replace('\'', "'\\''"));
+        }
+        let (direct, front) = (self.direct.address(), self.front.address());
+        format!("  - {options} 'https://{direct}{path}'\n  + {options} 'https://{front}{path}'\n")
     }
 
     /// Asks `front` until its cache answers `path`.
@@ -256,8 +272,10 @@ impl Differential {
         let text: String = shown.iter().map(|d| format!("{d}\n")).collect();
         assert!(
             self.differences.is_empty(),
-            "{} of {asked} answers differ (- direct, + front):\n\n{text}",
+            "{} of {asked} answers differ (- direct, + front):\n\n{text}{}{}",
             self.differences.len(),
+            logs::of(self.direct.address()),
+            logs::of(self.front.address()),
         );
     }
 }
@@ -429,6 +447,22 @@ fn mask_too_large(message: &mut [u8]) {
         .take_while(|at| message[*at].is_ascii_digit())
         .collect();
     digits.into_iter().for_each(|at| message[at] = b'N');
+}
+
+/// Returns the status and all headers of both answers.
+fn heads(direct: &Answer, front: &Answer) -> String {
+    let head = |answer: &Answer| {
+        let mut head = answer.status.as_str().to_owned();
+        for (name, value) in &answer.headers {
+            let _ = write!(
+                head,
+                " | {name}: {}",
+                String::from_utf8_lossy(value.as_bytes())
+            );
+        }
+        head
+    };
+    format!("  - {}\n  + {}\n", head(direct), head(front))
 }
 
 /// Describes the first difference and the bytes around it.

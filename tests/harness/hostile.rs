@@ -179,7 +179,7 @@ impl Attack<'_> {
             },
             "repeated-events" => loop {
                 self.much(&event("MODIFIED", "same", MEGABYTE)).await?;
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                crate::pace::of_tries(Duration::from_millis(20)).await;
             },
             "endless-line" => {
                 self.chunk("{\"type\":\"ADDED\",\"object\":{\"x\":\"")
@@ -192,7 +192,7 @@ impl Attack<'_> {
             "event-drip" => {
                 for byte in event("ADDED", "slow", 10_000).chars().cycle() {
                     self.chunk(&byte.to_string()).await?;
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    crate::pace::of_tries(Duration::from_millis(50)).await;
                 }
                 None
             }
@@ -244,7 +244,7 @@ impl Attack<'_> {
                 self.write(CHUNKED).await?;
                 loop {
                     self.chunk(" ").await?;
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    crate::pace::of_tries(Duration::from_millis(50)).await;
                 }
             }
             "list-endless-headers" => {
@@ -255,7 +255,7 @@ impl Attack<'_> {
                 }
             }
             "list-endless-gone" if query.contains("continue=") => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                crate::pace::of_tries(Duration::from_millis(10)).await;
                 let status = r#"{"kind":"Status","code":410,"message":"too old"}"#;
                 self.reply(410, status).await
             }

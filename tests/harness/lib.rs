@@ -27,10 +27,12 @@ pub mod informer;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod kwok;
+pub mod logs;
 pub mod manifests;
 pub mod newer;
 pub mod objects;
 pub mod own_thread;
+pub mod pace;
 pub mod ports;
 pub mod process;
 pub mod prometheus;
@@ -39,6 +41,7 @@ pub mod records;
 pub mod release;
 pub mod sample;
 pub mod scripted;
+pub mod shared;
 pub mod slow_link;
 pub mod storage;
 pub mod subject;
@@ -58,7 +61,7 @@ where
     let deadline = Instant::now() + within;
     while !condition().await {
         assert!(Instant::now() < deadline, "not within {within:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        pace::of_tries(Duration::from_millis(20)).await;
     }
 }
 
@@ -69,5 +72,5 @@ pub async fn ages_have_ticked() {
     const SECOND: Duration = Duration::from_secs(1);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let into = Duration::from_nanos(u64::from(now.expect("after 1970").subsec_nanos()));
-    tokio::time::sleep(SECOND - into).await;
+    pace::lasting(SECOND - into).await;
 }

@@ -13,7 +13,6 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::client::Client;
@@ -36,8 +35,8 @@ impl Newer {
     /// Starts the server on loopback, with plain HTTP/1.1. Every caller is the
     /// user of `upstream`.
     pub async fn before(upstream: Client) -> Self {
-        let address = ports::loopback(ports::free());
-        let listener = TcpListener::bind(address).await.expect("a free port");
+        let listener = ports::listen_async();
+        let address = listener.local_addr().expect("an address");
         let accept = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let upstream = upstream.clone();

@@ -1,33 +1,112 @@
-//! Finds free ports on loopback.
+//! Finds free ports on loopback. No two processes of the tests get the same one.
 
-use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::sync::Mutex;
 
-use rand::Rng;
+use rand::seq::SliceRandom;
 
-/// The range of ports. It lies below the range from which Linux takes local
-/// ports of outgoing connections, so that a killed server finds its port still
-/// free when it returns.
-const RANGE: std::ops::Range<u16> = 12_000..32_000;
+/// Ports are claimed in blocks of this size.
+const BLOCK: u16 = 250;
+/// Where Linux, by default, takes no local port of an outgoing connection from. So
+/// a killed server finds its port still free when it returns.
+const USUAL: Range<u16> = 12_000..32_000;
+/// What Linux says where it takes them from.
+const LOCAL_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+/// A block of ports. Whoever listens at its first port may give the others away,
+/// until the process ends.
+struct Block {
+    _claim: TcpListener,
+    left: Range<u16>,
+}
 
-/// Returns a port that was free a moment ago. Each port is returned once per
-/// process.
+static CLAIMED: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+
+/// Returns a port that no other program uses. It is given once: a server that is
+/// told its port by a flag has it to itself.
 pub fn free() -> u16 {
-    let mut given = GIVEN.lock().unwrap_or_else(|e| e.into_inner());
-    let given = given.get_or_insert_with(HashSet::new);
-    for _ in 0..1000 {
-        let port = rand::rng().random_range(RANGE);
-        if !given.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            given.insert(port);
-            return port;
+    listen().local_addr().expect("an address").port()
+}
+
+/// Returns a listener at a port that nobody else gets, even when this listener is
+/// dropped.
+pub fn listen() -> TcpListener {
+    let mut claimed = CLAIMED.lock().unwrap_or_else(|e| e.into_inner());
+    loop {
+        if let Some(block) = claimed.last_mut() {
+            for port in block.left.by_ref() {
+                if let Ok(listener) = bind(port) {
+                    return listener;
+                }
+            }
         }
+        claimed.push(claim());
     }
-    panic!("no free port in {RANGE:?}");
+}
+
+/// Does what [`listen`] does, for tokio.
+pub fn listen_async() -> tokio::net::TcpListener {
+    let listener = listen();
+    listener.set_nonblocking(true).expect("non-blocking");
+    tokio::net::TcpListener::from_std(listener).expect("a runtime")
+}
+
+fn claim() -> Block {
+    let local = std::fs::read_to_string(LOCAL_RANGE).unwrap_or_default();
+    let range = outside(&local);
+    let mut firsts: Vec<u16> = range.clone().step_by(usize::from(BLOCK)).collect();
+    firsts.retain(|first| range.end - first >= BLOCK);
+    firsts.shuffle(&mut rand::rng());
+    let mut free = firsts.into_iter().filter_map(|first| {
+        let claim = bind(first).ok()?;
+        Some(Block {
+            _claim: claim,
+            left: first + 1..first + BLOCK,
+        })
+    });
+    free.next()
+        .unwrap_or_else(|| panic!("no free block of {BLOCK} ports in {range:?}"))
+}
+
+/// Returns the ports to choose from, where local ports are taken from `local`, as
+/// in [`LOCAL_RANGE`]. If too few are outside, it is the usual range.
+fn outside(local: &str) -> Range<u16> {
+    let mut numbers = local.split_whitespace().filter_map(|n| n.parse().ok());
+    let (Some(low), Some(high)) = (numbers.next(), numbers.next()) else {
+        return USUAL;
+    };
+    let enough = |range: &Range<u16>| range.len() >= 5_000;
+    let below = USUAL.start..USUAL.end.min(low);
+    let above = high..u16::MAX;
+    [below, above].into_iter().find(enough).unwrap_or(USUAL)
+}
+
+fn bind(port: u16) -> std::io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
 pub fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+#[test]
+fn ports_lie_outside_the_local_range() {
+    for (local, expected) in [
+        ("32768\t60999\n", USUAL),
+        ("20000 60999", 12_000..20_000),
+        ("13000 50000", 50_000..u16::MAX),
+        ("1024 65535", USUAL),
+        ("", USUAL),
+    ] {
+        assert_eq!(outside(local), expected, "{local}");
+    }
+}
+
+#[test]
+fn no_port_is_given_twice() {
+    let mut given: Vec<u16> = (0..600).map(|_| free()).collect();
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), 600);
 }

@@ -38,6 +38,18 @@ fn tell_watchdog(line: &str) {
     writeln!(pipe.1, "{line}").expect("the watchdog reads");
 }
 
+/// Adds a line to the file that `tests/suite.sh` counts started processes with.
+fn count(name: &str) {
+    let Some(file) = std::env::var_os("APIFRONT_TEST_STARTS") else {
+        return;
+    };
+    let file = File::options().create(true).append(true).open(file);
+    let mut file = file.expect("the file for starts");
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("shared");
+    writeln!(file, "{name} {test}").expect("a line");
+}
+
 /// Creates a folder that is removed when the test binary ends, unless
 /// `APIFRONT_TEST_KEEP` is set.
 pub fn temporary_folder(purpose: &str) -> PathBuf {
@@ -74,6 +86,7 @@ impl Process {
             .spawn()
             .unwrap_or_else(|e| panic!("starting {name}: {e}"));
         tell_watchdog(&format!("pid {}", child.id()));
+        count(name);
         Self {
             name: name.to_owned(),
             child,
@@ -123,7 +136,7 @@ impl Process {
                 self.name,
                 self.log_tail()
             );
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            crate::pace::of_tries(Duration::from_millis(10)).await;
         }
     }
 

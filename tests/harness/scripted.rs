@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::ports;
@@ -175,8 +175,8 @@ impl Scripted {
         F: Fn(Connection) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let address = ports::loopback(ports::free());
-        let listener = TcpListener::bind(address).await.expect("a free port");
+        let listener = ports::listen_async();
+        let address = listener.local_addr().expect("an address");
         let seen = Arc::new(Mutex::new(Vec::new()));
         let all = seen.clone();
         let accept = tokio::spawn(async move {

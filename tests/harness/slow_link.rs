@@ -4,10 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use serde_json::{Value, json};
+
+use super::apifront::Apifront;
+use super::cluster::Cluster;
 use super::ports;
+use super::process::temporary_folder;
 
 pub struct SlowLink {
     pub address: SocketAddr,
@@ -18,9 +23,7 @@ impl SlowLink {
     /// Passes connections on to `server`. What the server sends arrives `delay`
     /// later.
     pub async fn to(server: SocketAddr, delay: Duration) -> Self {
-        let listener = TcpListener::bind(ports::loopback(ports::free()))
-            .await
-            .expect("a free port");
+        let listener = ports::listen_async();
         let address = listener.local_addr().expect("an address");
         let mut accepts = JoinSet::new();
         accepts.spawn(async move {
@@ -34,6 +37,29 @@ impl SlowLink {
             address,
             _accepts: accepts,
         }
+    }
+
+    /// Starts an apifront before the API server of `cluster`, which is `delay` away.
+    pub async fn before(
+        cluster: &Cluster,
+        delay: Duration,
+        change: impl FnOnce(&mut Value),
+    ) -> (Self, Apifront) {
+        let link = Self::to(cluster.apiserver.address(), delay).await;
+        let near = std::fs::read_to_string(&cluster.front_kubeconfig).expect("a kubeconfig");
+        let far = near.replace(
+            &cluster.apiserver.address().to_string(),
+            &link.address.to_string(),
+        );
+        assert_ne!(near, far);
+        let file = temporary_folder("far-away").join("far.kubeconfig");
+        std::fs::write(&file, far).expect("a kubeconfig");
+        let front = Apifront::start(cluster, |config| {
+            config["upstream"]["kubeconfig"] = json!(file);
+            change(config);
+        })
+        .await;
+        (link, front)
     }
 }
 
@@ -50,7 +76,7 @@ async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) {
             let Ok(read) = from_server.read(&mut buffer).await else {
                 return;
             };
-            tokio::time::sleep(delay).await;
+            crate::pace::of_load(delay).await;
             let sent = to_client.write_all(&buffer[..read]).await;
             if read == 0 || sent.is_err() {
                 return;

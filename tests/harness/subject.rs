@@ -1,15 +1,16 @@
 //! The servers that a suite is asked of.
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use apifront_embedded::EmbeddedServer;
 
 use super::apifront::{Apifront, oracle};
 use super::client::Client;
-use super::cluster::{Cluster, Once, create_namespace, once};
+use super::cluster::{Cluster, create_namespace};
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
+use super::shared::Shared;
 use super::{gates, ports, process};
 
 /// A server that claims to behave as kube-apiserver.
@@ -21,6 +22,8 @@ pub struct Subject {
     pub release: Release,
     /// Whether the server writes CBOR (KEP-4222).
     pub has_cbor: bool,
+    /// What is started for it, and ends when nobody uses it.
+    _front: Option<Arc<Apifront>>,
 }
 
 impl Subject {
@@ -31,6 +34,7 @@ impl Subject {
             admin: Cluster::shared().admin_client(),
             release: Release::under_test(),
             has_cbor: gates::are_all_on(),
+            _front: None,
         }
     }
 
@@ -40,6 +44,7 @@ impl Subject {
             admin: Apifront::shared().admin_client(),
             release: Release::under_test(),
             has_cbor: gates::are_all_on(),
+            _front: None,
         }
     }
 
@@ -50,13 +55,14 @@ impl Subject {
             admin: Client::plain(embedded_address()),
             release: Release::DEFAULT,
             has_cbor: false,
+            _front: None,
         }
     }
 
     /// Returns apifront in its personal mode before the in-memory API server.
     pub async fn apifront_before_embedded() -> Self {
-        static FRONT: Once<Apifront> = Once::new();
-        let front = once(&FRONT, || async {
+        static FRONT: Shared<Apifront> = Shared::new();
+        let front = FRONT.get(|| async {
             let folder = process::temporary_folder("embedded");
             let server = format!("http://{}", embedded_address());
             let config = kubeconfig::write(&folder, "embedded", &server, None, Credential::None);
@@ -67,6 +73,7 @@ impl Subject {
             admin: Client::plain(front.address),
             release: Release::DEFAULT,
             has_cbor: false,
+            _front: Some(front),
         }
     }
 

@@ -4,6 +4,7 @@
 //! answers can be compared to the byte.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,9 +13,10 @@ use super::apifront::{Apifront, oracle};
 use super::backend::{Backend, Mood};
 use super::certificates::Pair;
 use super::client::Client;
-use super::cluster::{Cluster, Once, once};
+use super::cluster::Cluster;
 use super::differential::Differential;
 use super::kubeconfig::{self, Credential};
+use super::shared::Shared;
 use super::wardle::{self, Wardle};
 use super::{eventually, process};
 
@@ -313,9 +315,9 @@ pub struct WardleTwins {
 }
 
 impl WardleTwins {
-    pub fn shared() -> &'static WardleTwins {
-        static SHARED: Once<WardleTwins> = Once::new();
-        once(&SHARED, WardleTwins::start)
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Shared<WardleTwins> = Shared::new();
+        SHARED.get(WardleTwins::start)
     }
 
     pub async fn start() -> Self {

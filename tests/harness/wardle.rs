@@ -83,7 +83,7 @@ impl Wardle {
                 "sample-apiserver is not ready\n{}",
                 self.process.log_tail()
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::pace::of_tries(Duration::from_millis(50)).await;
         }
     }
 

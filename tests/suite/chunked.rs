@@ -1,6 +1,7 @@
 //! Lists in pages and at exact versions have the same bytes as
 //! kube-apiserver's, whichever server gives each page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -9,12 +10,13 @@ use serde_json::{Value, json};
 
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::{Answer, Client};
-use crate::harness::cluster::{Cluster, Once, once, unique};
+use crate::harness::cluster::{Cluster, unique};
 use crate::harness::differential::{Differential, compare, compare_bytes};
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
 use crate::harness::forwarded;
 use crate::harness::objects::{config_map, pod_on_node, widget, widget_definition};
+use crate::harness::shared::Shared;
 
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -30,15 +32,17 @@ const PAGES: usize = 8;
 struct Servers {
     direct: Client,
     fronts: [Client; 2],
+    _second: Arc<Apifront>,
 }
 
 impl Servers {
     fn get() -> Self {
-        static SECOND: Once<Apifront> = Once::new();
-        let second = once(&SECOND, || Apifront::start(Cluster::shared(), |_| {}));
+        static SECOND: Shared<Apifront> = Shared::new();
+        let second = SECOND.get(|| Apifront::start(Cluster::shared(), |_| {}));
         Self {
             direct: Cluster::shared().admin_client(),
             fronts: [Apifront::shared().admin_client(), second.admin_client()],
+            _second: second,
         }
     }
 

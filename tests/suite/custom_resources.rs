@@ -89,7 +89,7 @@ async fn inform(client: Client, list: String, told: Arc<Mutex<Told>>, watching: 
     let told = || told.lock().expect("told");
     let mut from: Option<String> = None;
     loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        crate::harness::pace::of_load(Duration::from_millis(20)).await;
         let Some(version) = &from else {
             let answer = client.get(&format!("{list}?resourceVersion=0")).await;
             if answer.status == 200 {
@@ -181,7 +181,7 @@ impl Pairs {
                     Instant::now() < deadline,
                     "{list}: {expected} events expected\n- {d:#?}\n+ {f:#?}"
                 );
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                crate::harness::pace::of_tries(Duration::from_millis(20)).await;
             }
         }
     }

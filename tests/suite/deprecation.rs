@@ -2,6 +2,7 @@
 //! headers of every answer, and the metric of requested deprecated APIs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -9,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client, Protocol};
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects;
 use crate::harness::prometheus::Prometheus;
+use crate::harness::shared::Shared;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const METRIC: &str = "apiserver_requested_deprecated_apis";
@@ -20,9 +22,9 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Returns a cluster that serves every version it can, including deprecated
 /// ones.
-fn cluster() -> &'static Cluster {
-    static CLUSTER: Once<Cluster> = Once::new();
-    once(&CLUSTER, || async {
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: Shared<Cluster> = Shared::new();
+    CLUSTER.get(|| async {
         let everything = "--runtime-config=api/all=true".to_owned();
         Cluster::start(&[everything]).await
     })
@@ -157,8 +159,8 @@ fn judged(version: &str, resource: &str) -> Option<String> {
 #[tokio::test]
 async fn every_resource_warns_as_upstream_does() {
     let cluster = cluster();
-    let front = Apifront::start(cluster, |_| {}).await;
-    let both = Both::before(cluster, &front);
+    let front = Apifront::start(&cluster, |_| {}).await;
+    let both = Both::before(&cluster, &front);
     let mut deprecated = 0;
     for (version, resource, path) in listable(&both.direct).await {
         // The first read is forwarded, as the cache is not filled.
@@ -242,8 +244,8 @@ async fn define(client: &Client, definition: &Value, group: &str) {
 #[tokio::test]
 async fn all_verbs_warn_and_count_as_upstream_does() {
     let cluster = cluster();
-    let front = Apifront::start(cluster, |_| {}).await;
-    let both = Both::before(cluster, &front);
+    let front = Apifront::start(&cluster, |_| {}).await;
+    let both = Both::before(&cluster, &front);
     let ns = cluster.namespace("deprecated").await;
     let all = format!("/api/v1/namespaces/{ns}/endpoints");
     let one = format!("{all}/NAME");
@@ -395,7 +397,7 @@ async fn configured_deprecations_are_announced() {
     let definition = objects::widget_definition(group);
     let direct = cluster.admin_client();
     define(&direct, &definition, group).await;
-    let front = Apifront::start(cluster, |config| {
+    let front = Apifront::start(&cluster, |config| {
         config["apis"]["deprecations"] = json!([
             {
                 "groupVersion": format!("{group}/v1"), "kind": "Widget", "deprecated": "1.30",
@@ -501,7 +503,7 @@ const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\
 async fn the_deprecation_query_finds_the_same_rows() {
     let cluster = cluster();
     let other = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
-    let front = Apifront::start(cluster, |_| {}).await;
+    let front = Apifront::start(&cluster, |_| {}).await;
     let claims = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims";
     let claim = |version: &str| {
         let mut claim = json!({

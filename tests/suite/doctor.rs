@@ -1,7 +1,6 @@
 //! `apifront doctor` before a cluster in order, and before others with one
 //! fault each: it names the fault and what mends it.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -186,7 +185,7 @@ async fn faults_of_files_and_ports_are_named() {
     )
     .await;
 
-    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let held = ports::listen();
     let port = held.local_addr().expect("an address").port();
     let config = with(&|c| c["serving"]["securePort"] = json!(port));
     let words = format!("127.0.0.1:{port}");

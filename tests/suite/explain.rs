@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
@@ -321,8 +320,8 @@ async fn lies(
 #[tokio::test]
 async fn a_difference_is_counted_and_its_place_told() {
     skip_under_oracle!("kube-apiserver does not show its cache");
-    let address = ports::loopback(ports::free());
-    let listener = TcpListener::bind(address).await.expect("a free port");
+    let listener = ports::listen_async();
+    let address = listener.local_addr().expect("an address");
     let server = Arc::new(tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let serve = hyper::server::conn::http1::Builder::new()

@@ -87,7 +87,7 @@ async fn read_on(client: &Client, path: &str, stop: &AtomicBool) -> usize {
         let answer = answer.unwrap_or_else(|e| panic!("{path}: {e}"));
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         reads += 1;
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        crate::harness::pace::of_load(Duration::from_millis(5)).await;
     }
     reads
 }
@@ -122,7 +122,7 @@ async fn write_on(
             assert_unknown_outcome(&answer);
             failed.fetch_add(1, Ordering::Relaxed);
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        crate::harness::pace::of_load(Duration::from_millis(10)).await;
     }
     acknowledged
 }
@@ -211,16 +211,16 @@ async fn two_api_servers_die_and_return() {
             cluster.namespace("round").await
         );
         let disturb = async {
-            tokio::time::sleep(Duration::from_millis(700)).await;
+            crate::harness::pace::lasting(Duration::from_millis(700)).await;
             match victim {
                 0 => cluster.apiserver.kill(),
                 _ => second.kill(),
             }
-            tokio::time::sleep(Duration::from_millis(700)).await;
+            crate::harness::pace::lasting(Duration::from_millis(700)).await;
             // Writes that were under way have ended by now. Refused connections
             // make no further write fail.
             let before = failed.load(Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(800)).await;
+            crate::harness::pace::lasting(Duration::from_millis(800)).await;
             assert_eq!(failed.load(Ordering::Relaxed), before, "writes fail still");
             stop.store(true, Ordering::Relaxed);
         };
@@ -308,7 +308,7 @@ async fn two_api_servers_die_and_return() {
     assert_eq!(client.get("/livez").await.status, 200);
     while dead.elapsed() + Duration::from_secs(1) < STALENESS {
         client.get(&cached).await.expect(200);
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        crate::harness::pace::of_load(Duration::from_millis(200)).await;
     }
     eventually("the cache gives up", STALENESS, || async {
         client.get(&cached).await.status == 503

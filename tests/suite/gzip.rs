@@ -176,7 +176,7 @@ async fn later_events_are_compressed_too() {
     };
     let front = Apifront::shared().admin_client();
     let answers = [ask(admin.clone()), ask(front.clone()), ask(front)];
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    crate::harness::pace::lasting(Duration::from_secs(1)).await;
     for name in ["second", "third"] {
         create(&admin, &list, name, 100).await;
     }

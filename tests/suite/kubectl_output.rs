@@ -3,6 +3,7 @@
 //! several kinds at once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -13,9 +14,10 @@ use tokio::sync::{RwLock, Semaphore};
 
 use crate::harness::ages_have_ticked;
 use crate::harness::apifront::Apifront;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::kubectl::{Both, EXACT_TRIES, Kubectl, Printed, first_lines};
 use crate::harness::sample::{self, NAMESPACE};
+use crate::harness::shared::Shared;
 use crate::kubectl::both;
 
 /// The number of commands at a time in all these tests together, so that other
@@ -34,23 +36,22 @@ struct Ways {
     /// that other tests compare do not change meanwhile.
     moving: RwLock<()>,
     slots: Semaphore,
+    _front: Apifront,
+    _cluster: Cluster,
 }
 
-fn ways() -> &'static Ways {
-    static CLUSTER: Once<Cluster> = Once::new();
-    static FRONT: Once<Apifront> = Once::new();
-    static WAYS: Once<Ways> = Once::new();
-    once(&WAYS, || async {
-        let cluster = once(&CLUSTER, || async {
-            let cluster = Cluster::start(&[]).await;
-            sample::create(&cluster.admin_client()).await;
-            cluster
-        });
-        let front = once(&FRONT, || Apifront::start(cluster, |_| {}));
+fn ways() -> Arc<Ways> {
+    static WAYS: Shared<Ways> = Shared::new();
+    WAYS.get(|| async {
+        let cluster = Cluster::start(&[]).await;
+        sample::create(&cluster.admin_client()).await;
+        let front = Apifront::start(&cluster, |_| {}).await;
         Ways {
-            both: both(cluster, front),
+            both: both(&cluster, &front),
             moving: RwLock::new(()),
             slots: Semaphore::new(AT_A_TIME),
+            _front: front,
+            _cluster: cluster,
         }
     })
 }
@@ -261,7 +262,7 @@ async fn each_kind_watched() {
     let kinds = ways.both.direct.run(&command).await.ok();
     let _moving = ways.moving.write().await;
     let differences: Vec<String> = futures::stream::iter(kinds.lines())
-        .map(|kind| watched(ways, kind))
+        .map(|kind| watched(&ways, kind))
         .buffer_unordered(AT_A_TIME)
         .filter_map(async |difference| difference)
         .collect()

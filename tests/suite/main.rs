@@ -23,6 +23,7 @@ macro_rules! differential {
     ($($test:ident),+ $(,)?) => {
         mod kube_apiserver {
             $(#[tokio::test]
+            #[ignore = "it proves the suite: make test-proofs"]
             async fn $test() { super::$test(super::oracle()).await; })+
         }
         mod apifront {

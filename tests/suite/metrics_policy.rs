@@ -2,12 +2,14 @@
 //! and dashboard with Prometheus' own parsers and engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::harness::apifront::Apifront;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::prometheus::{Prometheus, Rule};
+use crate::harness::shared::Shared;
 
 const REFERENCE: &str = include_str!("../../docs/metrics.md");
 const RULES: &str = include_str!("../../charts/apifront/files/apifront.rules.yaml");
@@ -17,9 +19,9 @@ const DASHBOARD: &str = include_str!("../../charts/apifront/files/apifront.dashb
 const VERSION: &str = "1.36";
 
 /// Returns a cluster that shows hidden metrics, too.
-fn cluster() -> &'static Cluster {
-    static CLUSTER: Once<Cluster> = Once::new();
-    once(&CLUSTER, || async {
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: Shared<Cluster> = Shared::new();
+    CLUSTER.get(|| async {
         let flag = format!("--show-hidden-metrics-for-version={VERSION}");
         Cluster::start(&[flag]).await
     })
@@ -44,7 +46,7 @@ fn about(text: &str) -> BTreeMap<&str, Vec<&str>> {
 async fn help_texts_are_those_of_kube_apiserver() {
     skip_under_oracle!("the metrics are apifront's");
     let cluster = cluster();
-    let front = Apifront::start(cluster, |config| {
+    let front = Apifront::start(&cluster, |config| {
         config["observability"]["showHiddenMetricsForVersion"] = VERSION.into();
     })
     .await;

@@ -112,7 +112,7 @@ impl Replay {
     ) -> Self {
         let mut has_last = false;
         while self.list(&client, &list).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::harness::pace::of_tries(Duration::from_millis(50)).await;
         }
         while !stop.load(Ordering::Relaxed) {
             let path = format!(
@@ -120,7 +120,7 @@ impl Replay {
                 self.version
             );
             let Ok(mut watch) = Watch::try_open(&client, &path).await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                crate::harness::pace::of_tries(Duration::from_millis(50)).await;
                 continue;
             };
             self.streams += 1;
@@ -173,7 +173,7 @@ async fn write(client: Client, list: &str, stop: &AtomicBool) -> usize {
             _ => client.try_send(Method::DELETE, &path, &[], "").await,
         };
         acknowledged += usize::from(answer.is_ok_and(|a| a.status.is_success()));
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        crate::harness::pace::of_load(Duration::from_millis(5)).await;
     }
     acknowledged
 }
@@ -191,12 +191,12 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
     });
     let writer = write(direct.clone(), &list, &stop_writing);
     let disturb = async {
-        tokio::time::sleep(PHASE).await;
+        crate::harness::pace::lasting(PHASE).await;
         cluster.apiserver.kill();
-        tokio::time::sleep(PHASE).await;
+        crate::harness::pace::lasting(PHASE).await;
         cluster.apiserver.start_again();
         cluster.wait_ready().await;
-        tokio::time::sleep(PHASE).await;
+        crate::harness::pace::lasting(PHASE).await;
         stop_writing.store(true, Ordering::Relaxed);
     };
     let finish = async {
@@ -209,7 +209,7 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
         // that never sees the write is found below.
         let deadline = tokio::time::Instant::now() + ARRIVES_WITHIN;
         while arrived.load(Ordering::Relaxed) < WATCHERS && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::harness::pace::of_tries(Duration::from_millis(50)).await;
         }
         stop_watching.store(true, Ordering::Relaxed);
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::join_all;
 
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::Client;
@@ -123,6 +124,17 @@ async fn assert_alike(path: &str, changes: &[(&str, &str)]) {
     assert_eq!(meaning(&direct), meaning(&front), "{path} {changes:?}");
 }
 
+/// What [`assert_same`] does, for each of these changes at once: most of them wait for
+/// a connection's end.
+async fn all_same(path: &str, changes: &[(&str, &str)]) {
+    join_all(changes.chunks(1).map(|change| assert_same(path, change))).await;
+}
+
+/// What [`assert_alike`] does, for each of these changes at once.
+async fn all_alike(path: &str, changes: &[(&str, &str)]) {
+    join_all(changes.chunks(1).map(|change| assert_alike(path, change))).await;
+}
+
 fn watch(path: &str) -> String {
     format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=1")
 }
@@ -143,31 +155,29 @@ async fn frames_and_headers_are_those_of_kube_apiserver() {
     ] {
         warm(&path).await;
         let path = watch(&path);
-        for accept in [
+        let as_text = [
             "",
             "application/json",
             "application/json;as=Table;v=v1;g=meta.k8s.io",
             "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-        ] {
-            assert_same(&path, &[("Accept", accept)]).await;
-        }
+        ];
         // Protobuf makes binary frames, YAML makes none.
-        for accept in ["application/vnd.kubernetes.protobuf", "application/yaml"] {
-            assert_alike(&path, &[("Accept", accept)]).await;
-        }
+        let others = ["application/vnd.kubernetes.protobuf", "application/yaml"];
+        let as_text = as_text.map(|accept| ("Accept", accept));
+        let others = others.map(|accept| ("Accept", accept));
+        tokio::join!(all_same(&path, &as_text), all_alike(&path, &others));
     }
 }
 
 #[tokio::test]
 async fn legacy_paths_too() {
     warm("/api/v1/namespaces").await;
-    for path in [
+    let paths = [
         "/api/v1/watch/namespaces?timeoutSeconds=1",
         "/api/v1/watch/namespaces/default?timeoutSeconds=1",
         "/api/v1/watch/namespaces/default?resourceVersion=0&timeoutSeconds=1&allowWatchBookmarks=1",
-    ] {
-        assert_same(path, &[]).await;
-    }
+    ];
+    join_all(paths.map(|path| assert_same(path, &[]))).await;
 }
 
 #[tokio::test]
@@ -198,52 +208,46 @@ async fn they_come_from_the_cache() {
 async fn one_protocol_is_echoed() {
     warm("/api/v1/namespaces").await;
     let path = watch("/api/v1/namespaces");
-    for offer in ["v1.watch.example", "\"", "a b"] {
-        assert_same(&path, &[("Sec-WebSocket-Protocol", offer)]).await;
-    }
-    for offer in ["a, b", "a,", ","] {
-        assert_alike(&path, &[("Sec-WebSocket-Protocol", offer)]).await;
-    }
+    let named = |offer| ("Sec-WebSocket-Protocol", offer);
+    let (one, several) = (["v1.watch.example", "\"", "a b"], ["a, b", "a,", ","]);
+    let (one, several) = (one.map(named), several.map(named));
+    tokio::join!(all_same(&path, &one), all_alike(&path, &several));
 }
 
 #[tokio::test]
 async fn bad_handshakes_are_refused_as_by_kube_apiserver() {
     warm("/api/v1/namespaces").await;
     let path = watch("/api/v1/namespaces");
-    for changes in [
-        [("Sec-WebSocket-Version", "")],
-        [("Sec-WebSocket-Version", "8")],
-        [("Sec-WebSocket-Version", "13, 8")],
-        [("Sec-WebSocket-Key", "")],
-        [("Origin", "")],
-        [("Origin", "null")],
-        [("Origin", "https://user@elsewhere.example/path")],
-        [("Origin", "::")],
-    ] {
-        assert_alike(&path, &changes).await;
-    }
-    for changes in [
-        [("Sec-WebSocket-Key", "short")],
-        [("Origin", "https://elsewhere.example:8443")],
-        [("Connection", "keep-alive, Upgrade")],
-        [("Connection", "keep-alive, upgrade")],
-        [("Upgrade", "WebSocket")],
-    ] {
-        assert_same(&path, &changes).await;
-    }
+    let refused = [
+        ("Sec-WebSocket-Version", ""),
+        ("Sec-WebSocket-Version", "8"),
+        ("Sec-WebSocket-Version", "13, 8"),
+        ("Sec-WebSocket-Key", ""),
+        ("Origin", ""),
+        ("Origin", "null"),
+        ("Origin", "https://user@elsewhere.example/path"),
+        ("Origin", "::"),
+    ];
+    let accepted = [
+        ("Sec-WebSocket-Key", "short"),
+        ("Origin", "https://elsewhere.example:8443"),
+        ("Connection", "keep-alive, Upgrade"),
+        ("Connection", "keep-alive, upgrade"),
+        ("Upgrade", "WebSocket"),
+    ];
+    tokio::join!(all_alike(&path, &refused), all_same(&path, &accepted));
 }
 
 #[tokio::test]
 async fn other_requests_with_an_upgrade() {
     warm("/api/v1/namespaces").await;
-    for path in [
+    let paths = [
         "/api/v1/namespaces/default",
         "/api/v1/namespaces/no-such-namespace?resourceVersion=0",
         "/api/v1/namespaces?watch=1&resourceVersion=abc",
         "/api/v1/namespaces?watch=1&resourceVersion=0&fieldSelector=spec.nothing%3Dx",
-    ] {
-        assert_alike(path, &[]).await;
-    }
+    ];
+    join_all(paths.map(|path| assert_alike(path, &[]))).await;
 }
 
 /// A browser, which can set no header, sends its token as Kubernetes allows:
@@ -293,20 +297,24 @@ async fn a_token_among_the_protocols_says_who_is_asking() {
         said.starts_with(b"HTTP/1.1 101")
     })
     .await;
-    for offer in [
+    let offers = [
         format!("{prefix}{token}, seen"),
         format!("seen,{prefix}{token}"),
         format!("{prefix}{token}, seen, other"),
         format!("{prefix}{token}"),
         format!("{prefix}bm9ib2R5, seen"),
-    ] {
+    ];
+    join_all(offers.iter().map(async |offer| {
         let offer = [("Sec-WebSocket-Protocol", offer.as_str())];
         let request = handshake(&watch(&maps), &offer);
         let (direct, front) = (cluster.client(None), front.client(None));
-        let direct = conversation(&direct, &request).await;
-        let front = conversation(&front, &request).await;
+        let (direct, front) = tokio::join!(
+            conversation(&direct, &request),
+            conversation(&front, &request)
+        );
         assert_eq!(meaning(&direct), meaning(&front), "{request}");
-    }
+    }))
+    .await;
     let elsewhere = watch("/api/v1/namespaces/default/configmaps");
     let offer = format!("{prefix}{token}, seen");
     let request = handshake(&elsewhere, &[("Sec-WebSocket-Protocol", &offer)]);

@@ -265,7 +265,8 @@ async fn answers_pass_as_they_are() {
 #[tokio::test]
 async fn html_passes_as_it_is() {
     skip_under_oracle!("kube-apiserver rewrites links in HTML");
-    let front = HostileTwins::shared().twins.front_client();
+    let shared = HostileTwins::shared();
+    let front = shared.twins.front_client();
     let answer = front.get(&format!("{THINGS}/html")).await;
     assert_eq!(answer.status, 200);
     assert!(

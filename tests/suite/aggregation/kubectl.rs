@@ -22,7 +22,8 @@ fn of_wardle(line: &str) -> bool {
 
 #[tokio::test]
 async fn discovery_knows_the_extension() {
-    let both = both(WardleTwins::shared());
+    let wardle = WardleTwins::shared();
+    let both = both(&wardle);
     for arguments in [
         &["api-resources"][..],
         &["api-resources", "-o", "wide"],
@@ -43,7 +44,8 @@ async fn discovery_knows_the_extension() {
 
 #[tokio::test]
 async fn explain_knows_the_extension() {
-    let both = both(WardleTwins::shared());
+    let wardle = WardleTwins::shared();
+    let both = both(&wardle);
     for arguments in [
         &["explain", "flunders"][..],
         &["explain", "flunders", "--recursive"],
@@ -65,7 +67,7 @@ async fn explain_knows_the_extension() {
 #[tokio::test]
 async fn get_prints_the_same() {
     let wardle = WardleTwins::shared();
-    let both = both(wardle);
+    let both = both(&wardle);
     let ns = wardle.namespace("kubectl").await;
     let manifest = "
 apiVersion: wardle.example.com/v1alpha1
@@ -169,7 +171,7 @@ metadata: {name: two}
 #[tokio::test]
 async fn a_watch_shows_what_happens() {
     let wardle = WardleTwins::shared();
-    let both = both(wardle);
+    let both = both(&wardle);
     let ns = wardle.namespace("kubectl-watch").await;
     let mut watch = both
         .front

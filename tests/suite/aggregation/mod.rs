@@ -14,8 +14,9 @@ mod unavailable;
 mod wardle;
 
 use crate::harness::backend::{Backend, Mood};
-use crate::harness::cluster::{Once, once};
+use crate::harness::shared::Shared;
 use crate::harness::twins::{Parts, Registration, Twins};
+use std::sync::Arc;
 
 const HOSTILE: &str = "hostile.example.com";
 
@@ -27,9 +28,9 @@ struct HostileTwins {
 }
 
 impl HostileTwins {
-    fn shared() -> &'static HostileTwins {
-        static SHARED: Once<HostileTwins> = Once::new();
-        once(&SHARED, HostileTwins::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Shared<HostileTwins> = Shared::new();
+        SHARED.get(HostileTwins::start)
     }
 
     async fn start() -> HostileTwins {

@@ -313,7 +313,7 @@ async fn still_life(wardle: &WardleTwins) -> String {
 async fn reads_are_the_same_in_every_representation() {
     use Expect::{Bypass, Hit};
     let wardle = WardleTwins::shared();
-    let ns = still_life(wardle).await;
+    let ns = still_life(&wardle).await;
     let front = &wardle.twins.front;
     front
         .warm(
@@ -383,7 +383,7 @@ async fn reads_are_the_same_in_every_representation() {
 #[tokio::test]
 async fn pages_follow_each_other() {
     let wardle = WardleTwins::shared();
-    let ns = still_life(wardle).await;
+    let ns = still_life(&wardle).await;
     for (first, rest) in [
         (wardle.twins.front_client(), wardle.twins.front_client()),
         (wardle.twins.direct_client(), wardle.twins.front_client()),
@@ -474,7 +474,7 @@ async fn watches_tell_the_same() {
 #[tokio::test]
 async fn protobuf_is_what_the_backend_can_do() {
     let wardle = WardleTwins::shared();
-    let ns = still_life(wardle).await;
+    let ns = still_life(&wardle).await;
     let mut both: Differential = wardle.twins.differential();
     for accept in [
         PROTOBUF.to_owned(),
@@ -500,7 +500,7 @@ async fn protobuf_is_what_the_backend_can_do() {
 #[tokio::test]
 async fn the_backend_hears_who_asks() {
     let wardle = WardleTwins::shared();
-    let ns = still_life(wardle).await;
+    let ns = still_life(&wardle).await;
     let (direct, front) = wardle.twins.clients_of("nobody-special", &["nobodies"]);
     let mut both = Differential::new(direct, front).expecting(Expect::NotAsked);
     both.get(&flunders(&ns)).await;

@@ -247,9 +247,7 @@ async fn a_full_buffer_loses_events_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
     let folder = temporary_folder("full");
     let policy = write_policy(&folder, "Metadata");
-    let silent = tokio::net::TcpListener::bind(ports::loopback(ports::free()))
-        .await
-        .expect("a free port");
+    let silent = ports::listen();
     let address = silent.local_addr().expect("an address");
     let log = folder.join("audit.log");
     let front = start(json!({

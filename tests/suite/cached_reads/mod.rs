@@ -196,7 +196,7 @@ async fn served_from_the_cache() {
                 if said.starts_with("hit") {
                     break;
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                crate::harness::pace::of_tries(Duration::from_millis(20)).await;
             }
             if !said.starts_with("hit") {
                 bypassed.push(format!("{path} {accept}: {said}"));

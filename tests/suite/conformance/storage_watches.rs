@@ -319,6 +319,6 @@ async fn delayed_delivery(subject: Subject) {
         expected.push(format!("ADDED {name}"));
     }
     // The client does not read for a while.
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    crate::harness::pace::lasting(Duration::from_millis(1200)).await;
     assert_eq!(watch.take_short(30).await, expected);
 }

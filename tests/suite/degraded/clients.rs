@@ -110,7 +110,7 @@ impl Run {
             if self.phase() == phase {
                 self.note(front, name, phase, code, asked.elapsed());
             }
-            tokio::time::sleep(EACH).await;
+            crate::harness::pace::of_load(EACH).await;
         }
     }
 
@@ -132,7 +132,7 @@ impl Run {
                 {
                 }
             }
-            tokio::time::sleep(EACH).await;
+            crate::harness::pace::of_load(EACH).await;
         }
     }
 
@@ -299,18 +299,18 @@ async fn an_outage_as_clients_see_it() {
     for (name, front) in [("degraded mode", &on), ("without", &off)] {
         start(&run, &cluster, name, front, &token).await;
     }
-    tokio::time::sleep(CALM).await;
+    crate::harness::pace::lasting(CALM).await;
     run.set(BEGINNING);
     cluster.apiserver.kill();
     becomes(&on, 1.0).await;
     run.set(OUTAGE);
-    tokio::time::sleep(Duration::from_secs(lasts)).await;
+    crate::harness::pace::lasting(Duration::from_secs(lasts)).await;
     run.set(RETURN);
     cluster.apiserver.start_again();
     cluster.wait_ready().await;
     becomes(&on, 0.0).await;
     run.set(AFTER);
-    tokio::time::sleep(CALM).await;
+    crate::harness::pace::lasting(CALM).await;
     run.set(OVER);
     println!(
         "an outage of {lasts} s, each client asks every {} ms",

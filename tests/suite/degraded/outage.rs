@@ -455,7 +455,7 @@ async fn a_server_that_hangs_is_lost_too_and_one_that_comes_and_goes_is_not() {
     front.warm(&tess(&front), &list).await;
     for _ in 0..2 {
         world.cluster.apiserver.kill();
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        crate::harness::pace::lasting(Duration::from_secs(2)).await;
         world.recover(&[]).await;
         eventually("reads again", SOON, || async {
             let answer = tess(&front).get(&list).await;

@@ -307,7 +307,7 @@ async fn settled(admin: &Client) {
     })
     .await;
     // The informers of the four resources are independent of each other.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    crate::harness::pace::lasting(Duration::from_secs(1)).await;
 }
 
 fn number(variable: &str, default: u64) -> u64 {

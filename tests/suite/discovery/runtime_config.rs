@@ -1,6 +1,7 @@
 //! Compares `apis.runtimeConfig` with a kube-apiserver that has the same
 //! `--runtime-config`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -9,8 +10,9 @@ use serde_json::{Value, json};
 use super::{compare_all, difference, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::release::{Release, tell_left_out};
+use crate::harness::shared::Shared;
 use crate::harness::watch::{End, Watch};
 use crate::harness::{eventually, gates, objects};
 
@@ -27,9 +29,9 @@ const HIDDEN: [&str; 5] = [
 ];
 
 /// Returns a kube-apiserver without the hidden APIs.
-fn without() -> &'static Cluster {
-    static WITHOUT: Once<Cluster> = Once::new();
-    once(&WITHOUT, || {
+fn without() -> Arc<Cluster> {
+    static WITHOUT: Shared<Cluster> = Shared::new();
+    WITHOUT.get(|| {
         let settings: Vec<String> = HIDDEN.iter().map(|key| format!("{key}=false")).collect();
         let flag = format!("--runtime-config={}", settings.join(","));
         async move { Cluster::start(&[flag]).await }
@@ -37,9 +39,9 @@ fn without() -> &'static Cluster {
 }
 
 /// Returns a kube-apiserver with all APIs, to which no test writes.
-fn plain() -> &'static Cluster {
-    static PLAIN: Once<Cluster> = Once::new();
-    once(&PLAIN, || Cluster::start(&[]))
+fn plain() -> Arc<Cluster> {
+    static PLAIN: Shared<Cluster> = Shared::new();
+    PLAIN.get(|| Cluster::start(&[]))
 }
 
 fn hide(config: &mut Value, keys: &[&str]) {
@@ -51,7 +53,7 @@ fn hide(config: &mut Value, keys: &[&str]) {
 async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
     skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
     let (cluster, quiet) = (without(), plain());
-    let front = Apifront::start(quiet, |config| hide(config, &HIDDEN)).await;
+    let front = Apifront::start(&quiet, |config| hide(config, &HIDDEN)).await;
     let (direct, through) = (cluster.admin_client(), front.admin_client());
     compare_all(
         &direct,
@@ -108,7 +110,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
             None => c.client(Some(&pair)),
         }
     };
-    let (direct, through) = (of(cluster, None), of(quiet, Some(&front)));
+    let (direct, through) = (of(&cluster, None), of(&quiet, Some(&front)));
     for path in [
         "/apis/batch/v1/jobs",
         "/apis/apps/v1/deployments",
@@ -137,15 +139,13 @@ async fn the_flag_hides_classes_of_versions() {
     let front = Apifront::start_with_flags(&cluster, &flags, |_| {}).await;
     // 1.31 serves a beta version by default.
     let without = match Release::at_least(32) {
-        true => plain().admin_client(),
+        true => plain(),
         false => {
-            static STABLE: Once<Cluster> = Once::new();
             let flag = "--runtime-config=api/beta=false".to_owned();
-            let stable = once(&STABLE, || async move { Cluster::start(&[flag]).await });
-            stable.admin_client()
+            Arc::new(Cluster::start(&[flag]).await)
         }
     };
-    compare_all(&without, &front.admin_client(), &["/apis"]).await;
+    compare_all(&without.admin_client(), &front.admin_client(), &["/apis"]).await;
     front.stop().await;
 }
 

@@ -97,7 +97,7 @@ async fn are_equal(admin: &Client, front: &Apifront) -> usize {
             tokio::time::Instant::now() < deadline,
             "- kube-apiserver {right:?}\n+ apifront {found:?}"
         );
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        crate::harness::pace::of_tries(Duration::from_millis(300)).await;
     }
 }
 

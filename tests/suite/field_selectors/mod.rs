@@ -2,6 +2,7 @@
 //! objects, and with some that it does not know.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -10,12 +11,13 @@ use serde_json::{Value, json};
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
 use crate::harness::manifests;
 use crate::harness::objects::{pod, pod_on_node};
+use crate::harness::shared::Shared;
 use crate::harness::watch::Watch;
 
 const NAMESPACE: &str = "fields";
@@ -25,9 +27,9 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Returns a cluster whose groups have all their versions, and in which nothing
 /// changes by itself.
-fn cluster() -> &'static Cluster {
-    static CLUSTER: Once<Cluster> = Once::new();
-    once(&CLUSTER, || async {
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: Shared<Cluster> = Shared::new();
+    CLUSTER.get(|| async {
         let flags = [
             "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true,certificates.k8s.io/v1beta1=true",
             "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true",
@@ -38,9 +40,9 @@ fn cluster() -> &'static Cluster {
     })
 }
 
-async fn front() -> Apifront {
+async fn front(cluster: &Cluster) -> Apifront {
     let excluding_nothing = |config: &mut Value| config["cache"]["exclude"] = json!([]);
-    Apifront::start(cluster(), excluding_nothing).await
+    Apifront::start(cluster, excluding_nothing).await
 }
 
 async fn create(cluster: &Cluster) {
@@ -229,9 +231,10 @@ fn candidates(list: &Value, label: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn every_label_selects_as_upstream() {
-    let front = front().await;
+    let cluster = cluster();
+    let front = front(&cluster).await;
     let client = front.admin_client();
-    let mut both = Differential::new(cluster().admin_client(), client.clone());
+    let mut both = Differential::new(cluster.admin_client(), client.clone());
     let mut compared = 0;
     for (path, labels) in known() {
         front
@@ -263,8 +266,9 @@ async fn every_label_selects_as_upstream() {
 
 #[tokio::test]
 async fn what_upstream_does_not_know_it_says_itself() {
-    let front = front().await;
-    let mut both = Differential::new(cluster().admin_client(), front.admin_client());
+    let cluster = cluster();
+    let front = front(&cluster).await;
+    let mut both = Differential::new(cluster.admin_client(), front.admin_client());
     let unknown_field = Expect::Bypass("field_selector");
     let every: BTreeSet<&str> = known().into_iter().flat_map(|(_, labels)| labels).collect();
     for (path, labels) in known() {
@@ -292,9 +296,10 @@ fn encoded(text: &str) -> String {
 /// Objects begin and cease to match. Both servers must send the same events.
 #[tokio::test]
 async fn watches_see_what_comes_and_goes() {
-    let front = front().await;
-    let (direct, through) = (cluster().admin_client(), front.admin_client());
-    let ns = cluster().namespace("moving").await;
+    let cluster = cluster();
+    let front = front(&cluster).await;
+    let (direct, through) = (cluster.admin_client(), front.admin_client());
+    let ns = cluster.namespace("moving").await;
     let pods = format!("/api/v1/namespaces/{ns}/pods");
     front
         .warm(&through, &format!("{pods}?resourceVersion=0"))
@@ -373,8 +378,9 @@ async fn watches_see_what_comes_and_goes() {
 /// A definition gets other selectable fields while it is in use.
 #[tokio::test]
 async fn selectable_fields_change_with_their_definition() {
-    let front = front().await;
-    let (direct, through) = (cluster().admin_client(), front.admin_client());
+    let cluster = cluster();
+    let front = front(&cluster).await;
+    let (direct, through) = (cluster.admin_client(), front.admin_client());
     let group = "changing.example.test";
     let mut changing = definition(&[".spec.text"]);
     changing["metadata"]["name"] = json!(format!("things.{group}"));

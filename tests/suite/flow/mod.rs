@@ -212,7 +212,7 @@ async fn the_429_is_that_of_kube_apiserver() {
             holding.push(held);
             // The server takes the seat when it has read the head, and does not
             // answer. The next question tells whether the seat is taken.
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            crate::harness::pace::of_tries(Duration::from_millis(300)).await;
         }
         refused.push(asked().await);
     }

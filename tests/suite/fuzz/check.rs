@@ -56,7 +56,7 @@ pub async fn check(
     let mut outcome = Outcome::default();
     for attempt in 0..TRIES {
         if attempt > 0 {
-            tokio::time::sleep(FIRST_PAUSE * 3_u32.pow(attempt - 1)).await;
+            crate::harness::pace::of_tries(FIRST_PAUSE * 3_u32.pow(attempt - 1)).await;
         }
         outcome = once(direct, front, memory, read, quiet).await;
         if outcome.difference.is_empty() {

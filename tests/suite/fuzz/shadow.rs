@@ -79,12 +79,12 @@ async fn shadow_mode_sees_no_difference() {
                 started.elapsed() < ENDS_WITHIN,
                 "{done} of {wanted} comparisons"
             );
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            crate::harness::pace::of_tries(Duration::from_millis(500)).await;
         }
     };
     let (written, _, ()) = tokio::join!(join_all(writers), join_all(readers), until);
     // A comparison may wait for a version that the cache has not heard of.
-    tokio::time::sleep(HEARS_WITHIN).await;
+    crate::harness::pace::lasting(HEARS_WITHIN).await;
     let report = report().await;
     let not_comparable = report["comparisons"]["notComparable"].clone();
     let compared = count(&report, "matches") + count(&report, "differences");

@@ -136,7 +136,7 @@ impl World {
         let mut written = 0;
         while !stop.load(Ordering::Relaxed) {
             written += usize::from(write(&client, &mut rng).await);
-            tokio::time::sleep(PAUSE).await;
+            crate::harness::pace::of_load(PAUSE).await;
         }
         written
     }

@@ -104,7 +104,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
                         return;
                     };
                     while held.load(Ordering::Relaxed) {
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        crate::harness::pace::of_tries(Duration::from_millis(50)).await;
                     }
                     let list: Value = serde_json::from_slice(&body).expect("JSON");
                     for item in list["items"].as_array().expect("items") {
@@ -159,6 +159,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
 
 /// Reads from memory are faster than a log: who makes many waits for it.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 200;

@@ -1,5 +1,6 @@
 //! Connections that nobody uses, and those who open too many.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -11,9 +12,10 @@ use super::frames::{self, CONTINUATION, END_HEADERS, END_STREAM, End, HEADERS, e
 use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, connect_from};
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
 use crate::harness::ports;
+use crate::harness::shared::Shared;
 use crate::harness::{elsewhere, eventually};
 
 const BOUND: Bound = Bound {
@@ -28,9 +30,9 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
 
 /// One with short deadlines, and what port it has for plain HTTP.
-fn impatient() -> &'static (Apifront, u16) {
-    static IMPATIENT: Once<(Apifront, u16)> = Once::new();
-    once(&IMPATIENT, || async {
+fn impatient() -> Arc<(Apifront, u16)> {
+    static IMPATIENT: Shared<(Apifront, u16)> = Shared::new();
+    IMPATIENT.get(|| async {
         let plain = ports::free();
         let front = Apifront::start(Cluster::shared(), |config| {
             config["serving"]["idleTimeout"] = json!("2s");
@@ -53,7 +55,8 @@ async fn http2(front: &Apifront) -> tokio_rustls::client::TlsStream<TcpStream> {
 #[tokio::test]
 async fn idle_http2_connections_lived_for_ever() {
     skip_under_oracle!("the limits of connections are apifront's");
-    let (front, _) = impatient();
+    let impatient = impatient();
+    let (front, _) = &*impatient;
     let mut used = http2(front).await;
     let get = frame(
         HEADERS,
@@ -78,7 +81,8 @@ async fn idle_http2_connections_lived_for_ever() {
 #[tokio::test]
 async fn a_watch_keeps_its_connection() {
     skip_under_oracle!("the limits of connections are apifront's");
-    let (front, _) = impatient();
+    let impatient = impatient();
+    let (front, _) = &*impatient;
     let cluster = Cluster::shared();
     let ns = cluster.namespace("idle").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -112,7 +116,8 @@ async fn a_watch_keeps_its_connection() {
 #[tokio::test]
 async fn connections_without_a_request_lived_for_ever() {
     skip_under_oracle!("the limits of connections are apifront's");
-    let (front, plain) = impatient();
+    let impatient = impatient();
+    let (front, plain) = &*impatient;
     let plain = ports::loopback(*plain);
     // Nothing; half a TLS record; the halves of a preface and of a request.
     for (address, said) in [
@@ -153,7 +158,8 @@ async fn connections_without_a_request_lived_for_ever() {
 #[tokio::test]
 async fn headers_that_never_end_held_a_connection() {
     skip_under_oracle!("the limits of connections are apifront's");
-    let (front, _) = impatient();
+    let impatient = impatient();
+    let (front, _) = &*impatient;
     let client = front.admin_client();
     front
         .warm(&client, "/api/v1/namespaces?resourceVersion=0")
@@ -168,7 +174,7 @@ async fn headers_that_never_end_held_a_connection() {
     let dribble = async {
         loop {
             // One byte of a block, in a frame of its own.
-            tokio::time::sleep(DEADLINE / 2).await;
+            crate::harness::pace::of_load(DEADLINE / 2).await;
             let more = frame(CONTINUATION, 0, 3, &[0x00]);
             if writer.write_all(&more).await.is_err() || writer.flush().await.is_err() {
                 return;
@@ -182,7 +188,7 @@ async fn headers_that_never_end_held_a_connection() {
     tokio::select! {
         () = end => {}
         () = dribble => {}
-        () = tokio::time::sleep(ENDED_WITHIN) => panic!("still open"),
+        () = crate::harness::pace::lasting(ENDED_WITHIN) => panic!("still open"),
     }
 }
 
@@ -218,6 +224,7 @@ async fn unknown_callers_kept_http2_connections() {
 }
 
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn one_address_took_all_connections() {
     const LIMIT: usize = 200;
     skip_under_oracle!("the limits of connections are apifront's");

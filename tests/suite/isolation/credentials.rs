@@ -4,16 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::flood::Flood;
 use super::measure::{Bound, Times, assert_unharmed};
-use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::{config_map, role, role_binding};
-use crate::harness::process::temporary_folder;
 use crate::harness::slow_link::SlowLink;
 use crate::harness::volume;
 
@@ -36,26 +34,6 @@ const AT_A_TIME: usize = 500;
 const DELAY: Duration = Duration::from_millis(300);
 
 const COUNT: usize = 15;
-
-/// Before the shared cluster, which is far away.
-async fn start_far_away(change: impl FnOnce(&mut Value)) -> (SlowLink, Apifront) {
-    let cluster = Cluster::shared();
-    let link = SlowLink::to(cluster.apiserver.address(), DELAY).await;
-    let near = std::fs::read_to_string(&cluster.front_kubeconfig).expect("a kubeconfig");
-    let far = near.replace(
-        &cluster.apiserver.address().to_string(),
-        &link.address.to_string(),
-    );
-    assert_ne!(near, far);
-    let file = temporary_folder("far-away").join("far.kubeconfig");
-    std::fs::write(&file, far).expect("a kubeconfig");
-    let front = Apifront::start(cluster, |config| {
-        config["upstream"]["kubeconfig"] = json!(file);
-        change(config);
-    })
-    .await;
-    (link, front)
-}
 
 async fn tokens(cluster: &Cluster, count: usize) -> Vec<String> {
     let admin = cluster.admin_client();
@@ -87,11 +65,12 @@ async fn reads(client: &Client, path: &str) -> bool {
 
 /// Random tokens waited in one queue with everybody's.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     skip_under_oracle!("the reviews are apifront's");
     let cluster = Cluster::shared();
     // Nothing is believed: each request has its review.
-    let (_link, front) = start_far_away(|config| {
+    let (_link, front) = SlowLink::before(Cluster::shared(), DELAY, |config| {
         config["authentication"]["tokenReview"] =
             json!({ "enabled": true, "successTTL": "0s", "failureTTL": "0s" });
     })
@@ -136,10 +115,11 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
 
 /// One user's questions waited in one queue with everybody's.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     skip_under_oracle!("the reviews are apifront's");
     let cluster = Cluster::shared();
-    let (_link, front) = start_far_away(|config| {
+    let (_link, front) = SlowLink::before(Cluster::shared(), DELAY, |config| {
         config["authorization"] =
             json!({ "subjectAccessReview": { "allowTTL": "0s", "denyTTL": "0s" } });
         // Seats are not what is looked at here.

@@ -175,6 +175,7 @@ impl Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it measures: make test-measured"]
 async fn no_bytes_and_no_request_harm_the_server() {
     skip_under_oracle!("the bytes that it is sent are meant for apifront");
     let seed = volume::seed("fuzz_server");
@@ -204,7 +205,7 @@ async fn no_bytes_and_no_request_harm_the_server() {
         if after <= before + KEPT {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        crate::harness::pace::of_tries(Duration::from_millis(200)).await;
     }
     let tally = tally.into_inner();
     println!(
@@ -413,7 +414,7 @@ async fn witness(world: &World, stop: &AtomicBool, tally: &Mutex<Tally>) -> Vec<
             }
             latencies.push(started.elapsed());
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        crate::harness::pace::of_load(Duration::from_millis(20)).await;
     }
     let event = objects::config_map("last", json!({"witness": "1"}), json!({}));
     direct.post(list, &event).await.expect(201);

@@ -210,6 +210,7 @@ async fn attacked(attacker: &Client, flood: &Arc<Flood>, victim: &Client, path: 
 
 /// Whether each flood is stopped, and who else notices.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn floods_of_frames_went_on_for_ever() {
     skip_under_oracle!("the limits of HTTP/2 are apifront's");
     let front = Apifront::start(Cluster::shared(), |_| {}).await;

@@ -112,7 +112,7 @@ async fn compare(tenants: &Tenants, question: Question, number: usize, tally: &M
     let mut difference = String::new();
     for attempt in 0..TRIES {
         if attempt > 0 {
-            tokio::time::sleep(BETWEEN_TRIES * attempt).await;
+            crate::harness::pace::of_tries(BETWEEN_TRIES * attempt).await;
         }
         let (right, found) = tokio::join!(ask(direct, &question), ask(front, &question));
         difference = different(right.as_ref().ok(), found.as_ref().ok());

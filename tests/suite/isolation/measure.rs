@@ -96,7 +96,7 @@ impl Times {
             errors += usize::from(!ask(sorted.len()).await);
             sorted.push(began.elapsed());
             if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
+                crate::harness::pace::of_load(pause).await;
             }
         }
         sorted.sort();

@@ -2,23 +2,25 @@
 //! must not act as the owner. The same holds for the observability port.
 
 use http::{Method, Request};
+use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::kubectl::Kubectl;
 use crate::harness::process;
 use crate::harness::raw::RawConnection;
 use crate::harness::scripted::{Connection, Scripted};
+use crate::harness::shared::Shared;
 
 const QUIET: std::time::Duration = std::time::Duration::from_millis(300);
 const PROXIED: &str = "/api/v1/namespaces/default/pods/evil/proxy/";
 
-fn personal() -> &'static Apifront {
-    static PERSONAL: Once<Apifront> = Once::new();
-    once(&PERSONAL, || async {
+fn personal() -> Arc<Apifront> {
+    static PERSONAL: Shared<Apifront> = Shared::new();
+    PERSONAL.get(|| async {
         let cluster = Cluster::shared();
         let folder = process::temporary_folder("browser");
         let who = Credential::Token("token-of-root");
@@ -37,7 +39,7 @@ async fn pages_that_send_no_origin_were_the_owner() {
     skip_under_oracle!("kube-apiserver has no personal mode");
     let front = personal();
     let plain = Client::plain(front.address);
-    let (own, other) = (origin(front), front.address.port() ^ 1);
+    let (own, other) = (origin(&front), front.address.port() ^ 1);
     let other_port = format!("http://localhost:{other}");
     let other_host = format!("localhost:{other}");
     let own_referer = format!("{own}/api/v1/namespaces");
@@ -83,7 +85,7 @@ async fn pages_were_the_owner_by_other_ways_in() {
     skip_under_oracle!("kube-apiserver has no personal mode");
     let front = personal();
     let port = front.address.port();
-    for (origin, expected) in [("http://localhost:1", "403"), (&origin(front), "101")] {
+    for (origin, expected) in [("http://localhost:1", "403"), (&origin(&front), "101")] {
         let stream = TcpStream::connect(front.address).await.expect("connect");
         let mut raw = RawConnection::new(stream);
         let handshake = format!(

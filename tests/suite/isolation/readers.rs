@@ -76,6 +76,7 @@ fn with_status(answers: &[Unread], status: u16) -> usize {
 
 /// 400 LISTs that nobody reads took all places, and every other user got 429.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn unread_answers_leave_their_seats_to_others() {
     skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();
@@ -158,7 +159,7 @@ async fn given_up_after(answer: Unread, drips: bool) -> Duration {
     while began.elapsed() < GIVEN_UP_WITHIN * 2 {
         if drips {
             // Makes room for as much as was read, at the pace of a byte a second.
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            crate::harness::pace::of_load(Duration::from_secs(1)).await;
             let _ = body.flow_control().release_capacity(1);
         }
         match tokio::time::timeout(Duration::from_secs(1), body.data()).await {
@@ -216,13 +217,13 @@ async fn answers_nobody_reads_are_given_up() {
         let (answer, mut stream) = sender.send_request(request, false).expect("sent");
         let drip = async {
             while stream.send_data(Bytes::from_static(b" "), false).is_ok() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                crate::harness::pace::of_load(Duration::from_secs(1)).await;
             }
         };
         let end = tokio::select! {
             answer = answer => answer.map(|a| a.status().as_u16()).unwrap_or(0),
             () = drip => 0,
-            () = tokio::time::sleep(GIVEN_UP_WITHIN * 2) => 0,
+            () = crate::harness::pace::lasting(GIVEN_UP_WITHIN * 2) => 0,
         };
         (end, began.elapsed())
     };
@@ -259,6 +260,7 @@ async fn dripping(client: &Client, path: &str) -> Unread {
 /// Bodies made for one user alone, and not read, have a bound: he is refused
 /// more of them, before they are made, and nobody else is.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn unread_copies_have_a_bound_of_their_user() {
     skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();

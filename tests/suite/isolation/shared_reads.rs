@@ -22,6 +22,7 @@ const BOUND: Bound = Bound {
 /// Callers who go away, who ask oddly and who ask much share upstream's reads
 /// with a caller who does none of that.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn odd_callers_delay_and_fail_nobody_else() {
     skip_under_oracle!("the shared reads are apifront's");
     let cluster = Cluster::shared();
@@ -75,7 +76,7 @@ async fn odd_callers_delay_and_fail_nobody_else() {
                         answered.fetch_add(1, Ordering::Relaxed);
                     }
                     // Not to measure this process, or the processor.
-                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    crate::harness::pace::of_load(Duration::from_millis(200)).await;
                 }
             })
         })

@@ -3,22 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The state of a key.
+/// The state of a key. Each write writes a number of its own, by which a state
+/// is known. The version in a write's answer would not do: before kine it can be
+/// that of a later write of another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Absent,
-    Present { version: u64, even: bool },
+    Present { number: u64, even: bool },
 }
 
 impl State {
-    /// Returns the version that a read sees that selects all objects, or only
+    /// Returns the number that a read sees that selects all objects, or only
     /// even ones.
     pub fn seen(self, only_even: bool) -> Option<u64> {
         match self {
             Self::Absent => None,
-            Self::Present { version, even } => (even || !only_even).then_some(version),
+            Self::Present { number, even } => (even || !only_even).then_some(number),
         }
     }
+}
+
+/// An object in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub number: u64,
+    pub version: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +37,7 @@ pub struct Write {
     pub state: State,
 }
 
-/// One answer, with the versions of the objects in it.
+/// One answer, with the objects in it.
 #[derive(Debug)]
 pub struct Read {
     pub begun: Instant,
@@ -36,8 +45,9 @@ pub struct Read {
     /// The version of a list. `None` for a GET.
     pub version: Option<u64>,
     pub only_even: bool,
-    /// The keys and their versions. A GET has only the key that was asked for.
-    pub keys: BTreeMap<String, Option<u64>>,
+    /// The keys and what was seen of them. A GET has only the key that was asked
+    /// for.
+    pub keys: BTreeMap<String, Option<Seen>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +93,23 @@ impl History {
         }
     }
 
-    fn judge_key(&self, key: &str, seen: Option<u64>, read: &Read) -> Verdict {
+    fn judge_key(&self, key: &str, seen: Option<Seen>, read: &Read) -> Verdict {
+        let told = self.versions.get(key).map_or(&[][..], Vec::as_slice);
+        let told_version = |seen: Seen| {
+            let state = told
+                .iter()
+                .find(|(_, s)| s.seen(false) == Some(seen.number));
+            state.map(|(version, _)| *version)
+        };
+        if let Some(seen) = seen
+            && told_version(seen) != Some(seen.version)
+        {
+            return Verdict::Impossible(format!(
+                "{key} was never at {seen:?}: the API server's own watch told of {:?}",
+                told_version(seen)
+            ));
+        }
+        let seen = seen.map(|seen| seen.number);
         let Some(writes) = self.writes.get(key) else {
             return Verdict::Impossible(format!("{key} is nobody's"));
         };
@@ -93,13 +119,10 @@ impl History {
             .iter()
             .rposition(|w| w.state.seen(read.only_even) == seen);
         let Some(at) = matching else {
-            let told = self.versions.get(key).map_or(&[][..], Vec::as_slice);
-            let told = told.iter().any(|(version, _)| Some(*version) == seen);
             let last = writes[..begun].iter().rev().take(3);
             let last: Vec<State> = last.map(|write| write.state).collect();
             return Verdict::Impossible(format!(
-                "{key} was not at {seen:?} yet, or never. The API server's own watch told of \
-                 that: {told}. The last writes until then: {last:?}"
+                "{key} was not at {seen:?} yet. The last writes until then: {last:?}"
             ));
         };
         // This is the first acknowledged write that the read does not show.
@@ -120,7 +143,7 @@ impl History {
                 0 => State::Absent,
                 n => states[n - 1].1,
             };
-            if state.seen(read.only_even) != *seen {
+            if state.seen(read.only_even) != seen.map(|seen| seen.number) {
                 return Some(format!(
                     "a list of version {at} shows {key} at {seen:?}; it was {state:?}"
                 ));
@@ -140,7 +163,7 @@ fn verdicts() {
         acknowledged: at(acknowledged),
         state,
     };
-    let present = |version: u64, even: bool| State::Present { version, even };
+    let present = |number: u64, even: bool| State::Present { number, even };
     let mut history = History::default();
     history.writes.insert(
         "k".to_owned(),
@@ -152,17 +175,21 @@ fn verdicts() {
         ],
     );
     let versions = vec![
-        (5, present(5, true)),
-        (6, present(6, false)),
-        (7, State::Absent),
+        (15, present(5, true)),
+        (16, present(6, false)),
+        (17, State::Absent),
     ];
     history.versions.insert("k".to_owned(), versions);
+    let written_at = |number: u64| Seen {
+        number,
+        version: number + 10,
+    };
     let read = |begun: u64, ended: u64, version: Option<u64>, seen: Option<u64>| Read {
         begun: at(begun),
         ended: at(ended),
         version,
         only_even: false,
-        keys: BTreeMap::from([("k".to_owned(), seen)]),
+        keys: BTreeMap::from([("k".to_owned(), seen.map(written_at))]),
     };
     let stale = |ms: u64| Verdict::Stale(Duration::from_millis(ms));
     assert_eq!(history.judge(&read(1, 5, None, None)), Verdict::Fits);
@@ -172,18 +199,22 @@ fn verdicts() {
     assert_eq!(history.judge(&read(25, 35, None, Some(6))), Verdict::Fits);
     assert_eq!(history.judge(&read(45, 48, None, Some(5))), stale(5));
     assert_eq!(history.judge(&read(65, 68, None, Some(5))), stale(25));
-    assert_eq!(history.judge(&read(65, 68, Some(7), None)), Verdict::Fits);
+    assert_eq!(history.judge(&read(65, 68, Some(17), None)), Verdict::Fits);
+    let mut wrong_version = read(45, 48, None, Some(6));
+    let seen = wrong_version.keys.values_mut().flatten();
+    seen.for_each(|seen| seen.version += 1);
     for impossible in [
+        wrong_version,
         read(1, 5, None, Some(5)),
         read(25, 28, None, Some(6)),
         read(1, 90, None, Some(8)),
-        read(41, 49, Some(5), Some(6)),
+        read(41, 49, Some(15), Some(6)),
     ] {
         let verdict = history.judge(&impossible);
         assert!(matches!(verdict, Verdict::Impossible(_)), "{verdict:?}");
     }
     // An object that leaves a selection has changed, too.
-    let mut selected = read(45, 48, Some(6), None);
+    let mut selected = read(45, 48, Some(16), None);
     selected.only_even = true;
     assert_eq!(history.judge(&selected), Verdict::Fits);
 }

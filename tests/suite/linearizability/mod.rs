@@ -17,6 +17,7 @@ mod reader;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,10 @@ use futures::future::join_all;
 use serde_json::json;
 
 use crate::harness::apifront::Apifront;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
+use crate::harness::shared::Shared;
 use crate::harness::volume;
-use history::{History, Read, Verdict};
+use history::{History, Read, Seen, Verdict};
 use reader::Recorded;
 
 const READS: &str = "APIFRONT_TEST_READS";
@@ -44,13 +46,13 @@ const LEAST_HITS: f64 = 0.9;
 
 /// Returns a cluster for this suite only, since other suites would influence
 /// the measured times.
-fn cluster() -> &'static Cluster {
-    static CLUSTER: Once<Cluster> = Once::new();
-    once(&CLUSTER, || Cluster::start(&[]))
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: Shared<Cluster> = Shared::new();
+    CLUSTER.get(|| Cluster::start(&[]))
 }
 
-async fn front(mode: &str) -> Apifront {
-    let front = Apifront::start(cluster(), |config| {
+async fn front(cluster: &Cluster, mode: &str) -> Apifront {
+    let front = Apifront::start(cluster, |config| {
         config["cache"]["consistency"] = json!(mode);
     })
     .await;
@@ -70,9 +72,10 @@ struct Run {
 
 async fn record(mode: &str, wanted: usize) -> Run {
     let seed = volume::seed(mode);
-    let front = front(mode).await;
-    let direct = cluster().admin_client();
-    let ns = cluster().namespace("linear").await;
+    let cluster = cluster();
+    let front = front(&cluster, mode).await;
+    let direct = cluster.admin_client();
+    let ns = cluster.namespace("linear").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let begin = direct.get(&list).await.expect(200);
     let from = begin["metadata"]["resourceVersion"].as_str();
@@ -159,7 +162,7 @@ fn assert_forward(reads: &[Read]) {
         }
         for (key, seen) in &read.keys {
             let before = newest.entry(key).or_default();
-            if let Some(version) = seen {
+            if let Some(Seen { version, .. }) = seen {
                 assert!(version >= before, "{key} was at {before}: {read:#?}");
                 *before = *version;
             }

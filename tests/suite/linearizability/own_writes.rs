@@ -13,9 +13,10 @@ const OBJECTS: usize = 40;
 
 async fn own_writes_are_read(mode: &str) {
     skip_under_oracle!("kube-apiserver has no consistency modes");
-    let front = front(mode).await;
+    let cluster = super::cluster();
+    let front = front(&cluster, mode).await;
     let client = front.admin_client();
-    let ns = super::cluster().namespace("own").await;
+    let ns = cluster.namespace("own").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let mut missed = Vec::new();
     let started = Instant::now();
@@ -44,7 +45,7 @@ async fn own_writes_are_read(mode: &str) {
             };
             for (read, cache) in [first, second] {
                 let expected = written.seen(read.only_even);
-                if read.keys[&key] != expected {
+                if read.keys[&key].map(|seen| seen.number) != expected {
                     missed.push(format!(
                         "{step} {key} {cache}: {:?} {expected:?}",
                         read.keys

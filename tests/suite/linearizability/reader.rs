@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
-use super::history::Read;
+use super::history::{Read, Seen};
 use super::writer;
 use crate::harness::client::Client;
 
@@ -32,6 +32,14 @@ struct ListMeta {
 #[derive(Deserialize)]
 struct Object {
     metadata: ObjectMeta,
+    #[serde(default)]
+    data: Data,
+}
+
+#[derive(Default, Deserialize)]
+struct Data {
+    #[serde(default)]
+    n: String,
 }
 
 #[derive(Deserialize)]
@@ -42,8 +50,11 @@ struct ObjectMeta {
 }
 
 impl Object {
-    fn version(&self) -> u64 {
-        self.metadata.version.parse().expect("a version")
+    fn seen(&self) -> Seen {
+        Seen {
+            number: self.data.n.parse().expect("a number"),
+            version: self.metadata.version.parse().expect("a version"),
+        }
     }
 }
 
@@ -87,7 +98,7 @@ pub async fn get_once(client: &Client, list: &str, key: &str) -> (Read, String) 
         404 => None,
         200 => {
             let object: Object = serde_json::from_slice(&answer.body).expect("an object");
-            Some(object.version())
+            Some(object.seen())
         }
         _ => panic!("{} {}", answer.status, answer.text()),
     };
@@ -117,11 +128,11 @@ pub async fn list_once(
     let ended = Instant::now();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let found: List = serde_json::from_slice(&answer.body).expect("a list");
-    let mut seen: BTreeMap<String, Option<u64>> = keys.iter().map(|k| (k.clone(), None)).collect();
+    let mut seen: BTreeMap<String, Option<Seen>> = keys.iter().map(|k| (k.clone(), None)).collect();
     for item in &found.items {
         if let Some(slot) = seen.get_mut(&item.metadata.name) {
             assert_eq!(*slot, None, "{} twice", item.metadata.name);
-            *slot = Some(item.version());
+            *slot = Some(item.seen());
         }
     }
     let read = Read {

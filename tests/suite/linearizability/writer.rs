@@ -2,7 +2,7 @@
 //! the writes.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -70,24 +70,31 @@ pub async fn write(
             acknowledged: Instant::now(),
             state,
         });
-        tokio::time::sleep(PAUSE).await;
+        crate::harness::pace::of_load(PAUSE).await;
     }
     written
 }
 
 pub async fn create(client: &Client, list: &str, key: &str, even: bool) -> State {
-    let body = config_map(key, json!({ "even": even.to_string() }), json!({}));
+    let data = json!({ "n": next_number() });
+    let body = config_map(key, json!({ "even": even.to_string() }), data);
     written(&client.post(list, &body).await)
 }
 
 pub async fn change(client: &Client, list: &str, key: &str, even: bool) -> State {
-    let n: u32 = rand::rng().random();
     let body = json!({
         "metadata": { "labels": { "even": even.to_string() } },
-        "data": { "n": n.to_string() },
+        "data": { "n": next_number() },
     });
     let path = format!("{list}/{key}");
     written(&client.patch(&path, "merge-patch+json", &body).await)
+}
+
+/// Returns a number that no other write of this process has.
+fn next_number() -> String {
+    static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
+    let last = LAST_NUMBER.fetch_add(1, Ordering::Relaxed);
+    (last + 1).to_string()
 }
 
 fn written(answer: &Answer) -> State {
@@ -96,13 +103,10 @@ fn written(answer: &Answer) -> State {
 }
 
 fn state(object: &Value) -> State {
-    let meta = &object["metadata"];
-    let version = meta["resourceVersion"]
-        .as_str()
-        .and_then(|v| v.parse().ok());
+    let number = object["data"]["n"].as_str().and_then(|n| n.parse().ok());
     State::Present {
-        version: version.expect("a version"),
-        even: meta["labels"]["even"] == "true",
+        number: number.expect("a number"),
+        even: object["metadata"]["labels"]["even"] == "true",
     }
 }
 

@@ -12,6 +12,7 @@ mod lists;
 mod watch_list;
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -21,10 +22,11 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::KubeApiserver;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::{config_map, pod, widget, widget_definition};
 use crate::harness::release::Release;
+use crate::harness::shared::Shared;
 
 const JSON: &str = "application/json";
 const GROUP: &str = "old.test";
@@ -45,21 +47,21 @@ struct World {
 /// The servers, until it is dropped.
 struct Alone {
     _turn: MutexGuard<'static, ()>,
-    world: &'static World,
+    world: Arc<World>,
 }
 
 impl Deref for Alone {
     type Target = World;
 
     fn deref(&self) -> &World {
-        self.world
+        &self.world
     }
 }
 
 impl World {
-    fn shared() -> &'static Self {
-        static SHARED: Once<World> = Once::new();
-        once(&SHARED, Self::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Shared<World> = Shared::new();
+        SHARED.get(Self::start)
     }
 
     /// Returns the servers for one test at a time: the tests count objects and

@@ -49,8 +49,8 @@ pub struct Shared {
 impl Recorder {
     /// Starts a recorder on a thread of its own.
     pub fn start(name: &'static str, speaks: Speaks, serving: &Pair, ledger: &Arc<Ledger>) -> Self {
-        let address = ports::loopback(ports::free());
-        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        let listener = ports::listen();
+        let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("non-blocking");
         let shared = Arc::new(Shared {
             name,

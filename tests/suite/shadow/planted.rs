@@ -13,7 +13,6 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::{ACCEPTED, SOON, matches, report, start, warm};
@@ -37,8 +36,7 @@ struct Link {
 
 impl Link {
     async fn before(cluster: &Cluster) -> Self {
-        let listener = TcpListener::bind(ports::loopback(ports::free())).await;
-        let listener = listener.expect("a free port");
+        let listener = ports::listen_async();
         let address = listener.local_addr().expect("an address");
         let client = cluster.admin_client();
         let mut serving = JoinSet::new();
@@ -212,7 +210,7 @@ async fn a_defect_in_any_representation_is_found() {
             client.post(&list, &object).await.expect(201);
             // The next event shows that one is missing before it. It comes later,
             // in a piece of its own.
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            crate::harness::pace::of_load(std::time::Duration::from_millis(500)).await;
             let next = config_map(&format!("{name}-next"), json!({}), json!({}));
             client.post(&list, &next).await.expect(201);
             let path = match *representation {

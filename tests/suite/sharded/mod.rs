@@ -7,6 +7,7 @@ mod refusals;
 mod selectors;
 mod watches;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -16,9 +17,10 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::KubeApiserver;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::{config_map, widget_definition};
+use crate::harness::shared::Shared;
 
 const GATE: &str = "--feature-gates=ShardedListAndWatch=true";
 const GROUP: &str = "sharded.test";
@@ -36,9 +38,9 @@ struct World {
 }
 
 impl World {
-    fn shared() -> &'static Self {
-        static SHARED: Once<World> = Once::new();
-        once(&SHARED, Self::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Shared<World> = Shared::new();
+        SHARED.get(Self::start)
     }
 
     async fn start() -> Self {

@@ -5,6 +5,7 @@
 //! older schema, the suite prints what that one forwards.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -13,9 +14,10 @@ use serde_json::{Value, json};
 
 use crate::harness::apifront::{Apifront, is_other_build, oracle};
 use crate::harness::client::{Answer, Client};
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
 use crate::harness::expect::Expect;
 use crate::harness::release::{Release, tell_left_out};
+use crate::harness::shared::Shared;
 use crate::harness::{differential, eventually, forwarded};
 
 /// The objects of the unit tests' recordings, and objects of all other kinds.
@@ -65,7 +67,7 @@ struct Subject {
     direct: Client,
     front: Client,
     resources: Vec<Resource>,
-    _apifront: &'static Apifront,
+    _servers: Arc<(Apifront, Cluster)>,
 }
 
 struct Resource {
@@ -76,20 +78,19 @@ struct Resource {
 }
 
 async fn subject() -> Subject {
-    static CLUSTER: Once<Cluster> = Once::new();
-    let cluster = once(&CLUSTER, || async {
+    static SERVERS: Shared<(Apifront, Cluster)> = Shared::new();
+    let servers = SERVERS.get(|| async {
         let flags = FLAGS.map(str::to_owned);
         let cluster = Cluster::start(&flags).await;
         let admin = cluster.admin_client();
         for objects in OBJECTS {
             create(&admin, objects).await;
         }
-        cluster
+        let nothing_excluded = |config: &mut Value| config["cache"]["exclude"] = json!([]);
+        let apifront = Apifront::start(&cluster, nothing_excluded).await;
+        (apifront, cluster)
     });
-    static APIFRONT: Once<Apifront> = Once::new();
-    let apifront = once(&APIFRONT, || {
-        Apifront::start(cluster, |config| config["cache"]["exclude"] = json!([]))
-    });
+    let (apifront, cluster) = &*servers;
     let (direct, front) = (cluster.admin_client(), apifront.admin_client());
     let resources = resources(&direct).await;
     let warmed = resources.iter().map(|r| warm(&front, &r.path));
@@ -101,7 +102,7 @@ async fn subject() -> Subject {
         direct,
         front,
         resources,
-        _apifront: apifront,
+        _servers: servers,
     }
 }
 
@@ -114,7 +115,7 @@ async fn warm(front: &Client, path: &str) {
         if front.send(Method::GET, &path, &debug, "").await.is_hit() {
             return;
         }
-        tokio::time::sleep(BETWEEN_TRIES).await;
+        crate::harness::pace::of_tries(BETWEEN_TRIES).await;
     }
 }
 
@@ -233,7 +234,7 @@ impl Subject {
         };
         for attempt in 0..TRIES {
             if attempt > 0 {
-                tokio::time::sleep(BETWEEN_TRIES).await;
+                crate::harness::pace::of_tries(BETWEEN_TRIES).await;
             }
             let (direct, front) = tokio::join!(
                 self.direct.send(Method::GET, &path, &headers, ""),

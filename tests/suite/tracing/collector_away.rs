@@ -69,8 +69,8 @@ async fn requests_are_answered_and_the_log_stays_short() {
 #[tokio::test]
 async fn a_collector_that_never_answers_holds_up_neither_requests_nor_the_stop() {
     skip_under_oracle!("kube-apiserver has no spans of apifront");
-    let address = ports::loopback(ports::free());
-    let silent = std::net::TcpListener::bind(address).expect("a free port");
+    let silent = ports::listen();
+    let address = silent.local_addr().expect("an address");
     let front = start(&address.to_string()).await;
     let client = front.admin_client().over(Protocol::Http2);
     ask(&client, REQUESTS).await;
@@ -128,7 +128,7 @@ async fn spans_are_sent_before_a_stop_and_by_a_new_file() {
     eventually("requests leave no spans", SOON, || async {
         let before = count(&front, "exported").await;
         client.get(PATH).await.expect(200);
-        tokio::time::sleep(Duration::from_secs(6)).await;
+        crate::harness::pace::lasting(Duration::from_secs(6)).await;
         count(&front, "exported").await == before
     })
     .await;

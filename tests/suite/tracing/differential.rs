@@ -75,7 +75,7 @@ async fn one_trace_goes_from_the_caller_through_apifront_to_kube_apiserver() {
             ("content-type", "application/json"),
         ];
         let answer = admin.send(method.clone(), &path, &headers, body).await;
-        let spans = trace(world, &parent).await;
+        let spans = trace(&world, &parent).await;
         let server = only(&spans, APIFRONT, SpanKind::Server);
         let client = only(&spans, APIFRONT, SpanKind::Client);
         let upstream = only(&spans, KUBE_APISERVER, SpanKind::Server);
@@ -126,7 +126,7 @@ async fn a_cached_answer_has_the_span_of_apifront_alone() {
     let headers = [("traceparent", &*parent.header("01")), DEBUG];
     let answer = admin.send(Method::GET, &cached, &headers, "").await;
     assert!(answer.is_hit(), "{:?}", answer.headers);
-    let spans = trace(world, &parent).await;
+    let spans = trace(&world, &parent).await;
     assert_eq!(spans.len(), 1, "{spans:#?}");
     let server = only(&spans, APIFRONT, SpanKind::Server);
     assert_eq!(server.parent_id(), parent.span);
@@ -242,7 +242,7 @@ async fn compare_sampling(world: &World) {
 #[tokio::test]
 async fn with_a_rate_the_same_requests_are_sampled() {
     skip_under_oracle!("kube-apiserver has no spans of apifront");
-    compare_sampling(World::shared()).await;
+    compare_sampling(&World::shared()).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! collector of both.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -9,10 +10,11 @@ use serde_json::json;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once, unique};
+use crate::harness::cluster::{Cluster, unique};
 use crate::harness::collector::{Collected, Collector};
 use crate::harness::eventually;
 use crate::harness::process::temporary_folder;
+use crate::harness::shared::Shared;
 
 /// Spans are sent every five seconds; on a busy machine it takes longer.
 pub const SOON: Duration = Duration::from_secs(40);
@@ -39,9 +41,9 @@ pub struct World {
 
 impl World {
     /// Returns the world in which every trace is sampled.
-    pub fn shared() -> &'static Self {
-        static SHARED: Once<World> = Once::new();
-        once(&SHARED, || Self::start(1_000_000))
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Shared<World> = Shared::new();
+        SHARED.get(|| Self::start(1_000_000))
     }
 
     pub async fn start(rate: u32) -> Self {

@@ -56,7 +56,7 @@ async fn send_pieces(front: &Apifront, sender: &mut SendRequest<Bytes>, pieces: 
         body.send_data(Bytes::from_static(piece.as_bytes()), false)
             .expect("sent");
         // The pause makes each piece a frame.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        crate::harness::pace::of_load(Duration::from_millis(20)).await;
     }
     body.send_data(Bytes::from_static(last.as_bytes()), true)
         .expect("sent");

@@ -23,7 +23,7 @@ async fn read_slowly(client: &Client, path: &str) -> Vec<u8> {
         }
         if pauses > 0 && all.len() > (4 - pauses) << 20 {
             pauses -= 1;
-            tokio::time::sleep(Duration::from_millis(150)).await;
+            crate::harness::pace::of_load(Duration::from_millis(150)).await;
         }
     }
     all

@@ -46,7 +46,7 @@ async fn watches_go_on_when_the_middle_one_is_killed() {
     // The lower instance still answers from memory.
     let cached = lower.get(&format!("{path}?resourceVersion=0")).await;
     assert_eq!(cached.status, 200, "{}", cached.text());
-    tokio::time::sleep(AWAY).await;
+    crate::harness::pace::lasting(AWAY).await;
     tree.upper.restart().await;
     write("after").await;
     let count = 3 * (CHANGES + CHANGES / 2);

@@ -9,10 +9,12 @@ mod streams;
 mod watches;
 
 use serde_json::Value;
+use std::sync::Arc;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::cluster::Cluster;
+use crate::harness::shared::Shared;
 
 /// A cluster with an apifront before it, and another one before that.
 struct Tree {
@@ -22,9 +24,9 @@ struct Tree {
 }
 
 impl Tree {
-    fn shared() -> &'static Self {
-        static SHARED: Once<Tree> = Once::new();
-        once(&SHARED, Self::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Shared<Tree> = Shared::new();
+        SHARED.get(Self::start)
     }
 
     async fn start() -> Self {

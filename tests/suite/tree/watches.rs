@@ -135,7 +135,7 @@ async fn the_bookmark_of_the_first_minute_comes_through_both() {
             let one = format!("{maps}/goes-on");
             direct.put(&one, &object).await.expect(200);
             direct.get(path).await.expect(200);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            crate::harness::pace::of_load(Duration::from_secs(1)).await;
         }
     };
     let hear = async |client: &Client| {

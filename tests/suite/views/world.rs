@@ -157,7 +157,7 @@ impl World {
                 answer.text(),
                 answer.header("x-apifront-view")
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            crate::harness::pace::of_tries(Duration::from_millis(50)).await;
         }
     }
 

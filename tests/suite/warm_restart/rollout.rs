@@ -43,7 +43,7 @@ async fn a_roll_out_hands_the_directory_over() {
     let answer = same_hit(cluster, &client, &listed, JSON).await;
     assert!(answer.text().contains("\"name\":\"a\""));
     // The old one has the right to write until it ends.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    crate::harness::pace::lasting(Duration::from_secs(2)).await;
     let saves = [("result", "saved")];
     assert_eq!(new.metric("apifront_cache_saves_total", &saves).await, 0.0);
     old.stop().await;
@@ -131,9 +131,9 @@ async fn a_kill_while_saving_leaves_the_file_before() {
                     .expect(201);
             }
             writes += 1;
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            crate::harness::pace::of_load(Duration::from_millis(1)).await;
         }
-        tokio::time::sleep(Duration::from_millis(20 * round)).await;
+        crate::harness::pace::lasting(Duration::from_millis(20 * round)).await;
         killed += usize::from(is_saving(&directory));
         front.process.kill();
     }

@@ -86,7 +86,7 @@ async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &At
         };
         taken += usize::from(answer.as_ref().is_ok_and(|a| a.status.is_success()));
         let pause = if answer.is_ok() { 4 } else { 50 };
-        tokio::time::sleep(Duration::from_millis(pause)).await;
+        crate::harness::pace::of_load(Duration::from_millis(pause)).await;
     }
 }
 
@@ -203,7 +203,7 @@ async fn slow_and_restless_watchers_hear_everything() {
     let client = front.admin_client();
     warm(&front, &client).await;
     let record = record(&mut cluster, client, 20_000, async |_| {
-        tokio::time::sleep(4 * PHASE).await;
+        crate::harness::pace::lasting(4 * PHASE).await;
     });
     record.await.assert_complete();
     front.stop().await;
@@ -221,15 +221,15 @@ async fn restarts_and_compaction() {
     warm(&front, &client).await;
     let record = record(&mut cluster, client, 10, async |cluster| {
         for _ in 0..2 {
-            tokio::time::sleep(PHASE).await;
+            crate::harness::pace::lasting(PHASE).await;
             cluster.apiserver.kill();
             let revision = cluster.etcd.revision().await;
             cluster.etcd.compact(revision).await;
-            tokio::time::sleep(PHASE).await;
+            crate::harness::pace::lasting(PHASE).await;
             cluster.apiserver.start_again();
             cluster.wait_ready().await;
         }
-        tokio::time::sleep(2 * PHASE).await;
+        crate::harness::pace::lasting(2 * PHASE).await;
     });
     record.await.assert_caught_up();
     front.stop().await;
@@ -251,7 +251,7 @@ async fn replaced_upstreams() {
     };
     let record = record(&mut cluster, client, 10, async |cluster| {
         for n in 1..=3 {
-            tokio::time::sleep(PHASE).await;
+            crate::harness::pace::lasting(PHASE).await;
             let copy = cluster.folder.join(format!("front-{n}.kubeconfig"));
             std::fs::copy(&cluster.front_kubeconfig, &copy).expect("a copy");
             let mut config = front.read_config();
@@ -262,7 +262,7 @@ async fn replaced_upstreams() {
             })
             .await;
         }
-        tokio::time::sleep(2 * PHASE).await;
+        crate::harness::pace::lasting(2 * PHASE).await;
     });
     record.await.assert_caught_up();
     front.stop().await;

@@ -66,7 +66,7 @@ impl Recorder {
                     // Only an event tells all clients that a version is too old.
                     let refused = refused.to_string();
                     assert!(!refused.starts_with("410"), "{path}: {refused}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    crate::harness::pace::of_tries(Duration::from_millis(50)).await;
                     continue;
                 }
             };
@@ -89,7 +89,7 @@ impl Recorder {
                 taken += 1;
                 match self.pace {
                     Pace::Slow(pause) if PAUSES_AFTER.contains(&recorded.events.len()) => {
-                        tokio::time::sleep(pause).await;
+                        crate::harness::pace::of_load(pause).await;
                     }
                     Pace::Restless(most) if taken >= most => break,
                     _ => {}

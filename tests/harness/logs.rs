@@ -1,0 +1,48 @@
+//! The logs of the servers that are running, by their addresses.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// The number of lines that a failed comparison shows of each server.
+const SHOWN_LINES: usize = 15;
+
+static LOGS: Mutex<BTreeMap<SocketAddr, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Keeps where a server writes its log. A test that fails from now on says how it is
+/// run again.
+pub fn remember(server: SocketAddr, log: &Path) {
+    let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    logs.insert(server, log.to_owned());
+    say_how_to_repeat();
+}
+
+/// Returns the last lines of the log of `server`.
+pub fn of(server: SocketAddr) -> String {
+    let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(log) = logs.get(&server) else {
+        return String::new();
+    };
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
+    format!("--- last lines of {}\n{last}\n", log.display())
+}
+
+/// Adds to the message of each panic the command that runs the test again. Seeds are
+/// printed where they are made.
+fn say_how_to_repeat() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            let thread = std::thread::current();
+            if let Some(test) = thread.name().filter(|name| name.contains("::")) {
+                eprintln!("again: make test TEST_ARGS=\"--include-ignored --exact {test}\"");
+            }
+        }));
+    });
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs a tier of the suite against real servers, and says in the end how long
+# each suite took and which tests were the slowest. More arguments go to the test
+# program: names of tests, or its options.
+#
+#   tests/suite.sh apifront    what fails when apifront is wrong
+#   tests/suite.sh measured    what measures memory, times and shares of others,
+#                              one after the other: nothing may run beside it
+#   tests/suite.sh proofs      what fails when the suite or the embedded server is
+#                              wrong: kube-apiserver, and the embedded server, in
+#                              apifront's place
+#
+# TEST_THREADS is the number of tests at a time, LOG a file for the output, and
+# STARTS one for who started which server.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tier=$1
+shift
+
+threads=${TEST_THREADS:-8}
+case $tier in
+  apifront) chosen=() ;;
+  measured)
+    chosen=(--ignored --skip ::kube_apiserver:: --skip ::embedded:: --skip ::apifront_before_embedded::)
+    threads=1
+    ;;
+  proofs)
+    chosen=(--ignored)
+    [ "$#" -gt 0 ] || chosen+=(::kube_apiserver:: ::embedded:: ::apifront_before_embedded::)
+    ;;
+  *)
+    echo "$tier is none of apifront, measured and proofs" >&2
+    exit 2
+    ;;
+esac
+
+built=$(cargo test --workspace --test suite --no-run --message-format=json |
+  sed -nE 's/.*"name":"suite".*"executable":"([^"]+)".*/\1/p')
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=${LOG:-$work/log}
+: > "$work/starts"
+began=$SECONDS
+status=0
+# The times of tests are the one thing that needs the runner's unstable options.
+RUSTC_BOOTSTRAP=1 APIFRONT_TEST_STARTS=$work/starts "$built" -Z unstable-options --report-time \
+  --test-threads="$threads" "${chosen[@]}" "$@" 2>&1 | tee "$log" | grep --line-buffered -v ' \.\.\. ignored' || status=$?
+
+awk '
+  match($0, /^test [^ ]+/) && match($0, /<[0-9.]+s>$/) {
+    name = $2
+    time = substr($0, RSTART + 1, RLENGTH - 3)
+    suite = name
+    sub(/::.*/, "", suite)
+    tests[suite]++
+    times[suite] += time
+    printf "%8.1f s  %s\n", time, name > slowest
+  }
+  /^test [^ ]+ \.\.\. ignored, / { left_out[substr($0, index($0, "ignored, ") + 9)]++ }
+  END {
+    for (suite in tests)
+      printf "%8.1f s in %3d tests  %s\n", times[suite], tests[suite], suite | "sort -rn"
+    close("sort -rn")
+    for (why in left_out)
+      printf "left out: %d tests: %s\n", left_out[why], why
+  }' slowest="$work/slowest" "$log"
+if [ -s "$work/slowest" ]; then
+  echo 'the slowest:'
+  sort -rn "$work/slowest" | sed 10q
+fi
+[ -z "${STARTS:-}" ] || cp "$work/starts" "$STARTS"
+echo "started: $(cut -d ' ' -f 1 "$work/starts" | sort | uniq -c | sort -rn | awk '{ printf "%s%d %s", (NR > 1 ? ", " : ""), $1, $2 }')"
+echo "tier $tier: $((SECONDS - began)) s with $threads tests at a time, status $status"
+exit "$status"
