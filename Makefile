@@ -14,6 +14,9 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 TEST_THREADS ?= 8
 # Names of tests, or options of the test program.
 TEST_ARGS ?=
+# How many times as much random work the tests do as usual.
+VOLUME ?= 1
+export APIFRONT_TEST_VOLUME := $(VOLUME)
 # How often `make test-again` runs the suite, and beside how many busy processes.
 LOAD ?= 0
 # The releases of Kubernetes for `make test-releases`, such as `1.32 1.37+all`:
@@ -76,8 +79,8 @@ test-proofs: test-servers ## Runs the suites with kube-apiserver or the embedded
 	TEST_THREADS=$(TEST_THREADS) tests/suite.sh proofs $(TEST_ARGS)
 
 .PHONY: test-all
-test-all: ## Runs all three
-	$(MAKE) test
+test-all: ## Runs all three, with four times as much random work (VOLUME)
+	$(MAKE) test VOLUME=4
 	$(MAKE) test-proofs
 	$(MAKE) test-measured
 

@@ -7,6 +7,9 @@ use rand::Rng;
 /// The variable with a seed, a decimal number that replays a run's decisions.
 pub const SEED: &str = "APIFRONT_TEST_SEED";
 
+/// The variable with the factor by which all random work is longer.
+const VOLUME: &str = "APIFRONT_TEST_VOLUME";
+
 /// The variable with the factor by which times are taken more often.
 const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
 
@@ -21,6 +24,11 @@ pub fn seed_or(test: &str, own: u64) -> u64 {
     let seed = read(SEED).unwrap_or(own);
     println!("{test}: {SEED}={seed}");
     seed
+}
+
+/// Returns how much random work a test does, which `variable` overrides.
+pub fn work(variable: &str, default: usize) -> usize {
+    count(variable, default * count(VOLUME, 1))
 }
 
 /// Returns a count that `variable` overrides.

@@ -61,7 +61,10 @@ async fn list(front: &Apifront, client: &Client, path: &str) -> (String, bool) {
     (answer.text(), alone)
 }
 
+/// On a busy machine the lists come one by one, and each finds the question of the one
+/// before under way already.
 #[tokio::test]
+#[ignore = "it measures: make test-measured"]
 async fn one_question_serves_all_resources_that_wait() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
     let cluster = Cluster::shared();

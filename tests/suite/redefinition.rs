@@ -148,7 +148,7 @@ async fn a_list_right_after_a_change_has_the_new_form() {
         differences: Vec::new(),
     };
     front.warm(&asked.front, &all).await;
-    let changes = volume::count(CHANGES, 12);
+    let changes = volume::work(CHANGES, 12);
     let name = format!("{DEFINITIONS}/widgets.{group}");
     let mut noticed = 0;
     for change in 2..changes + 2 {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
-use crate::harness::eventually;
+use crate::harness::{eventually, volume};
 
 const QUESTIONS: usize = 4_000;
 const AT_A_TIME: usize = 16;
@@ -310,21 +310,11 @@ async fn settled(admin: &Client) {
     crate::harness::pace::lasting(Duration::from_secs(1)).await;
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{variable}: {text}")),
-        Err(_) => default,
-    }
-}
-
 #[tokio::test]
 async fn rbac_is_evaluated_as_in_kube_apiserver() {
     skip_under_oracle!("it evaluates rights here");
-    let seed = number("APIFRONT_TEST_SEED", rand::random());
-    let count = number("APIFRONT_TEST_RIGHTS", QUESTIONS as u64) as usize;
-    println!("APIFRONT_TEST_SEED={seed}");
+    let seed = volume::seed("rbac");
+    let count = volume::work("APIFRONT_TEST_RIGHTS", QUESTIONS);
     let mut random = StdRng::seed_from_u64(seed);
     let cluster = Cluster::start(&[]).await;
     let admin = cluster.admin_client();

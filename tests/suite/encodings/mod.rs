@@ -39,7 +39,7 @@ fn transcode(
 #[test]
 fn every_kind() {
     let seed = volume::seed("encodings");
-    let objects = volume::count(OBJECTS, DEFAULT_OBJECTS);
+    let objects = volume::work(OBJECTS, DEFAULT_OBJECTS);
     let mut tallies = [Encoding::Protobuf, Encoding::Json].map(Tally::new);
     let mut kinds = BTreeSet::new();
     for record in encodings::records(seed, objects) {

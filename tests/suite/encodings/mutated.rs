@@ -26,7 +26,7 @@ const TOKENS: [&[u8]; 26] = [
 #[test]
 fn mutated_bytes() {
     let seed = volume::seed("encodings mutated");
-    let mutations = volume::count(MUTATIONS, DEFAULT_MUTATIONS);
+    let mutations = volume::work(MUTATIONS, DEFAULT_MUTATIONS);
     let mut rng = StdRng::seed_from_u64(seed);
     let whole = |r: &Record| r.to_json != Said::NotAsked && r.to_protobuf != Said::NotAsked;
     let small = |r: &Record| r.protobuf.len().max(r.json.len()) <= MAX_BYTES;

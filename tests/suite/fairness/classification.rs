@@ -57,7 +57,7 @@ impl Said {
 async fn requests_are_classified_as_kube_apiserver_does() {
     skip_under_oracle!("kube-apiserver is what apifront is compared with");
     let mut rng = StdRng::seed_from_u64(volume::seed("classification"));
-    let requests: Vec<Asked> = (0..volume::count(REQUESTS, DEFAULT_REQUESTS))
+    let requests: Vec<Asked> = (0..volume::work(REQUESTS, DEFAULT_REQUESTS))
         .map(|_| Asked::random(&mut rng))
         .collect();
     let cluster = Cluster::start(&[

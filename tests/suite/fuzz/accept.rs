@@ -203,7 +203,7 @@ fn request(rng: &mut StdRng) -> (String, Vec<(&'static str, String)>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accept_headers_mean_what_they_mean_to_kube_apiserver() {
     let seed = volume::seed("negotiation");
-    let wanted = volume::count(NEGOTIATIONS, DEFAULT_NEGOTIATIONS);
+    let wanted = volume::work(NEGOTIATIONS, DEFAULT_NEGOTIATIONS);
     let cluster = Cluster::quiet();
     let (direct, front) = (cluster.admin_client(), Apifront::quiet().admin_client());
     let front = if oracle() { direct.clone() } else { front };

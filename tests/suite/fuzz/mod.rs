@@ -37,7 +37,7 @@ use crate::harness::volume;
 use world::World;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
-const DEFAULT_COMPARISONS: usize = 20_000;
+const DEFAULT_COMPARISONS: usize = 10_000;
 /// The number of rounds. In each, the writers first work and then rest.
 const ROUNDS: usize = 3;
 const WRITERS: usize = 3;
@@ -161,7 +161,7 @@ impl Phase<'_> {
 async fn apifront_answers_as_kube_apiserver_does() {
     skip_under_oracle!("kube-apiserver is asked beside apifront in any case");
     let seed = volume::seed("fuzz");
-    let wanted = volume::count(COMPARISONS, DEFAULT_COMPARISONS);
+    let wanted = volume::work(COMPARISONS, DEFAULT_COMPARISONS);
     let world = World::start(seed).await;
     let tally = Tally::default();
     let mut written = 0;

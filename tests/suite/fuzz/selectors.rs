@@ -137,7 +137,7 @@ where
     F: Fn(&str, &Result<Vec<String>, String>) -> Option<String>,
 {
     let mut rng = StdRng::seed_from_u64(volume::seed(key));
-    let wanted = volume::count(SELECTORS, DEFAULT_SELECTORS);
+    let wanted = volume::work(SELECTORS, DEFAULT_SELECTORS);
     let selectors: Vec<String> = (0..wanted).map(|_| random(&mut rng, well_formed)).collect();
     let client = Cluster::shared().admin_client();
     let client = &client;

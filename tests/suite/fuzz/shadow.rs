@@ -16,7 +16,7 @@ use crate::harness::volume;
 
 /// The number of comparisons: the same variable as for the other run, which
 /// asks two servers for each of them.
-const DEFAULT_COMPARISONS: usize = 4_000;
+const DEFAULT_COMPARISONS: usize = 2_000;
 const WRITERS: usize = 3;
 const READERS: usize = 8;
 const WATCHERS: usize = 16;
@@ -31,7 +31,7 @@ const LEAST_COMPARABLE: f64 = 0.75;
 async fn shadow_mode_sees_no_difference() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
     let seed = volume::seed("fuzz::shadow");
-    let wanted = volume::count(super::COMPARISONS, DEFAULT_COMPARISONS) as u64;
+    let wanted = volume::work(super::COMPARISONS, DEFAULT_COMPARISONS) as u64;
     let shadow = |config: &mut Value| {
         config["cache"] = json!({
             "mode": "Shadow",

@@ -182,7 +182,7 @@ async fn compared(both: &Differential, path: &str, accept: &str) -> (String, boo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_text_is_written_as_kube_apiserver_writes_it() {
     let seed = volume::seed("yaml");
-    let wanted = volume::count(OBJECTS, DEFAULT_OBJECTS);
+    let wanted = volume::work(OBJECTS, DEFAULT_OBJECTS);
     let admin = Cluster::shared().admin_client();
     let apifront = Apifront::shared();
     let front = if oracle() {

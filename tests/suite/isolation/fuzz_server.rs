@@ -179,7 +179,7 @@ impl Tally {
 async fn no_bytes_and_no_request_harm_the_server() {
     skip_under_oracle!("the bytes that it is sent are meant for apifront");
     let seed = volume::seed("fuzz_server");
-    let wanted = volume::count(EXECUTIONS, DEFAULT_EXECUTIONS);
+    let wanted = volume::work(EXECUTIONS, DEFAULT_EXECUTIONS);
     let mut world = World::start().await;
     let tally = Mutex::new(Tally::default());
     let stop = AtomicBool::new(false);

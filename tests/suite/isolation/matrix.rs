@@ -24,7 +24,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::volume;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
-const DEFAULT_COMPARISONS: usize = 60_000;
+const DEFAULT_COMPARISONS: usize = 30_000;
 /// Limits for reads and watches are separate: watches last a second, and would
 /// take the places of requests that end at once.
 const READS_AT_ONCE: usize = 64;
@@ -50,7 +50,7 @@ struct Tally {
 async fn every_path_shows_every_user_what_kube_apiserver_shows() {
     skip_under_oracle!("kube-apiserver is what every answer is compared with");
     let seed = volume::seed("matrix");
-    let wanted = volume::count(COMPARISONS, DEFAULT_COMPARISONS);
+    let wanted = volume::work(COMPARISONS, DEFAULT_COMPARISONS);
     let questions = questions(seed, wanted);
     let tenants = Tenants::start().await;
     let started = Instant::now();

@@ -133,7 +133,7 @@ const GROUP: usize = 40_000;
 async fn nobody_ends_the_streams_of_others() {
     skip_under_oracle!("kube-apiserver has no upstream");
     let seed = volume::seed("shared_connection");
-    let wanted = volume::count(EXECUTIONS, DEFAULT_EXECUTIONS);
+    let wanted = volume::work(EXECUTIONS, DEFAULT_EXECUTIONS);
     let world = World::start().await;
     let group = "system:masters";
     // The first apifront adds the groups to the head.

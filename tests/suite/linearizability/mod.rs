@@ -32,8 +32,8 @@ use history::{History, Read, Seen, Verdict};
 use reader::Recorded;
 
 const READS: &str = "APIFRONT_TEST_READS";
-const STRICT_READS: usize = 100_000;
-const FRESH_READS: usize = 20_000;
+const STRICT_READS: usize = 40_000;
+const FRESH_READS: usize = 10_000;
 /// There are many readers at a time, so that reads are shared.
 const READERS: usize = 200;
 const CONNECTIONS: usize = 8;
@@ -173,7 +173,7 @@ fn assert_forward(reads: &[Read]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_reads_are_linearizable() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
-    let wanted = volume::count(READS, STRICT_READS);
+    let wanted = volume::work(READS, STRICT_READS);
     let run = record("Strict", wanted).await;
     let stale = run.stale("Strict");
     assert!(stale.is_empty(), "{} stale reads", stale.len());
@@ -182,7 +182,7 @@ async fn strict_reads_are_linearizable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fresh_reads_keep_their_bound() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
-    let wanted = volume::count(READS, FRESH_READS);
+    let wanted = volume::work(READS, FRESH_READS);
     let run = record("Fresh", wanted).await;
     let stale = run.stale("Fresh");
     let broken: Vec<_> = stale.iter().filter(|late| **late > FRESH_BOUND).collect();

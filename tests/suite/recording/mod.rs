@@ -60,7 +60,7 @@ const WORKERS: u64 = 3;
 async fn what_is_sent_arrives_and_what_is_answered_returns() {
     skip_under_oracle!("kube-apiserver has no upstream that records");
     let seed = volume::seed_or("recording", OWN_SEED);
-    let wanted = volume::count(REQUESTS, DEFAULT_REQUESTS) as u64;
+    let wanted = volume::work(REQUESTS, DEFAULT_REQUESTS) as u64;
     let ledger = Arc::new(Ledger::default());
     let worlds = World::start_all(&ledger).await;
     let tally = Tally::default();

@@ -50,7 +50,7 @@ async fn shards_are_those_of_a_server_that_serves_them() {
         &widgets[1],
     ];
     let pick = |rng: &mut StdRng, from: &[&'static str]| *from.choose(rng).expect("one");
-    for _ in 0..volume::count(READS, DEFAULT_READS) {
+    for _ in 0..volume::work(READS, DEFAULT_READS) {
         let path = *paths.choose(&mut rng).expect("a path");
         let mut accept = pick(&mut rng, &ACCEPTS);
         if path.contains(GROUP) && accept == PROTOBUF {

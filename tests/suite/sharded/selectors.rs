@@ -87,7 +87,7 @@ async fn wrong_selectors_are_refused_as_kube_apiserver_refuses_them() {
     let (direct, client) = (world.direct(), world.front.admin_client());
     let mut rng = StdRng::seed_from_u64(volume::seed("wrong_selectors"));
     let (mut worded, mut refused) = (0, 0);
-    for n in 0..volume::count(SELECTORS, DEFAULT_SELECTORS) {
+    for n in 0..volume::work(SELECTORS, DEFAULT_SELECTORS) {
         let pieces = rng.random_range(1..6);
         let mut text: String = (0..pieces)
             .map(|_| *PIECES.choose(&mut rng).expect("a piece"))

@@ -61,7 +61,7 @@ impl Both {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cluster_is_afterwards_as_if_it_had_been_asked_directly() {
     let seed = volume::seed_or("recording::cluster_state", OWN_SEED);
-    let wanted = volume::count(WRITES, DEFAULT_WRITES) as u64;
+    let wanted = volume::work(WRITES, DEFAULT_WRITES) as u64;
     let mut both = Both::new().await;
     let mut statuses: BTreeMap<(String, u16), usize> = BTreeMap::new();
     let mut wrong = Vec::new();
