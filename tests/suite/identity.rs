@@ -18,6 +18,8 @@ use crate::harness::objects::{config_map, role, role_binding};
 const SECRET: &str = "only-for-alice";
 /// The TTL of decisions, as configured below.
 const TTL: Duration = Duration::from_secs(1);
+/// How often a read is asked again whose decision was forgotten.
+const TRIES: usize = 5;
 /// The TTL plus the delay that a busy machine may add.
 const AFTER_TTL: Duration = Duration::from_secs(10);
 
@@ -90,7 +92,23 @@ impl House {
 async fn same(direct: &Client, front: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let expected = direct.send(Method::GET, path, headers, "").await;
     let debug = [headers, &[DEBUG]].concat();
-    let got = front.send(Method::GET, path, &debug, "").await;
+    let mut got = front.send(Method::GET, path, &debug, "").await;
+    // On a busy machine the decision may have been forgotten meanwhile. Then upstream
+    // judges and answers the first read, and apifront the next.
+    for _ in 0..TRIES {
+        if !got
+            .header("x-apifront-cache")
+            .ends_with("reason=first_read")
+        {
+            break;
+        }
+        let difference = compare(&expected, &got);
+        assert!(
+            difference.is_empty(),
+            "GET {path} {headers:?}\n{difference}"
+        );
+        got = front.send(Method::GET, path, &debug, "").await;
+    }
     let from = match expected.status == 200 && !oracle() {
         true => Expect::Hit,
         false => Expect::NotAsked,
