@@ -101,6 +101,26 @@ impl Etcd {
         number(&answer["header"]["revision"])
     }
 
+    /// Returns etcd's answer with all keys under `prefix`, with or without their
+    /// values.
+    pub async fn range(&self, prefix: &str, only_keys: bool) -> Value {
+        let request = json!({
+            "key": STANDARD.encode(prefix),
+            "range_end": STANDARD.encode(after_prefix(prefix)),
+            "keys_only": only_keys,
+        });
+        let answer = self.client().post("/v3/kv/range", &request).await;
+        answer.expect(200)
+    }
+
+    /// Does all operations at once, and returns their revision.
+    pub async fn transaction(&self, operations: Vec<Value>) -> String {
+        let request = json!({ "success": operations });
+        let answer = self.client().post("/v3/kv/txn", &request).await.expect(200);
+        let revision = answer["header"]["revision"].as_str();
+        revision.expect("a revision").to_owned()
+    }
+
     /// Compacts: forgets what was overwritten before `revision`.
     pub async fn compact(&self, revision: u64) {
         let request = json!({ "revision": revision.to_string(), "physical": true });
@@ -110,12 +130,9 @@ impl Etcd {
 
     /// Follows all writes under `prefix` from `revision` on.
     pub async fn log(&self, prefix: &str, revision: u64) -> Log {
-        let mut end = prefix.as_bytes().to_vec();
-        // This is the first key that does not have the prefix.
-        *end.last_mut().expect("a prefix") += 1;
         let request = json!({ "create_request": {
             "key": STANDARD.encode(prefix),
-            "range_end": STANDARD.encode(end),
+            "range_end": STANDARD.encode(after_prefix(prefix)),
             "start_revision": revision.to_string(),
         }});
         let body = request.to_string();
@@ -199,6 +216,13 @@ impl Log {
             value: bytes("value"),
         }
     }
+}
+
+/// Returns the first key that does not have the prefix.
+fn after_prefix(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    *end.last_mut().expect("a prefix") += 1;
+    end
 }
 
 fn number(value: &Value) -> u64 {

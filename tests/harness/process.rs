@@ -39,7 +39,7 @@ fn tell_watchdog(line: &str) {
 }
 
 /// Adds a line to the file that `tests/suite.sh` counts started processes with.
-fn count(name: &str) {
+pub fn count(name: &str) {
     let Some(file) = std::env::var_os("APIFRONT_TEST_STARTS") else {
         return;
     };

@@ -16,6 +16,7 @@ use super::client::Client;
 use super::cluster::Cluster;
 use super::differential::Differential;
 use super::kubeconfig::{self, Credential};
+use super::pool::Lease;
 use super::shared::Shared;
 use super::wardle::{self, Wardle};
 use super::{eventually, process};
@@ -27,7 +28,7 @@ pub const SETTLES_WITHIN: Duration = Duration::from_secs(45);
 pub struct Twins {
     pub folder: PathBuf,
     /// The cluster whose kube-apiserver aggregates.
-    pub oracle: Cluster,
+    pub oracle: Lease,
     /// The apifront that aggregates, before [`Cluster::shared`].
     pub front: Apifront,
     /// The authorities that sign the certificates of front proxies.
@@ -99,7 +100,7 @@ impl Twins {
     /// `registered` in its configuration.
     pub async fn start(registered: impl AsyncFnOnce(&Parts) -> Vec<Registration>) -> Self {
         let folder = process::temporary_folder("twins");
-        let oracle = Cluster::start(&[]).await;
+        let oracle = Cluster::leased(&[]).await;
         let shared = Cluster::shared();
         let admin = oracle.admin_client();
         let namespace = json!({
@@ -209,7 +210,7 @@ impl Twins {
 
 /// The parts of the twins that a registration may need.
 pub struct Parts {
-    pub oracle: Cluster,
+    pub oracle: Lease,
     pub front_proxies: PathBuf,
     pub serving: Pair,
 }

@@ -41,7 +41,7 @@ async fn publish_cluster_info(cluster: &Cluster) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn anonymous_access_is_kube_apiservers_if_it_is_on() {
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     publish_cluster_info(&cluster).await;
     let on = Apifront::start(&cluster, |config| {
         config["authentication"]["anonymous"] = json!({ "enabled": true });

@@ -116,7 +116,7 @@ async fn browsers_are_told_what_kube_apiserver_tells_them() {
         // Whoever is unknown gets 401.
         "--anonymous-auth=false".to_owned(),
     ];
-    let cluster = Cluster::start(&flags).await;
+    let cluster = Cluster::leased(&flags).await;
     let front = Apifront::start(&cluster, |config| {
         config["serving"]["corsAllowedOrigins"] = json!([ORIGINS]);
         config["serving"]["strictTransportSecurityDirectives"] = json!(DIRECTIVES);

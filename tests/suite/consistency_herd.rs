@@ -52,7 +52,7 @@ fn connections(client: &Client) -> Vec<Client> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_herd_shares_its_reads() {
     skip_under_oracle!("it counts the requests that reach the API server");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("herd").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

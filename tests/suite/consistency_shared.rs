@@ -108,7 +108,7 @@ async fn reads_after_writes(first: &str) {
     let other = Etcd::start(&folder);
     let port = other.client_port;
     let apart = format!("--etcd-servers-overrides=/configmaps#http://127.0.0.1:{port}");
-    let cluster = Cluster::start(&[apart]).await;
+    let cluster = Cluster::leased(&[apart]).await;
     let front = fresh(&cluster).await;
     let ns = cluster.namespace("apart").await;
     let client = front.admin_client();

@@ -13,6 +13,7 @@ use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects;
+use crate::harness::pool::Lease;
 use crate::harness::prometheus::Prometheus;
 use crate::harness::shared::Shared;
 
@@ -22,11 +23,11 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Returns a cluster that serves every version it can, including deprecated
 /// ones.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: Shared<Cluster> = Shared::new();
+fn cluster() -> Arc<Lease> {
+    static CLUSTER: Shared<Lease> = Shared::new();
     CLUSTER.get(|| async {
         let everything = "--runtime-config=api/all=true".to_owned();
-        Cluster::start(&[everything]).await
+        Cluster::leased(&[everything]).await
     })
 }
 
@@ -502,7 +503,7 @@ const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\
 #[tokio::test]
 async fn the_deprecation_query_finds_the_same_rows() {
     let cluster = cluster();
-    let other = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
+    let other = Cluster::leased(&["--runtime-config=api/all=true".to_owned()]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let claims = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims";
     let claim = |version: &str| {

@@ -33,7 +33,7 @@ async fn herd(client: &Client, path: &str) -> Vec<Watch> {
 #[tokio::test]
 async fn two_hundred_clients_are_one_watch() {
     skip_under_oracle!("it counts the requests that reach the API server");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("herd").await;
     let list = format!("/api/v1/namespaces/{ns}/pods");

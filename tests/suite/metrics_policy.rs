@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::prometheus::{Prometheus, Rule};
 use crate::harness::shared::Shared;
 
@@ -19,11 +20,11 @@ const DASHBOARD: &str = include_str!("../../charts/apifront/files/apifront.dashb
 const VERSION: &str = "1.36";
 
 /// Returns a cluster that shows hidden metrics, too.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: Shared<Cluster> = Shared::new();
+fn cluster() -> Arc<Lease> {
+    static CLUSTER: Shared<Lease> = Shared::new();
     CLUSTER.get(|| async {
         let flag = format!("--show-hidden-metrics-for-version={VERSION}");
-        Cluster::start(&[flag]).await
+        Cluster::leased(&[flag]).await
     })
 }
 

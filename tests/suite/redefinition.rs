@@ -121,7 +121,7 @@ impl Redefined {
 #[tokio::test]
 async fn a_list_right_after_a_change_has_the_new_form() {
     // The versions of lists are compared, which are those of all writes.
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let admin = cluster.admin_client();
     let group = format!("{}.example.test", unique("redefined"));

@@ -13,6 +13,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::{config_map, role, role_binding};
+use crate::harness::pool::Lease;
 use crate::harness::process::temporary_folder;
 
 /// Events are written within moments; on a busy machine, within seconds.
@@ -41,7 +42,7 @@ pub fn policy() -> Value {
 }
 
 pub struct World {
-    pub cluster: Cluster,
+    pub cluster: Lease,
     pub front: Apifront,
     pub front_log: PathBuf,
     pub upstream_log: PathBuf,
@@ -60,7 +61,7 @@ impl World {
             // apifront is configured in the same way here.
             "--anonymous-auth=false".to_owned(),
         ];
-        let cluster = Cluster::start(&flags).await;
+        let cluster = Cluster::leased(&flags).await;
         let front = Apifront::start(&cluster, |config| {
             config["observability"]["auditPolicyFile"] = json!(policy_file);
             config["observability"]["auditLogPath"] = json!(front_log);

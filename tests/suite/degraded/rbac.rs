@@ -316,7 +316,7 @@ async fn rbac_is_evaluated_as_in_kube_apiserver() {
     let seed = volume::seed("rbac");
     let count = volume::work("APIFRONT_TEST_RIGHTS", QUESTIONS);
     let mut random = StdRng::seed_from_u64(seed);
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     create(&mut random, &admin).await;
     settled(&admin).await;

@@ -6,6 +6,7 @@ use super::{V2, compare_all, everything, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::backend::{Backend, Mood};
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::twins::{Parts, Registration, Twins, configure, registrations, settled};
 use crate::harness::wardle::Wardle;
 use crate::harness::{eventually, process};
@@ -16,14 +17,14 @@ const SOON: Duration = Duration::from_secs(60);
 /// aggregator has the same backends. Nobody else writes to either.
 struct Pair {
     twins: Twins,
-    cluster: Cluster,
+    cluster: Lease,
     front: Apifront,
     _wardle: Wardle,
     backend: Backend,
 }
 
 async fn pair(priorities: [(i32, i32); 3]) -> Pair {
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let mut kept = None;
     let twins = Twins::start(async |parts: &Parts| {
         let mut trusted = std::fs::read_to_string(&parts.front_proxies).expect("CAs");

@@ -50,7 +50,7 @@ async fn same_soon(direct: &Client, front: &Client, path: &str, accept: &str) {
 
 #[tokio::test]
 async fn custom_resources_come_and_go_at_once() {
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let (direct, through) = (cluster.admin_client(), front.admin_client());
     let documents = [

@@ -11,6 +11,7 @@ use super::{compare_all, difference, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::release::{Release, tell_left_out};
 use crate::harness::shared::Shared;
 use crate::harness::watch::{End, Watch};
@@ -29,19 +30,19 @@ const HIDDEN: [&str; 5] = [
 ];
 
 /// Returns a kube-apiserver without the hidden APIs.
-fn without() -> Arc<Cluster> {
-    static WITHOUT: Shared<Cluster> = Shared::new();
+fn without() -> Arc<Lease> {
+    static WITHOUT: Shared<Lease> = Shared::new();
     WITHOUT.get(|| {
         let settings: Vec<String> = HIDDEN.iter().map(|key| format!("{key}=false")).collect();
         let flag = format!("--runtime-config={}", settings.join(","));
-        async move { Cluster::start(&[flag]).await }
+        async move { Cluster::leased(&[flag]).await }
     })
 }
 
 /// Returns a kube-apiserver with all APIs, to which no test writes.
-fn plain() -> Arc<Cluster> {
-    static PLAIN: Shared<Cluster> = Shared::new();
-    PLAIN.get(|| Cluster::start(&[]))
+fn plain() -> Arc<Lease> {
+    static PLAIN: Shared<Lease> = Shared::new();
+    PLAIN.get(|| Cluster::leased(&[]))
 }
 
 fn hide(config: &mut Value, keys: &[&str]) {
@@ -132,7 +133,7 @@ async fn the_flag_hides_classes_of_versions() {
         // With these gates kube-apiserver does not start without alpha versions.
         return tell_left_out("a server without alpha and beta versions");
     }
-    let cluster = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
+    let cluster = Cluster::leased(&["--runtime-config=api/all=true".to_owned()]).await;
     let least = if Release::at_least(36) { 30 } else { 25 };
     assert!(versions(&cluster.admin_client()).await.len() > least);
     let flags = ["--runtime-config=api/beta=false,api/alpha=false"];
@@ -142,7 +143,7 @@ async fn the_flag_hides_classes_of_versions() {
         true => plain(),
         false => {
             let flag = "--runtime-config=api/beta=false".to_owned();
-            Arc::new(Cluster::start(&[flag]).await)
+            Arc::new(Cluster::leased(&[flag]).await)
         }
     };
     compare_all(&without.admin_client(), &front.admin_client(), &["/apis"]).await;

@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(30);
 async fn changes_under_load_lose_no_request_and_no_seat() {
     skip_under_oracle!("the flow control is apifront's");
     let mut rng = StdRng::seed_from_u64(volume::seed("changes"));
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let admin = cluster.admin_client();
     let ends = AtomicBool::new(false);

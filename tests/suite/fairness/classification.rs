@@ -60,7 +60,7 @@ async fn requests_are_classified_as_kube_apiserver_does() {
     let requests: Vec<Asked> = (0..volume::work(REQUESTS, DEFAULT_REQUESTS))
         .map(|_| Asked::random(&mut rng))
         .collect();
-    let cluster = Cluster::start(&[
+    let cluster = Cluster::leased(&[
         format!("--max-requests-inflight={}", SEATS / 2),
         format!("--max-mutating-requests-inflight={}", SEATS / 2),
     ])

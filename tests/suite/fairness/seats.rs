@@ -34,7 +34,7 @@ async fn levels_have_the_seats_that_kube_apiserver_gives_them() {
         "--max-requests-inflight=131",
         "--max-mutating-requests-inflight=67",
     ];
-    let cluster = Cluster::start(&flags.map(str::to_owned)).await;
+    let cluster = Cluster::leased(&flags.map(str::to_owned)).await;
     let front = Apifront::start(&cluster, |config| {
         config["serving"]["maxRequestsInflight"] = json!(131);
         config["serving"]["maxMutatingRequestsInflight"] = json!(67);
@@ -150,7 +150,7 @@ async fn put_level(admin: &Client, name: &str, spec: Value) {
 #[tokio::test]
 async fn idle_seats_are_lent_as_kube_apiserver_lends_them() {
     skip_under_oracle!("kube-apiserver is what apifront is compared with");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let admin = cluster.admin_client();
     let levels = [

@@ -17,6 +17,7 @@ use crate::harness::eventually;
 use crate::harness::expect::Expect;
 use crate::harness::manifests;
 use crate::harness::objects::{pod, pod_on_node};
+use crate::harness::pool::Lease;
 use crate::harness::shared::Shared;
 use crate::harness::watch::Watch;
 
@@ -27,14 +28,14 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Returns a cluster whose groups have all their versions, and in which nothing
 /// changes by itself.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: Shared<Cluster> = Shared::new();
+fn cluster() -> Arc<Lease> {
+    static CLUSTER: Shared<Lease> = Shared::new();
     CLUSTER.get(|| async {
         let flags = [
             "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true,certificates.k8s.io/v1beta1=true",
             "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true",
         ];
-        let cluster = Cluster::start(&flags.map(str::to_owned)).await;
+        let cluster = Cluster::leased(&flags.map(str::to_owned)).await;
         create(&cluster).await;
         cluster
     })

@@ -170,7 +170,7 @@ async fn the_429_is_that_of_kube_apiserver() {
         "--enable-priority-and-fairness=false",
         "--max-mutating-requests-inflight=1",
     ];
-    let cluster = Cluster::start(&flags.map(str::to_owned)).await;
+    let cluster = Cluster::leased(&flags.map(str::to_owned)).await;
     let front = Apifront::start(&cluster, |config| {
         config["serving"]["maxMutatingRequestsInflight"] = json!(1);
         config["flow"] = json!({ "enablePriorityAndFairness": false });

@@ -16,6 +16,7 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::compare;
+use crate::harness::pool::Lease;
 use crate::harness::{eventually, objects};
 
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const REMEMBERED_AT_MOST: usize = 64;
 
 pub struct World {
-    pub cluster: Cluster,
+    pub cluster: Lease,
     pub fronts: Vec<Apifront>,
     pub memory: Memory,
 }
@@ -57,7 +58,7 @@ impl World {
     /// Starts an apifront with each of these configurations. None of them has
     /// been asked for anything.
     pub async fn with(seed: u64, changes: &[&dyn Fn(&mut Value)]) -> Self {
-        let cluster = Cluster::start(&[]).await;
+        let cluster = Cluster::leased(&[]).await;
         let mut fronts = Vec::new();
         for change in changes {
             fronts.push(Apifront::start(&cluster, change).await);

@@ -25,6 +25,7 @@ use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::TOKEN_USERS;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::raw::RawConnection;
 use crate::harness::watch::Watch;
 use crate::harness::{eventually, objects, ports, volume};
@@ -63,7 +64,7 @@ const GROUP: &str = "nasty.example.test";
 const DEPTH: usize = 4_000;
 
 struct World {
-    cluster: Cluster,
+    cluster: Lease,
     front: Apifront,
     insecure: std::net::SocketAddr,
     /// The direct client and apifront's client of a user who may read
@@ -74,7 +75,7 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let cluster = Cluster::start(&[]).await;
+        let cluster = Cluster::leased(&[]).await;
         let admin = cluster.admin_client();
         let token = &TOKEN_USERS[0];
         let role = "system:reads-all";

@@ -26,7 +26,7 @@ fn shard(field: &str, start: &str, end: &str) -> String {
 #[tokio::test]
 async fn a_parameter_that_changes_the_answer_is_not_ignored() {
     let flag = "--feature-gates=ShardedListAndWatch=true".to_owned();
-    let cluster = Cluster::start(&[flag]).await;
+    let cluster = Cluster::leased(&[flag]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let (direct, client) = (cluster.admin_client(), front.admin_client());
     let list = "/api/v1/namespaces/default/configmaps";

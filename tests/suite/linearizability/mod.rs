@@ -26,6 +26,7 @@ use serde_json::json;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::shared::Shared;
 use crate::harness::volume;
 use history::{History, Read, Seen, Verdict};
@@ -46,9 +47,9 @@ const LEAST_HITS: f64 = 0.9;
 
 /// Returns a cluster for this suite only, since other suites would influence
 /// the measured times.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: Shared<Cluster> = Shared::new();
-    CLUSTER.get(|| Cluster::start(&[]))
+fn cluster() -> Arc<Lease> {
+    static CLUSTER: Shared<Lease> = Shared::new();
+    CLUSTER.get(|| Cluster::leased(&[]))
 }
 
 async fn front(cluster: &Cluster, mode: &str) -> Apifront {

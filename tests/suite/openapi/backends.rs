@@ -87,7 +87,7 @@ async fn shows_both_versions(client: &Client) {
 #[tokio::test]
 async fn merged_documents_are_kube_aggregators() {
     skip_under_oracle!("kube-aggregator is what the documents are compared with");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let direct = cluster.admin_client();
     let serving = cluster.certificates.serving_for(
         "extensions",

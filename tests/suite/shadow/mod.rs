@@ -91,7 +91,7 @@ fn matches(report: &Value, resource: &str, verb: &str, representation: &str) -> 
 #[tokio::test]
 async fn upstream_answers_and_every_representation_is_compared() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let front = start(cluster, |_| {}).await;
     let client = front.admin_client();
     let ns = cluster.namespace("shadow").await;
@@ -147,7 +147,7 @@ async fn upstream_answers_and_every_representation_is_compared() {
 #[tokio::test]
 async fn compressed_lists_and_custom_resources_are_compared() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let front = start(cluster, |_| {}).await;
     let client = front.admin_client();
     let ns = cluster.namespace("shadow").await;
@@ -215,7 +215,7 @@ const WATCHES: [(&str, u64); 5] = [
 #[tokio::test]
 async fn watches_are_followed_event_by_event() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     for (accept, representation) in [ACCEPTED[3], ACCEPTED[0], ACCEPTED[4]] {
         let accept = accept.replace("MetadataList", "Metadata");
         let front = start(cluster, |_| {}).await;

@@ -125,7 +125,7 @@ fn changed(data: &[u8]) -> Bytes {
 #[tokio::test]
 async fn a_defect_in_any_representation_is_found() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let link = Link::before(cluster).await;
     let front = start(cluster, |config| {
         let server = format!("http://{}", link.address);

@@ -12,7 +12,7 @@ use crate::harness::eventually;
 #[tokio::test]
 async fn refusals_are_compared_and_start_nothing() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let front = start(cluster, |_| {}).await;
     let stranger = cluster.certificates.client("stranger", &[]);
     let stranger = front.client(Some(&stranger));

@@ -16,6 +16,7 @@ use crate::harness::apifront::{Apifront, is_other_build, oracle};
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::expect::Expect;
+use crate::harness::pool::Lease;
 use crate::harness::release::{Release, tell_left_out};
 use crate::harness::shared::Shared;
 use crate::harness::{differential, eventually, forwarded};
@@ -67,7 +68,7 @@ struct Subject {
     direct: Client,
     front: Client,
     resources: Vec<Resource>,
-    _servers: Arc<(Apifront, Cluster)>,
+    _servers: Arc<(Apifront, Lease)>,
 }
 
 struct Resource {
@@ -78,10 +79,10 @@ struct Resource {
 }
 
 async fn subject() -> Subject {
-    static SERVERS: Shared<(Apifront, Cluster)> = Shared::new();
+    static SERVERS: Shared<(Apifront, Lease)> = Shared::new();
     let servers = SERVERS.get(|| async {
         let flags = FLAGS.map(str::to_owned);
-        let cluster = Cluster::start(&flags).await;
+        let cluster = Cluster::leased(&flags).await;
         let admin = cluster.admin_client();
         for objects in OBJECTS {
             create(&admin, objects).await;

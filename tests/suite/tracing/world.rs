@@ -13,6 +13,7 @@ use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::collector::{Collected, Collector};
 use crate::harness::eventually;
+use crate::harness::pool::Lease;
 use crate::harness::process::temporary_folder;
 use crate::harness::shared::Shared;
 
@@ -34,7 +35,7 @@ pub fn tracing_file(folder: &Path, endpoint: &str, rate: u32) -> PathBuf {
 }
 
 pub struct World {
-    pub cluster: Cluster,
+    pub cluster: Lease,
     pub front: Apifront,
     pub collector: Collector,
 }
@@ -51,7 +52,7 @@ impl World {
         let folder = temporary_folder("tracing");
         let file = tracing_file(&folder, &collector.address.to_string(), rate);
         let flag = format!("--tracing-config-file={}", file.display());
-        let cluster = Cluster::start(&[flag]).await;
+        let cluster = Cluster::leased(&[flag]).await;
         let front = Apifront::start_directly(&cluster, |config| {
             config["observability"]["tracingConfigFile"] = json!(file);
         })

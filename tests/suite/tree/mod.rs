@@ -14,11 +14,12 @@ use std::sync::Arc;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::pool::Lease;
 use crate::harness::shared::Shared;
 
 /// A cluster with an apifront before it, and another one before that.
 struct Tree {
-    cluster: Cluster,
+    cluster: Lease,
     upper: Apifront,
     lower: Apifront,
 }
@@ -30,7 +31,7 @@ impl Tree {
     }
 
     async fn start() -> Self {
-        let cluster = Cluster::start(&[]).await;
+        let cluster = Cluster::leased(&[]).await;
         let upper = Apifront::start(&cluster, |_| {}).await;
         let lower = upper.start_below(&cluster, |_| {}).await;
         Self {

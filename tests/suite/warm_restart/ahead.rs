@@ -35,7 +35,7 @@ async fn made_ahead(front: &Apifront, forms: f64) {
 #[tokio::test]
 async fn a_list_that_came_early_is_made_ahead() {
     skip_under_oracle!("kube-apiserver makes nothing ahead");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let front = Apifront::start(cluster, |_| {}).await;
     let client = front.admin_client();
     client.get("/api/v1/configmaps").await.expect(200);
@@ -49,7 +49,7 @@ async fn a_list_that_came_early_is_made_ahead() {
 #[tokio::test]
 async fn a_restarted_process_makes_what_the_one_before_was_asked_for() {
     skip_under_oracle!("kube-apiserver saves nothing there");
-    let cluster = &Cluster::start(&[]).await;
+    let cluster = &Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("ahead").await;
     for n in 0..100 {

@@ -115,7 +115,7 @@ async fn events_since(client: &Client, list: &str, version: u64) -> Vec<String> 
 #[tokio::test]
 async fn lists_and_watches_go_on_where_they_were() {
     skip_under_oracle!("kube-apiserver saves nothing there");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let definition = widget_definition(GROUP);
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -84,7 +84,7 @@ fn is_saving(directory: &Path) -> bool {
 #[tokio::test]
 async fn a_kill_while_saving_leaves_the_file_before() {
     skip_under_oracle!("kube-apiserver saves nothing there");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("warm").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

@@ -91,7 +91,7 @@ fn of_app(name: &str, app: &str) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     skip_under_oracle!("it is about apifront's history");
-    let cluster = Cluster::start(&[]).await;
+    let cluster = Cluster::leased(&[]).await;
     let mut front = Apifront::start_directly(&cluster, |_| {}).await;
     let (direct, client) = (cluster.admin_client(), front.admin_client());
     let ns = cluster.namespace("cold").await;

@@ -1,0 +1,105 @@
+//! What a cluster has stored at one time, and how to have it stored again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::etcd::Etcd;
+use super::pace;
+
+const ROOT: &str = "/registry/";
+/// The operations of a transaction, of which etcd takes 128.
+const AT_ONCE: usize = 100;
+/// What kube-apiserver writes by itself, all the time.
+const ITS_OWN: [&str; 3] = ["events/", "leases/kube-system/", "masterleases/"];
+
+/// Keys, without what all begin with, and what is stored there.
+pub struct Contents(BTreeMap<String, Stored>);
+
+#[derive(Clone, PartialEq)]
+struct Stored {
+    /// In base64.
+    value: String,
+    /// The revision of its last write.
+    revision: String,
+}
+
+impl Contents {
+    /// Returns what is stored as soon as kube-apiserver has written all that it
+    /// writes after its start.
+    pub async fn settled(etcd: &Etcd) -> Self {
+        let mut before = Self::of(etcd, false).await;
+        loop {
+            pace::of_tries(Duration::from_millis(100)).await;
+            let now = Self::of(etcd, false).await;
+            let namespaces = now.0.keys().filter(|k| k.starts_with("namespaces/"));
+            if before.0 == now.0 && namespaces.count() >= 4 {
+                return now;
+            }
+            before = now;
+        }
+    }
+
+    async fn of(etcd: &Etcd, only_keys: bool) -> Self {
+        let answer = etcd.range(ROOT, only_keys).await;
+        let stored = answer["kvs"].as_array().into_iter().flatten().map(|kv| {
+            let key = STANDARD.decode(text(&kv["key"])).expect("base64");
+            let key = String::from_utf8(key).expect("a key");
+            let key = key.strip_prefix(ROOT).expect("the prefix").to_owned();
+            let stored = Stored {
+                value: text(&kv["value"]),
+                revision: text(&kv["mod_revision"]),
+            };
+            (key, stored)
+        });
+        Self(
+            stored
+                .filter(|(key, _)| !ITS_OWN.iter().any(|own| key.starts_with(own)))
+                .collect(),
+        )
+    }
+
+    /// Returns the keys that were written or deleted since.
+    pub async fn changed(&self, etcd: &Etcd) -> Vec<String> {
+        let now = Self::of(etcd, true).await;
+        let revision = |contents: &Self, key: &String| {
+            let stored = contents.0.get(key);
+            stored.map(|stored| stored.revision.clone())
+        };
+        let keys = self
+            .0
+            .keys()
+            .chain(now.0.keys().filter(|k| !self.0.contains_key(*k)));
+        keys.filter(|key| revision(self, key) != revision(&now, key))
+            .cloned()
+            .collect()
+    }
+
+    /// Has stored again under these keys what was there.
+    pub async fn restore(&mut self, etcd: &Etcd, keys: &[String]) {
+        for keys in keys.chunks(AT_ONCE) {
+            let operations = keys.iter().map(|key| {
+                let encoded = STANDARD.encode(format!("{ROOT}{key}"));
+                match self.0.get(key) {
+                    Some(stored) => json!({
+                        "request_put": { "key": encoded, "value": stored.value },
+                    }),
+                    None => json!({ "request_delete_range": { "key": encoded } }),
+                }
+            });
+            let revision = etcd.transaction(operations.collect()).await;
+            for key in keys {
+                if let Some(stored) = self.0.get_mut(key) {
+                    stored.revision = revision.clone();
+                }
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

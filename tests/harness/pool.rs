@@ -1,0 +1,234 @@
+//! Clusters that tests have one after the other. A start costs more than most
+//! tests do, so a cluster that its test has not broken is put back as it was and
+//! given to the next test that wants its flags.
+
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::Client;
+use super::cluster::{Cluster, unique};
+use super::contents::Contents;
+use super::storage::Storage;
+use super::{eventually, objects, pace, process, shared};
+
+/// How long nobody wants a cluster before it ends. In that time it costs less
+/// than a start.
+const LINGERS: Duration = Duration::from_secs(30);
+/// How long kube-apiserver may take to serve again what it served in the
+/// beginning.
+const SETTLES_WITHIN: Duration = Duration::from_secs(20);
+/// What kube-apiserver's admission and fairness make of an object stays in force
+/// until they notice that it is gone, and nothing tells when. A cluster where such
+/// objects were written ends with its test.
+const IN_FORCE_FOR_A_WHILE: [&str; 6] = [
+    "admissionregistration.k8s.io/",
+    "flowschemas/",
+    "mutatingwebhookconfigurations/",
+    "prioritylevelconfigurations/",
+    "resourcequotas/",
+    "validatingwebhookconfigurations/",
+];
+/// What decides which resources there are.
+const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io/"];
+const RBAC: [&str; 4] = [
+    "clusterrolebindings/",
+    "clusterroles/",
+    "rolebindings/",
+    "roles/",
+];
+
+/// A cluster that a test has alone, and gives back as it drops it. Its API server
+/// is not the test's to end: that takes a [`Cluster`] of its own.
+pub struct Lease(Option<Pooled>);
+
+struct Pooled {
+    cluster: Cluster,
+    flags: Vec<String>,
+    /// What was stored before the first test had it.
+    first: Contents,
+    served: Served,
+}
+
+/// What kube-apiserver says of its resources.
+#[derive(PartialEq)]
+struct Served([String; 3]);
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    idle: Vec::new(),
+    cleaned: Vec::new(),
+});
+
+struct Pool {
+    idle: Vec<Pooled>,
+    /// The flags of clusters that will be idle in a moment.
+    cleaned: Vec<Vec<String>>,
+}
+
+impl Cluster {
+    /// Returns a cluster with these flags of kube-apiserver that nobody else uses
+    /// meanwhile.
+    pub async fn leased(flags: &[String]) -> Lease {
+        loop {
+            match next(flags) {
+                Next::Idle(pooled) => {
+                    process::count("cluster-again");
+                    return Lease(Some(*pooled));
+                }
+                Next::Soon => pace::of_tries(Duration::from_millis(20)).await,
+                Next::New => break,
+            }
+        }
+        let cluster = Cluster::start(flags).await;
+        let first = Contents::settled(&cluster.etcd).await;
+        let served = Served::of(&cluster.admin_client()).await;
+        Lease(Some(Pooled {
+            cluster,
+            flags: flags.to_vec(),
+            first,
+            served,
+        }))
+    }
+}
+
+enum Next {
+    Idle(Box<Pooled>),
+    Soon,
+    New,
+}
+
+fn next(flags: &[String]) -> Next {
+    let mut pool = pool();
+    if let Some(at) = pool.idle.iter().position(|p| p.flags == flags) {
+        return Next::Idle(Box::new(pool.idle.swap_remove(at)));
+    }
+    if pool.cleaned.iter().any(|cleaned| cleaned == flags) {
+        return Next::Soon;
+    }
+    Next::New
+}
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Deref for Lease {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.0.as_ref().expect("given back once").cluster
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let pooled = self.0.take().expect("given back once");
+        // The state that failed a test is not another test's, and kine does not
+        // know the transactions that restore one.
+        if std::thread::panicking() || Storage::under_test() == Storage::Kine {
+            return;
+        }
+        let flags = pooled.flags.clone();
+        pool().cleaned.push(flags.clone());
+        std::thread::spawn(move || {
+            let port = pooled.cluster.apiserver.port;
+            let clean = shared::started(move || clean(pooled));
+            let mut pool = pool();
+            let at = pool.cleaned.iter().position(|cleaned| *cleaned == flags);
+            pool.cleaned.swap_remove(at.expect("it was added"));
+            match clean {
+                Ok(Some(pooled)) => pool.idle.push(pooled),
+                Ok(None) => return,
+                Err(message) => {
+                    eprintln!("a cluster that could not be cleaned ends: {message}");
+                    return;
+                }
+            }
+            drop(pool);
+            end_if_idle_for_long(port);
+        });
+    }
+}
+
+fn end_if_idle_for_long(port: u16) {
+    let until = Instant::now() + LINGERS;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        std::thread::park_timeout(left);
+    }
+    let mut pool = self::pool();
+    let at = pool
+        .idle
+        .iter()
+        .position(|p| p.cluster.apiserver.port == port);
+    let ended = at.map(|at| pool.idle.swap_remove(at));
+    drop(pool);
+    drop(ended);
+}
+
+/// Puts back what was stored, and waits until kube-apiserver acts upon it.
+async fn clean(mut pooled: Pooled) -> Option<Pooled> {
+    let alive = pooled.cluster.apiserver.alive() && pooled.cluster.etcd.alive();
+    if !alive {
+        return None;
+    }
+    let etcd = &pooled.cluster.etcd;
+    let changed = pooled.first.changed(etcd).await;
+    let concerns = |some: &[&str]| {
+        let mut keys = changed.iter();
+        keys.any(|key| some.iter().any(|resource| key.starts_with(resource)))
+    };
+    if concerns(&IN_FORCE_FOR_A_WHILE) {
+        return None;
+    }
+    pooled.first.restore(etcd, &changed).await;
+    let admin = pooled.cluster.admin_client();
+    if concerns(&RBAC) {
+        authorizer_is_current(&admin).await;
+        let changed = pooled.first.changed(etcd).await;
+        pooled.first.restore(etcd, &changed).await;
+    }
+    if concerns(&DEFINITIONS) {
+        eventually("it serves what it served", SETTLES_WITHIN, async || {
+            Served::of(&admin).await == pooled.served
+        })
+        .await;
+    }
+    Some(pooled)
+}
+
+/// Waits until a binding that is written now is in force. Earlier ones are gone
+/// then.
+async fn authorizer_is_current(admin: &Client) {
+    let name = unique("is-current");
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let binding = objects::cluster_role_binding(&name, "apifront", "User", &name);
+    admin.post(path, &binding).await.expect(201);
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": name,
+            "resourceAttributes": { "verb": "list", "resource": "pods" },
+        },
+    });
+    eventually("a binding is in force", SETTLES_WITHIN, async || {
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = admin.post(path, &review).await.expect(201);
+        answer["status"]["allowed"] == true
+    })
+    .await;
+}
+
+impl Served {
+    async fn of(admin: &Client) -> Self {
+        let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let aggregated = admin.clone().with_header("accept", aggregated);
+        Self([
+            admin.get("/apis").await.text(),
+            aggregated.get("/apis").await.text(),
+            admin.get("/openapi/v3").await.text(),
+        ])
+    }
+}
