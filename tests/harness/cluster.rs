@@ -1,6 +1,7 @@
 //! A cluster: etcd, kube-apiserver and their certificates. All tests of a
 //! binary share one cluster; tests that break a cluster start their own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +22,8 @@ use super::{flow_names, objects, process, sample, shared};
 /// machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
+static SHARED: Once<Cluster> = Once::new();
+
 pub struct Cluster {
     pub folder: PathBuf,
     pub certificates: Certificates,
@@ -37,8 +40,34 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn shared() -> &'static Cluster {
-        static SHARED: Once<Cluster> = Once::new();
         once(&SHARED, || Cluster::start(&[]))
+    }
+
+    /// Fails for a list of a whole resource of the shared cluster. Others write there
+    /// meanwhile, so that two answers differ by chance: whoever compares such lists
+    /// leases a cluster, or asks [`Cluster::quiet`].
+    pub fn refuse_whole_list(server: SocketAddr, method: &Method, target: &str) {
+        let Some(Ok(shared)) = SHARED.get() else {
+            return;
+        };
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        // A test's own definitions have groups of this domain.
+        let is_own = path.contains("example.test") || path.contains('%');
+        let is_whole = matches!(segments[..], ["api", _, _] | ["apis", _, _, _]) && !is_own;
+        // These name a part, or a version; or are refused for it.
+        let narrowed = [
+            "Selector=",
+            "resourceVersionMatch",
+            "continue=",
+            "=999999999",
+        ];
+        let is_narrowed = narrowed.iter().any(|part| query.contains(part));
+        let is_compared = server == shared.apiserver.address() && method == Method::GET;
+        assert!(
+            !is_compared || !is_whole || is_narrowed,
+            "{target} is compared in the cluster that all tests write to"
+        );
     }
 
     /// Returns the cluster that holds the [`sample`] and that no test writes

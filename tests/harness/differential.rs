@@ -12,6 +12,7 @@ use http::Method;
 
 use super::apifront::oracle;
 use super::client::{Answer, Client};
+use super::cluster::Cluster;
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
 use super::{flow_names, forwarded, logs};
@@ -189,6 +190,7 @@ impl Differential {
         body: &'static str,
         judge: impl Fn(&Answer) -> String,
     ) -> Outcome {
+        Cluster::refuse_whole_list(self.direct.address(), &method, path);
         let debug = [headers, &[DEBUG]].concat();
         let filled_by = Instant::now() + FILLED_WITHIN;
         let mut tries = 0;

@@ -21,7 +21,7 @@ use crate::harness::sample::{GROUP, NAMESPACE};
 use crate::harness::volume;
 
 const NEGOTIATIONS: &str = "APIFRONT_TEST_NEGOTIATIONS";
-const DEFAULT_NEGOTIATIONS: usize = 3_000;
+const DEFAULT_NEGOTIATIONS: usize = 2_000;
 const AT_A_TIME: usize = 24;
 /// The least share of hits. Upstream refuses many of these requests.
 const LEAST_HITS: f64 = 0.2;

@@ -37,7 +37,7 @@ use crate::harness::volume;
 use world::World;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
-const DEFAULT_COMPARISONS: usize = 10_000;
+const DEFAULT_COMPARISONS: usize = 6_000;
 /// The number of rounds. In each, the writers first work and then rest.
 const ROUNDS: usize = 3;
 const WRITERS: usize = 3;

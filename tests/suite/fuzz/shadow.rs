@@ -16,7 +16,7 @@ use crate::harness::volume;
 
 /// The number of comparisons: the same variable as for the other run, which
 /// asks two servers for each of them.
-const DEFAULT_COMPARISONS: usize = 2_000;
+const DEFAULT_COMPARISONS: usize = 1_500;
 const WRITERS: usize = 3;
 const READERS: usize = 8;
 const WATCHERS: usize = 16;

@@ -31,7 +31,7 @@ const AT_A_TIME: usize = 500;
 
 /// How much later the API server's answers come: a flood takes turns, not the
 /// processor.
-const DELAY: Duration = Duration::from_millis(300);
+const DELAY: Duration = Duration::from_millis(150);
 
 const COUNT: usize = 15;
 

@@ -24,7 +24,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::volume;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
-const DEFAULT_COMPARISONS: usize = 30_000;
+const DEFAULT_COMPARISONS: usize = 20_000;
 /// Limits for reads and watches are separate: watches last a second, and would
 /// take the places of requests that end at once.
 const READS_AT_ONCE: usize = 64;

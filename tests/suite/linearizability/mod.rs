@@ -33,7 +33,7 @@ use history::{History, Read, Seen, Verdict};
 use reader::Recorded;
 
 const READS: &str = "APIFRONT_TEST_READS";
-const STRICT_READS: usize = 40_000;
+const STRICT_READS: usize = 25_000;
 const FRESH_READS: usize = 10_000;
 /// There are many readers at a time, so that reads are shared.
 const READERS: usize = 200;

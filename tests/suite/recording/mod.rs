@@ -50,7 +50,7 @@ use tally::Tally;
 use worlds::World;
 
 const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
-const DEFAULT_REQUESTS: usize = 6_000;
+const DEFAULT_REQUESTS: usize = 4_000;
 /// Once, these requests found an answer without an end.
 const OWN_SEED: u64 = 12_721_065_006_139_580_812;
 /// The clients of each world.
