@@ -62,7 +62,10 @@ async fn every_answer_names_the_schema_that_kube_apiserver_names() {
         (maps.clone(), ""),
         (format!("{maps}?limit=nonsense"), ""),
         (format!("{maps}?labelSelector=!!"), ""),
-        ("/api/v1/nodes?resourceVersion=0&labelSelector=none".to_owned(), ""),
+        (
+            "/api/v1/nodes?resourceVersion=0&labelSelector=none".to_owned(),
+            "",
+        ),
         (leases.to_owned(), ""),
         ("/api".to_owned(), ""),
         (
