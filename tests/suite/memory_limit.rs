@@ -31,7 +31,7 @@ async fn what_has_no_room_is_answered_upstream() {
     })
     .await;
     let mut both = Differential::new(admin.clone(), front.admin_client());
-    let small = "/api/v1/namespaces?resourceVersion=0";
+    let small = &format!("/api/v1/namespaces/{ns}?resourceVersion=0");
     front.warm(&both.front, small).await;
     let large_list = format!("{large}?resourceVersion=0");
     eventually("there is no room", SOON, || async {
