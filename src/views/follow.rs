@@ -127,14 +127,22 @@ impl Task<'_> {
             return !self.is_refused;
         }
         let view = self.view;
-        let places = rights.places(&view.user, view.verb, &view.gvr, view.namespaced);
+        if let Some(known) = &self.known
+            && rights.are_same_of(&view.user, known)
+        {
+            // Rights of others changed.
+            self.known = Some(rights);
+            return !self.is_refused;
+        }
+        let most = settings.max_grants;
+        let places = rights.places(&view.user, view.verb, &view.gvr, view.namespaced, most);
         let was_refused = self.is_refused;
-        self.is_refused = places.len() > settings.max_grants;
-        if self.is_refused {
-            self.fail(too_many(places.len(), settings), Refusal::TooManyGrants);
+        self.is_refused = places.is_err();
+        let Ok(places) = places else {
+            self.fail(too_many(settings), Refusal::TooManyGrants);
             self.known = Some(rights);
             return false;
-        }
+        };
         self.known = Some(rights);
         self.is_partial = places.names_anywhere;
         if self.grants.follow(&places, Instant::now()) {
@@ -291,10 +299,10 @@ fn unavailable() -> Status {
     Status::service_unavailable(why.to_owned()).with_retry_after(1)
 }
 
-fn too_many(places: usize, settings: &ViewsSettings) -> Status {
+fn too_many(settings: &ViewsSettings) -> Status {
     let message = format!(
-        "a view of {places} namespaces and names is larger than the {} that are allowed \
-         (views.maxGrantsPerView); list and watch the namespaces one by one",
+        "a view may not have more than {} namespaces and names (views.maxGrantsPerView); \
+         list and watch the namespaces one by one",
         settings.max_grants
     );
     Status::failure(403, Reason::Forbidden, message)

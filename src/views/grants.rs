@@ -58,13 +58,13 @@ impl Grants {
     /// places are others than before.
     pub(super) fn follow(&mut self, places: &Places, now: Instant) -> bool {
         let whole = places.namespaces.iter().map(|namespace| Place {
-            namespace: namespace.clone(),
+            namespace: namespace.to_string(),
             name: String::new(),
         });
         let single = places.names.iter().flat_map(|(namespace, names)| {
             names.iter().map(|name| Place {
-                namespace: namespace.clone(),
-                name: name.clone(),
+                namespace: namespace.to_string(),
+                name: name.to_string(),
             })
         });
         let mut before = std::mem::take(&mut self.places);
@@ -197,12 +197,12 @@ mod tests {
 
     fn places(namespaces: &[&str], names: &[(&str, &str)]) -> Places {
         let mut places = Places {
-            namespaces: namespaces.iter().map(|n| (*n).to_owned()).collect(),
+            namespaces: namespaces.iter().map(|n| (*n).into()).collect(),
             ..Places::default()
         };
         for (namespace, name) in names {
-            let there = places.names.entry((*namespace).to_owned()).or_default();
-            there.insert((*name).to_owned());
+            let there = places.names.entry((*namespace).into()).or_default();
+            there.insert((*name).into());
         }
         places
     }

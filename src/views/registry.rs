@@ -98,10 +98,7 @@ impl Views {
     /// resource need be in memory.
     pub fn may_hold(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
         let rights = self.rights.borrow().clone();
-        rights.is_some_and(|rights| {
-            let holds = |namespaced| !rights.places(user, verb, gvr, namespaced).is_empty();
-            holds(true) || holds(false)
-        })
+        rights.is_some_and(|rights| rights.has_places(user, verb, gvr))
     }
 
     /// Waits until RBAC in memory is known, for at most this time.

@@ -377,7 +377,7 @@ async fn a_view_has_a_bound() {
     let refused = world.view.ready(SOON).await.unwrap_err();
     assert_eq!((refused.0.code, refused.1), (403, Refusal::TooManyGrants));
     assert!(
-        refused.0.message.contains("4 namespaces"),
+        refused.0.message.contains("more than 3 namespaces"),
         "{}",
         refused.0.message
     );

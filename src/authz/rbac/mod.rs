@@ -9,15 +9,15 @@
 mod places;
 mod rule;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, UserInfo};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-pub use places::Places;
+pub use places::{Places, TooMany};
 use rule::Rule;
 
 /// The RBAC objects in memory.
@@ -33,13 +33,13 @@ pub trait SavedRbac: Send + Sync {
 #[error("RBAC object: {0}")]
 pub struct MalformedRbac(#[from] serde_json::Error);
 
-/// The JSON of all RBAC objects.
+/// All RBAC objects: as JSON, or read.
 #[derive(Default)]
-pub struct RbacObjects {
-    pub cluster_roles: Vec<bytes::Bytes>,
-    pub cluster_role_bindings: Vec<bytes::Bytes>,
-    pub roles: Vec<bytes::Bytes>,
-    pub role_bindings: Vec<bytes::Bytes>,
+pub struct RbacObjects<R = bytes::Bytes, B = bytes::Bytes> {
+    pub cluster_roles: Vec<R>,
+    pub cluster_role_bindings: Vec<B>,
+    pub roles: Vec<R>,
+    pub role_bindings: Vec<B>,
 }
 
 /// The rights of all subjects. A user's own rights and those of a group are
@@ -55,7 +55,7 @@ pub struct Rights {
 #[derive(Debug, Default)]
 struct Bound {
     everywhere: Vec<Arc<[Rule]>>,
-    namespaces: HashMap<String, Vec<Arc<[Rule]>>>,
+    namespaces: BTreeMap<Arc<str>, Vec<Arc<[Rule]>>>,
 }
 
 #[derive(Deserialize)]
@@ -65,16 +65,18 @@ struct Metadata {
     namespace: String,
 }
 
+/// A Role or ClusterRole.
 #[derive(Deserialize)]
-struct Role {
+pub struct Role {
     metadata: Metadata,
-    #[serde(default)]
-    rules: Option<Vec<Rule>>,
+    #[serde(default, deserialize_with = "rules")]
+    rules: Arc<[Rule]>,
 }
 
+/// A RoleBinding or ClusterRoleBinding.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Binding {
+pub struct Binding {
     metadata: Metadata,
     #[serde(default)]
     subjects: Option<Vec<Subject>>,
@@ -97,37 +99,79 @@ struct Subject {
 
 /// The rules of roles by namespace and name. The namespace of a ClusterRole is
 /// empty.
-type Roles = HashMap<(String, String), Arc<[Rule]>>;
+type Roles<'a> = HashMap<(&'a str, &'a str), &'a Arc<[Rule]>>;
+
+impl Role {
+    pub fn read(json: &[u8]) -> Result<Self, MalformedRbac> {
+        Ok(serde_json::from_slice(json)?)
+    }
+}
+
+impl Binding {
+    pub fn read(json: &[u8]) -> Result<Self, MalformedRbac> {
+        Ok(serde_json::from_slice(json)?)
+    }
+}
 
 impl Rights {
     pub fn read(objects: &RbacObjects) -> Result<Self, MalformedRbac> {
-        let cluster_roles = roles(&objects.cluster_roles)?;
-        let roles = roles(&objects.roles)?;
+        let roles = |all: &[bytes::Bytes]| {
+            let read = all.iter().map(|json| Role::read(json).map(Arc::new));
+            read.collect::<Result<Vec<_>, _>>()
+        };
+        let bindings = |all: &[bytes::Bytes]| {
+            let read = all.iter().map(|json| Binding::read(json).map(Arc::new));
+            read.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self::of_objects(&RbacObjects {
+            cluster_roles: roles(&objects.cluster_roles)?,
+            cluster_role_bindings: bindings(&objects.cluster_role_bindings)?,
+            roles: roles(&objects.roles)?,
+            role_bindings: bindings(&objects.role_bindings)?,
+        }))
+    }
+
+    /// Returns the rights that the objects give. They share the rules of the roles:
+    /// whose roles are the same as before has the same rights as before.
+    pub fn of_objects(objects: &RbacObjects<Arc<Role>, Arc<Binding>>) -> Self {
+        let cluster_roles = by_name(&objects.cluster_roles);
+        let roles = by_name(&objects.roles);
         let find = |binding: &Binding, namespace: &str| {
-            let key = |namespace: &str| (namespace.to_owned(), binding.role_ref.name.clone());
+            let name = binding.role_ref.name.as_str();
             match binding.role_ref.kind.as_str() {
-                "ClusterRole" => cluster_roles.get(&key("")).cloned(),
-                "Role" if !namespace.is_empty() => roles.get(&key(namespace)).cloned(),
+                "ClusterRole" => cluster_roles.get(&("", name)).copied(),
+                "Role" if !namespace.is_empty() => roles.get(&(namespace, name)).copied(),
                 _ => None,
             }
         };
         let mut rights = Self::default();
         for binding in &objects.cluster_role_bindings {
-            let binding: Binding = serde_json::from_slice(binding)?;
-            if let Some(rules) = find(&binding, "") {
-                rights.bind(binding, &rules, "");
+            if let Some(rules) = find(binding, "") {
+                rights.bind(binding, rules, "");
             }
         }
         for binding in &objects.role_bindings {
-            let binding: Binding = serde_json::from_slice(binding)?;
-            let namespace = binding.metadata.namespace.clone();
-            if let Some(rules) = find(&binding, &namespace)
+            let namespace = binding.metadata.namespace.as_str();
+            if let Some(rules) = find(binding, namespace)
                 && !namespace.is_empty()
             {
-                rights.bind(binding, &rules, &namespace);
+                rights.bind(binding, rules, namespace);
             }
         }
-        Ok(rights)
+        rights
+    }
+
+    /// Tells whether the user has the same rights as before. It may miss that they
+    /// are, if objects were written anew.
+    pub fn are_same_of(&self, user: &UserInfo, before: &Self) -> bool {
+        let same = |now: Option<&Bound>, before: Option<&Bound>| match (now, before) {
+            (Some(now), Some(before)) => now.is_same(before),
+            (None, None) => true,
+            _ => false,
+        };
+        let mut groups = user.groups.iter();
+        same(self.users.get(&user.name), before.users.get(&user.name))
+            && groups.all(|group| same(self.groups.get(group), before.groups.get(group)))
     }
 
     /// Tells whether RBAC allows the request. Only namespaced requests are
@@ -144,11 +188,11 @@ impl Rights {
 
     /// Adds a binding. `namespace` is the binding's own, which is empty for a
     /// ClusterRoleBinding.
-    fn bind(&mut self, binding: Binding, rules: &Arc<[Rule]>, namespace: &str) {
-        for subject in binding.subjects.unwrap_or_default() {
+    fn bind(&mut self, binding: &Binding, rules: &Arc<[Rule]>, namespace: &str) {
+        for subject in binding.subjects.iter().flatten() {
             let (by, name) = match subject.kind.as_str() {
-                "User" => (&mut self.users, subject.name),
-                "Group" => (&mut self.groups, subject.name),
+                "User" => (&mut self.users, subject.name.clone()),
+                "Group" => (&mut self.groups, subject.name.clone()),
                 "ServiceAccount" => {
                     let namespace = match subject.namespace.as_str() {
                         "" => namespace,
@@ -165,7 +209,7 @@ impl Rights {
             let bound = by.entry(name).or_default();
             let there = match namespace {
                 "" => &mut bound.everywhere,
-                namespace => bound.namespaces.entry(namespace.to_owned()).or_default(),
+                namespace => bound.namespaces.entry(namespace.into()).or_default(),
             };
             there.push(rules.clone());
         }
@@ -173,6 +217,17 @@ impl Rights {
 }
 
 impl Bound {
+    fn is_same(&self, before: &Self) -> bool {
+        let same = |now: &[Arc<[Rule]>], before: &[Arc<[Rule]>]| {
+            let mut both = now.iter().zip(before);
+            now.len() == before.len() && both.all(|(now, before)| Arc::ptr_eq(now, before))
+        };
+        let mut namespaces = self.namespaces.iter().zip(&before.namespaces);
+        same(&self.everywhere, &before.everywhere)
+            && self.namespaces.len() == before.namespaces.len()
+            && namespaces.all(|(now, before)| now.0 == before.0 && same(now.1, before.1))
+    }
+
     fn allows(&self, attributes: &Attributes) -> bool {
         let allow = |bound: &[Arc<[Rule]>]| {
             let mut rules = bound.iter().flat_map(|rules| rules.iter());
@@ -185,20 +240,23 @@ impl Bound {
             return false;
         };
         self.namespaces
-            .get(namespace)
+            .get(namespace.as_str())
             .is_some_and(|there| allow(there))
     }
 }
 
-fn roles(objects: &[bytes::Bytes]) -> Result<Roles, MalformedRbac> {
-    objects
-        .iter()
-        .map(|object| {
-            let role: Role = serde_json::from_slice(object)?;
-            let key = (role.metadata.namespace, role.metadata.name);
-            Ok((key, role.rules.unwrap_or_default().into()))
-        })
-        .collect()
+fn by_name(roles: &[Arc<Role>]) -> Roles<'_> {
+    let named = roles.iter().map(|role| {
+        let Metadata { name, namespace } = &role.metadata;
+        ((namespace.as_str(), name.as_str()), &role.rules)
+    });
+    named.collect()
+}
+
+/// Reads rules. Go writes none as null.
+fn rules<'de, D: Deserializer<'de>>(input: D) -> Result<Arc<[Rule]>, D::Error> {
+    let rules: Option<Vec<Rule>> = Option::deserialize(input)?;
+    Ok(rules.unwrap_or_default().into())
 }
 
 #[cfg(test)]
@@ -309,5 +367,45 @@ mod tests {
             ..RbacObjects::default()
         };
         assert!(Rights::read(&broken).is_err());
+    }
+
+    #[test]
+    fn others_changes_leave_rights_as_they_are() {
+        let role = |name: &str, verb: &str| {
+            Arc::new(Role::read(&objects(&[role("a", name, verb)])[0]).unwrap())
+        };
+        let binding = |name: &str, user: &str| {
+            let subjects = json!([{"kind": "User", "name": user}]);
+            let json = binding("a", "Role", name, subjects);
+            Arc::new(Binding::read(json.to_string().as_bytes()).unwrap())
+        };
+        let rights = |roles: Vec<Arc<Role>>, role_bindings: Vec<Arc<Binding>>| {
+            Rights::of_objects(&RbacObjects {
+                cluster_roles: Vec::new(),
+                cluster_role_bindings: Vec::new(),
+                roles,
+                role_bindings,
+            })
+        };
+        let (lists, gets) = (role("lists", "list"), role("gets", "get"));
+        let (ann, bob) = (binding("lists", "ann"), binding("gets", "bob"));
+        let before = rights(vec![lists.clone(), gets], vec![ann.clone(), bob.clone()]);
+        let user = |name: &str| UserInfo {
+            name: name.to_owned(),
+            ..UserInfo::default()
+        };
+        // Bob's role is another, and ann's binding is the same or written anew.
+        for ann in [ann, binding("lists", "ann")] {
+            let after = rights(
+                vec![lists.clone(), role("gets", "watch")],
+                vec![ann, bob.clone()],
+            );
+            assert!(after.are_same_of(&user("ann"), &before));
+            assert!(after.are_same_of(&user("nobody"), &before));
+            assert!(!after.are_same_of(&user("bob"), &before));
+        }
+        let none = rights(vec![lists], Vec::new());
+        assert!(!none.are_same_of(&user("ann"), &before));
+        assert!(!before.are_same_of(&user("ann"), &none));
     }
 }

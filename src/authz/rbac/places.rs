@@ -1,20 +1,21 @@
 //! Where a user may read a resource, as RBAC has it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 
 use super::Rights;
-use super::rule::Reach;
+use super::rule::{Names, Reach, Rule};
 
 /// The namespaces in which a user may list or watch a resource, and the single
 /// objects elsewhere. It is a hint which questions to ask: the authorizer
 /// decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    pub namespaces: BTreeSet<String>,
+    pub namespaces: BTreeSet<Arc<str>>,
     /// Single names by namespace, which is empty for cluster-scoped resources.
-    pub names: BTreeMap<String, BTreeSet<String>>,
+    pub names: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// RBAC also allows names of a namespaced resource in every namespace. They
     /// are not among the names: nobody knows in which namespaces there are such
     /// objects.
@@ -31,30 +32,31 @@ impl Places {
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty() && self.names.is_empty()
     }
-
-    fn add_names(&mut self, namespace: &str, names: &[String]) {
-        let there = self.names.entry(namespace.to_owned()).or_default();
-        there.extend(names.iter().cloned());
-    }
 }
+
+/// There are more places than were asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooMany;
 
 impl Rights {
     /// Returns where the user may `verb` the resource, without what is allowed
-    /// in the whole cluster. `verb` is list or watch. The cost is that of the
-    /// user's own bindings.
+    /// in the whole cluster; no more than `most` namespaces and names. `verb` is list
+    /// or watch. The cost is that of the user's own bindings, and of `most` names.
     pub fn places(
         &self,
         user: &UserInfo,
         verb: &str,
         gvr: &GroupVersionResource,
         namespaced: bool,
-    ) -> Places {
+        most: usize,
+    ) -> Result<Places, TooMany> {
         let mut places = Places::default();
+        let mut names: Vec<(Arc<str>, &Names)> = Vec::new();
         for bound in self.of(user) {
             for rule in bound.everywhere.iter().flat_map(|rules| rules.iter()) {
                 match (rule.reach(verb, gvr), namespaced) {
                     (Reach::Names(_), true) => places.names_anywhere = true,
-                    (Reach::Names(names), false) => places.add_names("", names),
+                    (Reach::Names(some), false) => names.push(("".into(), some)),
                     (Reach::All | Reach::Nothing, _) => {}
                 }
             }
@@ -63,17 +65,39 @@ impl Rights {
                 for rule in bound.iter().flat_map(|rules| rules.iter()) {
                     match rule.reach(verb, gvr) {
                         Reach::All => drop(places.namespaces.insert(namespace.clone())),
-                        Reach::Names(names) => places.add_names(namespace, names),
+                        Reach::Names(some) => names.push((namespace.clone(), some)),
                         Reach::Nothing => {}
                     }
                 }
             }
         }
-        let whole = &places.namespaces;
-        places
-            .names
-            .retain(|namespace, _| !whole.contains(namespace));
-        places
+        let mut left = most.checked_sub(places.namespaces.len()).ok_or(TooMany)?;
+        names.retain(|(namespace, _)| !places.namespaces.contains(namespace));
+        for (namespace, some) in names {
+            let there = places.names.entry(namespace).or_default();
+            for name in some.iter() {
+                if there.insert(name.clone()) {
+                    left = left.checked_sub(1).ok_or(TooMany)?;
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Tells whether there are such places.
+    pub fn has_places(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
+        let reached = |rules: &[Arc<[Rule]>], where_named: bool| {
+            let mut rules = rules.iter().flat_map(|rules| rules.iter());
+            rules.any(|rule| match rule.reach(verb, gvr) {
+                Reach::Nothing => false,
+                Reach::All => !where_named,
+                Reach::Names(_) => true,
+            })
+        };
+        self.of(user).any(|bound| {
+            let mut namespaces = bound.namespaces.values();
+            reached(&bound.everywhere, true) || namespaces.any(|there| reached(there, false))
+        })
     }
 }
 
@@ -144,12 +168,21 @@ mod tests {
         };
         let shown = |verb: &str, resource: &str, namespaced| {
             let gvr = GroupVersionResource::new("", "v1", resource);
-            let places = rights.places(&ann, verb, &gvr, namespaced);
+            let places = rights.places(&ann, verb, &gvr, namespaced, 6).unwrap();
             let names = places.names.iter().flat_map(|(namespace, names)| {
                 names.iter().map(move |name| format!("{namespace}/{name}"))
             });
-            let all: Vec<String> = places.namespaces.iter().cloned().chain(names).collect();
+            let whole = places
+                .namespaces
+                .iter()
+                .map(|namespace| namespace.to_string());
+            let all: Vec<String> = whole.chain(names).collect();
             assert_eq!(places.len(), all.len());
+            // They are not counted further than asked for.
+            let most = |most| rights.places(&ann, verb, &gvr, namespaced, most);
+            assert_eq!(most(all.len()), Ok(places.clone()));
+            let fewer = all.len().checked_sub(1);
+            assert!(fewer.is_none_or(|fewer| most(fewer) == Err(TooMany)));
             assert_eq!(places.is_empty(), all.is_empty());
             (all.join(" "), places.names_anywhere)
         };
@@ -162,10 +195,14 @@ mod tests {
             ("list", "secrets", true, "", false),
         ] {
             let found = shown(verb, resource, namespaced);
+            let gvr = GroupVersionResource::new("", "v1", resource);
+            assert!(found.0.is_empty() || rights.has_places(&ann, verb, &gvr));
             assert_eq!(found, (expected.to_owned(), anywhere), "{verb} {resource}");
         }
         let stranger = UserInfo::default();
         let pods = GroupVersionResource::new("", "v1", "pods");
-        assert!(rights.places(&stranger, "list", &pods, true).is_empty());
+        let none = rights.places(&stranger, "list", &pods, true, 0);
+        assert_eq!(none, Ok(Places::default()));
+        assert!(!rights.has_places(&stranger, "list", &pods));
     }
 }

@@ -2,6 +2,8 @@
 //! (k8s.io/kubernetes `plugin/pkg/auth/authorizer/rbac` and
 //! `pkg/apis/rbac/v1/evaluation_helpers.go`).
 
+use std::sync::Arc;
+
 use kubernetes_wire::api::{Attributes, GroupVersionResource};
 use serde::{Deserialize, Deserializer};
 
@@ -17,10 +19,39 @@ pub struct Rule {
     api_groups: Vec<String>,
     #[serde(default, deserialize_with = "list")]
     resources: Vec<String>,
-    #[serde(default, deserialize_with = "list")]
-    resource_names: Vec<String>,
+    #[serde(default)]
+    resource_names: Names,
     #[serde(default, rename = "nonResourceURLs", deserialize_with = "list")]
     non_resource_urls: Vec<String>,
+}
+
+/// Names of objects, in order and each once. Whoever writes a role may write a
+/// hundred thousand of them: they are copied and searched through by nobody.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Option<Vec<Arc<str>>>")]
+pub(super) struct Names(Arc<[Arc<str>]>);
+
+impl From<Option<Vec<Arc<str>>>> for Names {
+    fn from(names: Option<Vec<Arc<str>>>) -> Self {
+        let mut names = names.unwrap_or_default();
+        names.sort_unstable();
+        names.dedup();
+        Self(names.into())
+    }
+}
+
+impl Names {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.binary_search_by(|one| (**one).cmp(name)).is_ok()
+    }
 }
 
 /// The objects of a resource that a rule allows to list or watch.
@@ -28,7 +59,7 @@ pub struct Rule {
 pub(super) enum Reach<'a> {
     Nothing,
     All,
-    Names(&'a [String]),
+    Names(&'a Names),
 }
 
 impl Rule {
@@ -42,7 +73,7 @@ impl Rule {
             return Reach::Nothing;
         }
         let names = &self.resource_names;
-        match names.is_empty() || names.iter().any(String::is_empty) {
+        match names.is_empty() || names.contains("") {
             true => Reach::All,
             false => Reach::Names(names),
         }
@@ -60,8 +91,7 @@ impl Rule {
                 has(&self.verbs, verb)
                     && has(&self.api_groups, &gvr.group)
                     && self.has_resource(&gvr.resource, subresource)
-                    && (self.resource_names.is_empty()
-                        || self.resource_names.iter().any(|n| n == name))
+                    && (self.resource_names.is_empty() || self.resource_names.contains(name))
             }
             Attributes::NonResource { verb, path } => has(&self.verbs, verb) && self.has_path(path),
         }

@@ -16,6 +16,7 @@ mod http2_frames;
 mod matrix;
 mod measure;
 mod metric_labels;
+mod names;
 mod nasty;
 mod neighbour;
 mod parameters;

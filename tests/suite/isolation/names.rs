@@ -1,0 +1,173 @@
+//! Whoever may write roles in one namespace may write very many names. What they
+//! cost is not what the others' requests wait for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::flood::Flood;
+use super::measure::{Bound, Times, assert_unharmed};
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::{Cluster, grant};
+use crate::harness::eventually;
+use crate::harness::objects::{config_map, role, role_binding};
+use crate::harness::pool::Lease;
+
+/// Together they are larger than any request, and each is less than what etcd
+/// stores.
+const ROLES: usize = 10;
+const NAMES: usize = 60_000;
+/// All who hold them.
+const GROUP: &str = "of-many-names";
+const HOLDERS: usize = 40;
+const AT_A_TIME: usize = 8;
+const SOON: Duration = Duration::from_secs(30);
+const FOR: Duration = Duration::from_secs(4);
+/// A flood of refusals takes its turns of the processors.
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(100),
+};
+
+const EVERYWHERE: &str = "/api/v1/pods";
+
+struct World {
+    cluster: Lease,
+    front: Apifront,
+    /// A list that everybody's requests are measured by.
+    list: String,
+}
+
+impl World {
+    /// Binds the roles to the group, and waits until nobody in it can have a view any
+    /// more.
+    async fn start() -> Self {
+        let cluster = Cluster::leased(&[]).await;
+        let admin = cluster.admin_client();
+        let ns = cluster.namespace("names").await;
+        let front = Apifront::start(&cluster, |config| {
+            let holders: Vec<String> = (0..HOLDERS).map(holder).collect();
+            config["views"] = json!({ "users": holders });
+        })
+        .await;
+        let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+        let map = config_map("a", json!({}), json!({}));
+        admin.post(&maps, &map).await.expect(201);
+        let names: Vec<String> = (0..NAMES).map(|n| format!("pod-{n}")).collect();
+        let mut grants = Vec::new();
+        for n in 0..ROLES {
+            let name = format!("names-{n}");
+            let mut role = role(&name, &[""], &["pods"], &["list", "watch"]);
+            role["rules"][0]["resourceNames"] = json!(names);
+            grants.push(role);
+            grants.push(role_binding(&name, &name, "Group", GROUP));
+        }
+        grant(&admin, &ns, &grants).await;
+        let world = Self {
+            list: format!("{maps}?resourceVersion=0"),
+            cluster,
+            front,
+        };
+        world
+            .front
+            .warm(&world.front.admin_client(), &world.list)
+            .await;
+        let holder = world.client(0);
+        eventually("there are too many names", SOON, || async {
+            let answer = holder.get(EVERYWHERE).await;
+            answer.status == 403 && answer.text().contains("views.maxGrantsPerView")
+        })
+        .await;
+        world
+    }
+
+    fn client(&self, n: usize) -> Client {
+        let certificate = self.cluster.certificates.client(&holder(n), &[GROUP]);
+        self.front.client(Some(&certificate))
+    }
+
+    /// Times `/livez`, and another user's list.
+    async fn others(&self) -> [Times; 2] {
+        let client = self.front.admin_client();
+        [
+            Times::reads_for(&client, "/livez", FOR).await,
+            Times::reads_for(&client, &self.list, FOR).await,
+        ]
+    }
+
+    async fn end(self, quiet: [Times; 2], attacked: [Times; 2]) {
+        for (what, (quiet, attacked)) in ["/livez", "another's list"]
+            .iter()
+            .zip(quiet.iter().zip(&attacked))
+        {
+            assert_unharmed(what, quiet, attacked, BOUND);
+        }
+        self.front.stop().await;
+    }
+}
+
+fn holder(n: usize) -> String {
+    format!("holder-{n}")
+}
+
+/// Each list by a holder went through all names, and copied them.
+#[tokio::test]
+#[ignore = "it measures: make test-measured"]
+async fn lists_by_holders_of_many_names_stall_nobody() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start().await;
+    let quiet = world.others().await;
+    let clients: Vec<Client> = (0..AT_A_TIME).map(|n| world.client(n)).collect();
+    let flood = Flood::start(AT_A_TIME, move |n| {
+        let client = clients[n % AT_A_TIME].clone();
+        async move {
+            client.get(EVERYWHERE).await.expect(403);
+        }
+    })
+    .await;
+    let attacked = world.others().await;
+    println!("{} lists", flood.end());
+    world.end(quiet, attacked).await;
+}
+
+/// Each write of a role by anybody had every view go through all names.
+#[tokio::test]
+#[ignore = "it measures: make test-measured"]
+async fn a_write_of_rights_wakes_no_view_of_many_names() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start().await;
+    for n in 0..HOLDERS {
+        world.client(n).get(EVERYWHERE).await.expect(403);
+    }
+    let quiet = world.others().await;
+    let stop = AtomicBool::new(false);
+    let write = async {
+        let admin = world.cluster.admin_client();
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        let named = |n: usize| -> Value {
+            let mut role = role("restless", &[""], &["pods"], &["get"]);
+            role["kind"] = json!("ClusterRole");
+            role["metadata"]["annotations"] = json!({ "n": n.to_string() });
+            role
+        };
+        admin.post(path, &named(0)).await.expect(201);
+        let mut writes = 1;
+        while !stop.load(Ordering::Relaxed) {
+            let path = format!("{path}/restless");
+            admin.put(&path, &named(writes)).await.expect(200);
+            writes += 1;
+            crate::harness::pace::of_load(Duration::from_millis(200)).await;
+        }
+        writes
+    };
+    let measure = async {
+        let attacked = world.others().await;
+        stop.store(true, Ordering::Relaxed);
+        attacked
+    };
+    let (writes, attacked) = tokio::join!(write, measure);
+    println!("{writes} writes");
+    world.end(quiet, attacked).await;
+}
