@@ -422,7 +422,8 @@ fn each_promise_names_a_test_that_exists() {
     let mut missing = Vec::new();
     let mut count = 0;
     for row in promises.lines().filter(|line| line.starts_with("| ")) {
-        let tests: Vec<&str> = row.split('`').filter(|w| w.ends_with(".rs")).collect();
+        let is_test = |word: &&str| [".rs", ".sh"].iter().any(|end| word.ends_with(end));
+        let tests: Vec<&str> = row.split('`').filter(is_test).collect();
         let is_header = row == "| promise | test |";
         if tests.is_empty() && !is_header {
             missing.push(format!("no test: {row}"));
@@ -439,12 +440,16 @@ fn each_promise_names_a_test_that_exists() {
 }
 
 /// Tells whether the file exists and has tests, and whether its folder's module
-/// declares it.
+/// declares it; or, if it is a script, whether a target of the Makefile runs it.
 fn is_run(root: &Path, test: &str) -> bool {
     let file = root.join(test);
     let Ok(text) = std::fs::read_to_string(&file) else {
         return false;
     };
+    if test.ends_with(".sh") {
+        let makefile = std::fs::read_to_string(root.join("Makefile")).unwrap();
+        return makefile.lines().any(|line| line == format!("\t{test}"));
+    }
     let has_tests = ["#[test]", "#[tokio::test", "proptest!"];
     if !has_tests.iter().any(|attribute| text.contains(attribute)) {
         return false;
