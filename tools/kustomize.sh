@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Writes deploy/kustomize/base and deploy/kustomize/components/monitoring anew from
-# the chart, whose default values they are. With `--check` it writes nothing, and
-# fails if they are not what it would write.
+# Writes deploy/kustomize/base and deploy/kustomize/components anew from the chart,
+# whose default values they are. With `--check` it writes nothing, and fails if they are
+# not what it would write.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$root/deploy/kustomize
+parts=(base components/impersonate-anybody components/monitoring)
 helm=$("$root/tests/charts/build.sh" helm | tail -n 1)/helm
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,11 +44,16 @@ kustomization() {
 
 write() {
   local to=$1
-  render "$to/base" "" \
-    configmap deployment poddisruptionbudget rbac rbac-impersonate service serviceaccount
-  kustomization "$to/base" "its default values." Kustomization $'namespace: apifront\n'
+  # The chart asks whom apifront may impersonate. The base leaves that to overlays: the
+  # answer given here is in no file but that of the component.
+  local anybody=rbac.impersonate.allowAnybody=true
+  render "$to/base" "--set $anybody" \
+    configmap deployment networkpolicy poddisruptionbudget rbac service serviceaccount
+  kustomization "$to/base" "its default values. It may impersonate nobody." Kustomization $'namespace: apifront\n'
+  render "$to/components/impersonate-anybody" "--set $anybody" rbac-impersonate
+  kustomization "$to/components/impersonate-anybody" "rbac.impersonate.allowAnybody." Component ""
   render "$to/components/monitoring" \
-    "--set metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" \
+    "--set $anybody,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" \
     dashboard prometheusrule servicemonitor
   kustomization "$to/components/monitoring" "what Prometheus' operator and Grafana read." Component ""
 }
@@ -55,7 +61,7 @@ write() {
 write "$work/new"
 case ${1:-} in
   --check)
-    for part in base components/monitoring; do
+    for part in "${parts[@]}"; do
       diff -r "$out/$part" "$work/new/$part" || {
         echo "deploy/kustomize/$part is not what the chart says: run tools/kustomize.sh" >&2
         exit 1
@@ -63,7 +69,7 @@ case ${1:-} in
     done
     ;;
   "")
-    for part in base components/monitoring; do
+    for part in "${parts[@]}"; do
       mkdir -p "$out/${part%/*}"
       rm -rf "${out:?}/$part"
       mv "$work/new/$part" "$out/$part"

@@ -81,6 +81,7 @@ moves a date. */ -}}
 {{- /* Values that contradict each other, which a schema cannot say. */ -}}
 {{- define "apifront.check" -}}
 {{- $values := .Values -}}
+{{- include "apifront.checkImpersonation" . -}}
 {{- $mode := dig "identity" "mode" $values.identity.mode $values.config -}}
 {{- if ne $mode $values.identity.mode -}}
 {{- fail "config.identity.mode: set identity.mode instead, which also decides about rights" -}}
