@@ -10,6 +10,11 @@
 # are open stay where they are until their server closes them. Connections over IPv6
 # and to loopback are not redirected.
 #
+# apifront runs as the user apifront, which the script makes. /etc/apifront has its
+# configuration and copies of the few keys that it needs (copy-files.sh); a timer of
+# systemd renews them. /etc/kubernetes/apifront is root's: apifront's kubeconfig, and what
+# the rollback needs.
+#
 # HISTORY (120) is how many seconds kube-apiserver runs at port 6444 before clients
 # get to it. It then remembers every change since their last bookmark, so that they
 # go on with their watches instead of listing anew.
@@ -17,6 +22,10 @@
 set -euo pipefail
 manifests=${MANIFESTS:-/etc/kubernetes/manifests}
 config=${CONFIG:-/etc/apifront}
+state=${STATE:-/etc/kubernetes/apifront}
+stores=/var/lib/apifront
+units=/etc/systemd/system
+user=apifront
 admin=${KUBECONFIG:-/etc/kubernetes/admin.conf}
 history=${HISTORY:-120}
 bridge=${BRIDGE:-yes}
@@ -44,6 +53,42 @@ node_address() {
 # Requests from these local ports are never redirected.
 good() { curl -fsSk --max-time 5 --local-port 64430-64439 "$1"; }
 free() { [ -z "$(ss -Hltn "sport = :$1")" ]; }
+unused() { [ -z "$(ss -Htn state established "sport = :$1")" ]; }
+
+# --- The user apifront, and what belongs to it
+
+make_user() {
+  getent passwd "$user" > /dev/null ||
+    useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
+}
+
+# Makes the copies of keys and certificates, and the timer that renews them.
+give_files() {
+  install -d -m 0755 "$config"
+  chmod 0644 "$config/front.yaml"
+  install -d -m 0700 "$stores"
+  chown -R "$user:" "$stores"
+  install -m 0755 "$here/copy-files.sh" /usr/local/sbin/apifront-copy-files
+  install -m 0644 "$here"/apifront-files.{service,timer} "$units/"
+  systemctl daemon-reload
+  systemctl start apifront-files.service ||
+    fail "the files cannot be copied: journalctl --unit apifront-files.service tells why"
+  systemctl enable --now apifront-files.timer
+  say "the user $user has copies of the files that it needs, and apifront-files.timer renews them"
+}
+
+take_files() {
+  systemctl disable --now apifront-files.timer || true
+  rm -f "$units"/apifront-files.{service,timer} /usr/local/sbin/apifront-copy-files
+  systemctl daemon-reload
+  rm -rf "$config/pki"
+}
+
+# The static Pod, as the user apifront.
+manifest() {
+  sed -e "s/^    runAsUser: .*/    runAsUser: $(id -u "$user")/" \
+    -e "s/^    runAsGroup: .*/    runAsGroup: $(id -g "$user")/" "$here/apifront.yaml"
+}
 
 # --- The redirection of new connections from port 6443 to port 6445
 
@@ -84,9 +129,10 @@ start_at_6445() {
   [ "$bridge" = yes ] || return 0
   sed -E 's/^( *securePort:) 6443/\1 6445/; $a\observability: {port: 9445}' \
     "$config/front.yaml" > "$config/front-6445.yaml"
-  sed -e 's/^  name: apifront$/  name: apifront-6445/' -e 's/6443/6445/' \
-    -e 's|front.yaml|front-6445.yaml|' "$here/apifront.yaml" > "$config/apifront-6445.yaml"
-  mv "$config/apifront-6445.yaml" "$manifests/"
+  chmod 0644 "$config/front-6445.yaml"
+  manifest | sed -e 's/^  name: apifront$/  name: apifront-6445/' -e 's/6443/6445/' \
+    -e 's|front.yaml|front-6445.yaml|' > "$state/apifront-6445.yaml"
+  mv "$state/apifront-6445.yaml" "$manifests/"
   until_true "apifront at port 6445 is ready" 120 good http://127.0.0.1:9445/readyz
   say "apifront is ready at port 6445"
 }
@@ -97,7 +143,9 @@ stop_at_6445() {
   rm -f "$manifests/apifront-6445.yaml"
   until_true "apifront at port 6445 has ended" 90 free 6445
   rm -f "$config/front-6445.yaml"
-  # Its connections are closed a moment after its port.
+  # Its connections are closed after its port, and their last packets go on a moment
+  # longer.
+  until_true "the connections to port 6445 have ended" 90 unused 6445
   sleep 2
   nft delete table inet "$table" 2>/dev/null || true
 }
@@ -109,12 +157,12 @@ direct() { kubectl --kubeconfig "$admin" --server "https://$1:6444" -n default "
 # kube-apiserver empties them when it ends.
 save_endpoints() {
   direct "$1" get endpoints,endpointslices kubernetes -o yaml 2> /dev/null |
-    sed -E '/^    (resourceVersion|uid|creationTimestamp|generation):/d' > "$config/endpoints.yaml"
+    sed -E '/^    (resourceVersion|uid|creationTimestamp|generation):/d' > "$state/endpoints.yaml"
 }
 
 restore_endpoints() {
-  direct "$1" apply --server-side --force-conflicts -f "$config/endpoints.yaml" > /dev/null 2>&1 ||
-    fail "the endpoints in $config/endpoints.yaml cannot be written"
+  direct "$1" apply --server-side --force-conflicts -f "$state/endpoints.yaml" > /dev/null 2>&1 ||
+    fail "the endpoints in $state/endpoints.yaml cannot be written"
 }
 
 # --- The two moves
@@ -123,17 +171,20 @@ install_it() {
   local before=$manifests/kube-apiserver.yaml behind=$manifests/kube-apiserver-6444.yaml address
   [ -f "$before" ] || fail "$before does not exist"
   [ -f "$config/front.yaml" ] || fail "$config/front.yaml does not exist"
-  [ ! -e "$config/kube-apiserver.yaml" ] || fail "$config/kube-apiserver.yaml exists: the move was made before"
+  [ -f "$state/upstream.kubeconfig" ] || fail "$state/upstream.kubeconfig does not exist"
+  [ ! -e "$state/kube-apiserver.yaml" ] || fail "$state/kube-apiserver.yaml exists: the move was made before"
   address=$(node_address "$before")
   [ -n "$address" ] || fail "$before has no --advertise-address"
+  make_user
+  give_files
 
   # Both use the same etcd. The new one does not write the endpoints of the Service
   # `kubernetes`: they stay at port 6443. The annotation for kubeadm stays, too.
   sed -e 's/^  name: kube-apiserver$/  name: kube-apiserver-6444/' \
     -e 's/--secure-port=6443/--secure-port=6444/' -e 's/containerPort: 6443/containerPort: 6444/' \
     -e 's/^\( *\)- --secure-port=6444$/&\n\1- --endpoint-reconciler-type=none\n\1- --requestheader-uid-headers=X-Remote-Uid/' \
-    "$before" > "$config/kube-apiserver-6444.yaml"
-  mv "$config/kube-apiserver-6444.yaml" "$behind"
+    "$before" > "$state/kube-apiserver-6444.yaml"
+  mv "$state/kube-apiserver-6444.yaml" "$behind"
   until_true "kube-apiserver at port 6444 is ready" 180 good "https://$address:6444/readyz"
   say "kube-apiserver is ready at port 6444, beside the one at port 6443"
   start_at_6445
@@ -141,11 +192,12 @@ install_it() {
 
   save_endpoints "$address"
   bridge_on
-  mv "$before" "$config/kube-apiserver.yaml"
+  mv "$before" "$state/kube-apiserver.yaml"
   until_true "port 6443 is free" 120 free 6443
   restore_endpoints "$address"
   say "port 6443 is free"
-  cp "$here/apifront.yaml" "$manifests/apifront.yaml"
+  manifest > "$state/apifront.yaml"
+  mv "$state/apifront.yaml" "$manifests/"
   until_true "apifront at port 6443 is ready" 120 good http://127.0.0.1:9443/readyz
   say "apifront is ready at port 6443"
   bridge_off
@@ -154,7 +206,7 @@ install_it() {
 }
 
 rollback() {
-  local saved=$config/kube-apiserver.yaml address
+  local saved=$state/kube-apiserver.yaml address
   if [ ! -f "$saved" ]; then
     # The install stopped before the port changed its owner, or never was.
     [ -f "$manifests/kube-apiserver.yaml" ] || fail "neither $saved nor the manifest exists"
@@ -162,6 +214,7 @@ rollback() {
     stop_at_6445
     rm -f "$manifests/kube-apiserver-6444.yaml"
     until_true "port 6444 is free" 120 free 6444
+    take_files
     say "rolled back: port 6443 had not changed its owner"
     return
   fi
@@ -181,6 +234,7 @@ rollback() {
   stop_at_6445
   rm -f "$manifests/kube-apiserver-6444.yaml"
   until_true "port 6444 is free" 120 free 6444
+  take_files
   say "rolled back"
 }
 
@@ -188,7 +242,7 @@ case ${1:-} in
   install) install_it ;;
   rollback) rollback ;;
   *)
-    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

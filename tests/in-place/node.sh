@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # Plays the node for run.sh, which sources this file: a file system of its own over
-# the machine's, a network of its own, and what kubelet does with static Pods, but
-# without containers. $work is a folder for its files, $default_grace the seconds that
+# the machine's, a network of its own, and what kubelet does with static Pods. Those of
+# kubeadm run without containers; those with a root of their own run in what
+# container.sh makes of the image in $work/image. $root is the checkout, $work is a folder for its files, $default_grace the seconds that
 # a Pod has to end if it does not say: kubelet's are 30.
 
 # Lays folders of their own over those of the machine that the move changes. Nothing
@@ -37,8 +38,8 @@ run_pod() {
   local name=$1 file=$2 grace pause=1 child stopping='' words
   grace=$(sed -nE 's/^  terminationGracePeriodSeconds: //p' "$file")
   mapfile -t words < <(command_of "$file")
-  if grep -q 'drop: \[ALL\]' "$file"; then
-    words=(setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "${words[@]}")
+  if grep -q 'readOnlyRootFilesystem: true' "$file"; then
+    words=(unshare --mount "$root/tests/in-place/container.sh" "$work/image" "$file" "${words[@]}")
   fi
   awk '/^      path: / { path = $2 } /^      type: DirectoryOrCreate$/ { print path }' "$file" | xargs -r mkdir -p
   trap 'stopping=1; kill -TERM "${child:-$BASHPID}" 2>/dev/null || true' TERM

@@ -4,8 +4,9 @@
 # clients are connected all the while and count what they see: client-go's informers,
 # readers and a writer, kubectl, kube-controller-manager and kube-scheduler.
 #
-# There is no container runtime: node.sh plays kubelet. It does so in namespaces, so
-# that ports and paths are those of a real node and nothing is left on this machine.
+# There is no container runtime and no systemd: node.sh plays kubelet, container.sh the
+# containers, systemctl.sh the timer. They do so in namespaces, so that ports and paths
+# are those of a real node and nothing is left on this machine.
 # APIFRONT_TEST_BINARY names an apifront in place of the one that cargo builds.
 # HISTORY and BRIDGE are those of examples/in-place/in-place.sh. GRACE (5) is how many
 # seconds a Pod has to end; kubelet gives it 30, and kube-apiserver takes them all.
@@ -20,7 +21,7 @@ fail() {
 
 build_everything() {
   local program
-  for program in openssl curl nft ip ss unshare mount; do
+  for program in openssl curl nft ip ss unshare mount setpriv useradd runuser pgrep strip systemd-analyze; do
     command -v "$program" > /dev/null || fail "$program is needed"
   done
   servers=$("$root/tests/kubernetes/build.sh" | tail -n 1)
@@ -35,13 +36,11 @@ build_everything() {
   export servers tools traffic apifront
 }
 
-# This script runs itself once more in namespaces of its own. As another user than
-# root it is root only there.
+# This script runs itself once more in namespaces of its own.
 if [ "${1:-}" != inside ]; then
+  [ "$(id -u)" = 0 ] || fail "root is needed: the node has users of its own"
   build_everything
-  as_root=()
-  [ "$(id -u)" = 0 ] || as_root=(--user --map-root-user)
-  exec unshare "${as_root[@]}" --net --mount --pid --fork --kill-child --mount-proc "$0" inside
+  exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
 
 # shellcheck source=tests/in-place/node.sh
@@ -97,7 +96,12 @@ make_node() {
   own_folders
   own_network
   PATH=$servers:$tools:$PATH
-  ln -s "$apifront" /usr/local/bin/apifront
+  install "$here/systemctl.sh" /usr/local/bin/systemctl
+  mkdir "$work/units"
+  export PLAYED=$work/units
+  "$root/tools/rootfs.sh" "$apifront" "$work/image"
+  # The cache of builds may be closed to other users than root.
+  install "$work/image/usr/local/bin/apifront" /usr/local/bin/apifront
   mkdir -p /etc/kubernetes
   cat > /etc/kubernetes/audit-policy.yaml <<'TEXT'
 apiVersion: audit.k8s.io/v1
@@ -215,6 +219,106 @@ check_installed() {
   checked "certificates, tokens and callers without a name are known at port 6443; the Service kubernetes has that port"
 }
 
+# The process of the static Pod runs as a user of its own, sees what it needs and nothing
+# else, and that user can read no key of the cluster.
+check_confined() {
+  local pid user group file keys
+  pid=$(pgrep -x apifront) || fail "apifront does not run"
+  user=$(id -u apifront)
+  group=$(id -g apifront)
+  [ "$user" != 0 ] || fail "apifront is root"
+  same "the rights of the process $pid" "Uid $user $user $user $user
+Gid $group $group $group $group
+Groups
+CapInh 0000000000000000
+CapPrm 0000000000000000
+CapEff 0000000000000000
+CapAmb 0000000000000000
+NoNewPrivs 1" "$(sed -nE 's/^(Uid|Gid|Groups|Cap(Inh|Prm|Eff|Amb)|NoNewPrivs):/\1 /p' "/proc/$pid/status" | tr -s '\t ' ' ' | sed 's/ $//')"
+  same "what it may write" "/ ro
+/etc/apifront ro
+/var/lib/apifront rw" "$(awk '$5 != "/proc" { split($6, options, ","); print $5, options[1] }' "/proc/$pid/mountinfo" | sort)"
+  same "the files that it sees besides those of the image and its own" "./etc/apifront/front.yaml
+./etc/apifront/pki/apiserver.crt
+./etc/apifront/pki/apiserver.key
+./etc/apifront/pki/ca.crt
+./etc/apifront/pki/front-proxy-ca.crt
+./etc/apifront/pki/front-proxy-client.crt
+./etc/apifront/pki/front-proxy-client.key
+./etc/apifront/pki/upstream.kubeconfig" "$(comm -13 <(cd "$work/image" && find . ! -type d | sort) \
+    <(cd "/proc/$pid/root" && find . -path ./proc -prune -o -path ./var/lib/apifront -prune -o ! -type d -print | sort))"
+  same "the files that front.yaml names" "$(cd /etc/apifront/pki && printf '%s\n' "$PWD"/*)" \
+    "$(sed -nE 's/.* (\/etc\/[^ ]*)$/\1/p' /etc/apifront/front.yaml | sort)"
+
+  as_apifront test -r /etc/apifront/pki/apiserver.key || fail "the user apifront cannot read its own key"
+  ! as_apifront test -w /etc/apifront/pki || fail "the user apifront may write its folder of keys"
+  mapfile -t keys < <(find /etc/kubernetes \( -name '*.key' -o -name '*.conf' -o -name '*.kubeconfig' \) ! -type d)
+  for file in pki/{ca,sa,front-proxy-ca,apiserver,apiserver-etcd-client,apiserver-kubelet-client,etcd/ca,etcd/server}.key admin.conf; do
+    printf '%s\n' "${keys[@]}" | grep -qx "/etc/kubernetes/$file" || fail "kubeadm made no $file"
+  done
+  for file in "${keys[@]}"; do
+    ! as_apifront test -r "$file" || fail "the user apifront can read $file"
+  done
+  checked "apifront runs as user $user without capabilities, sees 8 files, and can read none of the ${#keys[@]} keys and kubeconfigs of the node"
+}
+as_apifront() {
+  setpriv --reuid apifront --regid apifront --clear-groups --inh-caps=-all --no-new-privs "$@"
+}
+
+# kubeadm renews the certificates, and apifront serves with them, without a restart.
+check_renewal() {
+  local pid before name
+  pid=$(pgrep -x apifront)
+  before=$(serial)
+  same "the certificate at port 6443" "$(serial_in /etc/kubernetes/pki/apiserver.crt)" "$before"
+  renew apiserver
+  [ "$(serial_in /etc/kubernetes/pki/apiserver.crt)" != "$before" ] || fail "kubeadm renewed nothing"
+  eventually "apifront serves with the renewed certificate" 60 serves_renewed
+  renew front-proxy-client
+  run_section "What the process may read" 1
+  for name in {apiserver,front-proxy-client}.{crt,key}; do
+    cmp "/etc/kubernetes/pki/$name" "/etc/apifront/pki/$name" || fail "the copy of $name is an old one"
+  done
+  same "the process after the renewal" "$pid" "$(pgrep -x apifront)"
+  eventually "a name that the API server takes from the renewed front proxy" 20 kubectl auth whoami
+  check_confined
+  checked "after kubeadm certs renew, the same process serves with the new certificate"
+}
+serial() {
+  openssl s_client -connect 192.0.2.10:6443 < /dev/null 2> /dev/null | openssl x509 -noout -serial
+}
+serial_in() { openssl x509 -noout -serial -in "$1"; }
+serves_renewed() { [ "$(serial)" = "$(serial_in /etc/kubernetes/pki/apiserver.crt)" ]; }
+renew() {
+  kubeadm certs renew "$1" --config "$here/kubeadm.yaml" >> "$work/kubeadm.log" 2>&1 ||
+    fail "kubeadm certs renew $1: $(tail -n 3 "$work/kubeadm.log")"
+}
+
+# A certificate that is written before its key is not copied alone.
+check_half_renewed() {
+  cp -r /etc/kubernetes/pki "$work/half"
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$work/half/apiserver.key" 2> /dev/null
+  ! PKI=$work/half OUT=$work/half-copies "$root/examples/in-place/copy-files.sh" > "$work/half.log" 2>&1 ||
+    fail "a certificate was copied with a foreign key"
+  grep -q 'apiserver.key is not the key of apiserver.crt' "$work/half.log" || fail "$(cat "$work/half.log")"
+  [ ! -e "$work/half-copies" ] || fail "something was copied"
+  checked "files that are renewed by half are not copied"
+}
+
+check_units() {
+  systemd-analyze verify /etc/systemd/system/apifront-files.{service,timer} > "$work/verify.log" 2>&1 ||
+    fail "systemd-analyze verify: $(cat "$work/verify.log")"
+  [ -e "$PLAYED/apifront-files.timer" ] || fail "the timer was not started"
+  checked "systemd-analyze verify takes the service and the timer"
+}
+
+# The rollback leaves no key outside of kubeadm's folder, and no timer.
+check_taken_back() {
+  [ ! -e /etc/apifront/pki ] || fail "copies of keys are left: $(ls /etc/apifront/pki)"
+  [ ! -e "$PLAYED/apifront-files.timer" ] || fail "the timer runs still"
+  [ -z "$(find /etc/systemd/system /usr/local/sbin -name 'apifront-*')" ] || fail "units are left"
+}
+
 # Which users listed what at the API servers since the last call of this function.
 # The audit log is in the logs of the Pods.
 declare -A read_lines=()
@@ -272,6 +376,7 @@ interrupted_install() {
   wait "$pid" 2>/dev/null || true
   "$root/examples/in-place/in-place.sh" rollback > "$work/interrupted.log" 2>&1 || fail "$(cat "$work/interrupted.log")"
   same "the manifests after an interrupted install and a rollback" "$before" "$(cd "$manifests" && sha256sum ./*)"
+  check_taken_back
   ! nft list table inet apifront_in_place > /dev/null 2>&1 || fail "the redirection is still there"
   checked "an install that was interrupted is undone"
 }
@@ -295,12 +400,17 @@ else
   sleep "$((default_grace + 2))"
   show install "installed"
   check_installed
+  check_confined
+  check_units
+  check_half_renewed
+  check_renewal
   report installed
   run_section "Roll back" 1
   sleep "$((default_grace + 2))"
   show rollback "rolled back"
   probes_pass "$manifests/kube-apiserver.yaml"
   [ -z "$(who_answers)" ] || fail "apifront answers after the rollback"
+  check_taken_back
 fi
 echo finish >&9
 eventually "the clients have finished" 150 grep -q '^events' "$work/traffic.log"
