@@ -1,9 +1,10 @@
 //! Does the API server take apifront's word for who a caller is? Asked with a
-//! SelfSubjectReview in the name of nobody.
+//! SelfSubjectReview in the name of nobody, or of somebody whom roles name.
 
 use apifront_upstream::Server;
 
 use super::client::{Answer, Client};
+use super::impersonation::Named;
 use super::{Finding, Section};
 use crate::config::{Access, Config, Identity};
 
@@ -13,7 +14,8 @@ const SECTION: Section = Section::Callers;
 const NAME: &str = "apifront-doctor";
 const GROUP: &str = "system:authenticated";
 
-pub(super) async fn examine(server: &Server, config: &Config) -> Finding {
+/// Examines it. `named` are those whom roles allow to impersonate.
+pub(super) async fn examine(server: &Server, config: &Config, named: &Named) -> Finding {
     let identity = match &config.access {
         Access::Owner => {
             let found = "every request acts as apifront's own user: there is no --config";
@@ -22,32 +24,47 @@ pub(super) async fn examine(server: &Server, config: &Config) -> Finding {
         Access::Delegated(delegated) => &delegated.identity,
     };
     let subject = format!("identity.mode {}", mode(identity));
-    let headers = match identity {
+    let (name, headers) = match identity {
         Identity::PassThrough => {
             let found = "callers' own tokens are passed on; client certificates are refused";
             return Finding::neutral(SECTION, subject, found);
         }
-        Identity::RequestHeader(_) => [("X-Remote-User", NAME), ("X-Remote-Group", GROUP)],
-        Identity::Impersonate => [("Impersonate-User", NAME), ("Impersonate-Group", GROUP)],
+        Identity::RequestHeader(_) => (
+            NAME,
+            vec![("X-Remote-User", NAME), ("X-Remote-Group", GROUP)],
+        ),
+        // Without a group, the API server adds GROUP.
+        Identity::Impersonate => match named.user() {
+            Some(user) => (user, vec![("Impersonate-User", user)]),
+            None if named.anybody() => {
+                let found = "roles name no user in whose name the API server could be asked";
+                return Finding::neutral(SECTION, subject, found);
+            }
+            None => (
+                NAME,
+                vec![("Impersonate-User", NAME), ("Impersonate-Group", GROUP)],
+            ),
+        },
     };
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let headers: Vec<_> = headers.into_iter().map(owned).collect();
     let asked = async { Client::new(&server.forward)?.who(&headers).await };
     match asked.await {
-        Ok(answer) => judge(subject, identity, &answer),
+        Ok(answer) => judge(subject, identity, name, &answer),
         Err(error) => Finding::fault(SECTION, subject, error).mended_by(remedy(identity)),
     }
 }
 
-fn judge(subject: String, identity: &Identity, answer: &Answer) -> Finding {
+fn judge(subject: String, identity: &Identity, asked_as: &str, answer: &Answer) -> Finding {
     match answer.user() {
-        Some(name) if name == NAME => Finding::good(
+        Some(name) if name == asked_as => Finding::good(
             SECTION,
             subject,
             "the API server takes apifront's word for callers",
         ),
         Some(name) => {
             let found = format!(
-                "the API server ignores the headers: a request of {NAME:?} is one of {name:?}"
+                "the API server ignores the headers: a request of {asked_as:?} is one of {name:?}"
             );
             Finding::fault(SECTION, subject, found).mended_by(remedy(identity))
         }

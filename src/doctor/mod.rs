@@ -9,6 +9,7 @@ mod claims;
 mod client;
 mod features;
 mod finding;
+mod impersonation;
 mod ports;
 mod report;
 mod resources;
@@ -22,6 +23,7 @@ use chrono::Utc;
 
 use self::api_server::Reached;
 pub use self::finding::{Finding, Section, Verdict};
+use self::impersonation::Named;
 pub use self::report::{Output, Report};
 use crate::config::{self, Config, ConfigErrors, Source};
 use crate::metrics::Metrics;
@@ -132,8 +134,9 @@ async fn serving<W: Write>(
     let known = discovered.as_deref().unwrap_or_default();
     let api_services = backends::api_services(client).await;
     let remote = backends::remote(&api_services);
-    report.add_all(rights::examine(client, config, known).await)?;
-    report.add(callers::examine(&first.server, config).await)?;
+    let named = Named::ask(client).await;
+    report.add_all(rights::examine(client, config, known, &named).await)?;
+    report.add(callers::examine(&first.server, config, &named).await)?;
     report.add_all(features::examine(client, first.release).await)?;
     match &discovered {
         Ok(known) => {

@@ -8,6 +8,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use serde_json::json;
 
 use super::client::Client;
+use super::impersonation::{self, Named};
 use super::{Finding, Section};
 use crate::config::{self, Access, Config, Identity};
 
@@ -24,11 +25,13 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 
 const RBAC: &str = "apply examples/cluster/rbac.yaml, or the rbac of the chart";
 
-/// Examines the rights. `resources` are those that can be cached.
+/// Examines the rights. `resources` are those that can be cached, `named` are those
+/// whom roles allow to impersonate.
 pub(super) async fn examine(
     client: &Client,
     config: &Config,
     resources: &[GroupVersionResource],
+    named: &Named,
 ) -> Vec<Finding> {
     let mut findings = vec![own_name(client).await];
     findings.push(reads(client, &config.cache, resources).await);
@@ -46,16 +49,7 @@ pub(super) async fn examine(
         findings.push(one(client, group, resource, verb, RBAC).await);
     }
     if delegated.identity == Identity::Impersonate {
-        let remedy = "apply examples/cluster/rbac-impersonate.yaml";
-        for (group, resource) in [
-            ("", "users"),
-            ("", "groups"),
-            ("", "serviceaccounts"),
-            ("authentication.k8s.io", "uids"),
-            ("authentication.k8s.io", "userextras/scopes"),
-        ] {
-            findings.push(one(client, group, resource, "impersonate", remedy).await);
-        }
+        findings.extend(impersonation::examine(client, named).await);
     }
     findings
 }
@@ -72,7 +66,12 @@ async fn own_name(client: &Client) -> Finding {
 }
 
 /// Asks for one right. `Err` tells why there was no decision.
-async fn may(client: &Client, group: &str, resource: &str, verb: &str) -> Result<bool, String> {
+pub(super) async fn may(
+    client: &Client,
+    group: &str,
+    resource: &str,
+    verb: &str,
+) -> Result<bool, String> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -89,7 +88,14 @@ async fn may(client: &Client, group: &str, resource: &str, verb: &str) -> Result
     allowed.ok_or_else(|| answer.error())
 }
 
-async fn one(client: &Client, group: &str, resource: &str, verb: &str, remedy: &str) -> Finding {
+/// Asks for one right that is needed.
+pub(super) async fn one(
+    client: &Client,
+    group: &str,
+    resource: &str,
+    verb: &str,
+    remedy: &str,
+) -> Finding {
     let subject = match group {
         "" => format!("{verb} {resource}"),
         group => format!("{verb} {resource}.{group}"),

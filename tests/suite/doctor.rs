@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::apifront::{self, Apifront, config_before};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, unique};
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::{ports, process};
 
@@ -283,6 +283,83 @@ async fn faults_of_the_way_to_the_api_server_are_named() {
         assert!(remedy.contains("rbac.yaml"), "{fault}");
     }
     assert_eq!(report.status, 1);
+}
+
+/// A role that names whom apifront may impersonate is no fault: somebody wrote it.
+#[tokio::test]
+async fn callers_whom_a_role_names_are_told_of() {
+    skip_under_oracle!("kube-apiserver has no doctor");
+    let cluster = Cluster::shared();
+    let admin = cluster.admin_client();
+    let own = unique("doctor-names");
+    let named = |resource: &str, names: &[&str]| {
+        json!({
+            "apiGroups": [""], "resources": [resource], "resourceNames": names,
+            "verbs": ["impersonate"],
+        })
+    };
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": own },
+        "rules": [
+            named("users", &["dora", "emil"]),
+            named("groups", &["developers"]),
+            {
+                "apiGroups": ["authentication.k8s.io"], "verbs": ["impersonate"],
+                "resources": ["uids", "userextras/authentication.kubernetes.io/credential-id"],
+            },
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": own },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": own },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": own }],
+    });
+    for (path, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        admin
+            .post(&format!("{rbac}/{path}"), &object)
+            .await
+            .expect(201);
+    }
+
+    let pair = cluster.certificates.client(&own, &[]);
+    let file = kubeconfig::write(
+        &folder(),
+        "named",
+        &cluster.server_url(),
+        Some(cluster.ca()),
+        Credential::Certificate(&pair),
+    );
+    let mut config = config_before(cluster);
+    config["identity"] = json!({ "mode": "Impersonate" });
+    config["upstream"]["kubeconfig"] = json!(file);
+    let report = report(&config).await;
+    let of = |subject: &str| {
+        let mut all = report.findings();
+        let found = all.find(|f| f["subject"] == format!("impersonate {subject}"));
+        let found = found.unwrap_or_else(|| panic!("{subject}: {:#?}", report.document));
+        (
+            found["verdict"].as_str().expect("a verdict"),
+            found["found"].as_str().expect("what was found"),
+        )
+    };
+    assert_eq!(
+        of("users"),
+        ("neutral", "allowed for the 2 that roles name")
+    );
+    assert_eq!(
+        of("groups"),
+        ("neutral", "allowed for the 1 that roles name")
+    );
+    assert_eq!(of("serviceaccounts").0, "neutral");
+    assert_eq!(of("uids.authentication.k8s.io").0, "good");
+    let callers: Vec<_> = report.of_section("callers").collect();
+    assert!(
+        callers.iter().all(|f| f["verdict"] == "good"),
+        "{callers:#?}"
+    );
 }
 
 #[tokio::test]
