@@ -15,7 +15,7 @@ use kubernetes_wire::api::{Attributes, UserInfo};
 use tokio::time::Instant;
 
 use super::cache::Remembered;
-use super::{Authorizer, Decision, Question, Verdict};
+use super::{Authorizer, Decision, Question, Verdict, WaitsAs};
 use crate::config::{DegradedAuthorization, DegradedBounds};
 
 /// The time between two looks for decisions that must be asked for again.
@@ -51,9 +51,9 @@ impl Authorizer {
         let old = decisions.older_than(before, used_after, MOST_AT_ONCE, |remembered| {
             remembered.review.is_some() && remembered.verdict.decision == Decision::Allow
         });
-        let renewed = old.into_iter().filter_map(|(key, user, remembered)| {
+        let renewed = old.into_iter().filter_map(|(key, sharer, remembered)| {
             let review = remembered.review?;
-            Some(self.renew(key, user, review))
+            Some(self.renew(key, sharer, review))
         });
         let mut renewed = futures::stream::iter(renewed).buffer_unordered(AT_A_TIME);
         // After a failure, the others can wait for the next look.
@@ -61,10 +61,11 @@ impl Authorizer {
     }
 
     /// Asks again for a decision. Returns false if nobody could be asked.
-    async fn renew(&self, key: Key, user: Arc<str>, review: Bytes) -> bool {
+    async fn renew(&self, key: Key, sharer: Arc<str>, review: Bytes) -> bool {
         let asked = Instant::now();
         let question = Question {
-            user,
+            waits_as: WaitsAs::Request(sharer.clone()),
+            sharer,
             body: review.clone(),
         };
         let Ok(verdict) = self.reviewer.ask(&question).await else {

@@ -54,6 +54,15 @@ const TURNS: QueueLimits = QueueLimits {
     waiting_of_one: 512,
 };
 
+/// How many questions about places of views are asked at a time. Each view has four at
+/// most.
+const TURNS_OF_PLACES: QueueLimits = QueueLimits {
+    at_a_time: 32,
+    at_a_time_of_one: 8,
+    waiting: 1 << 19,
+    waiting_of_one: 1 << 12,
+};
+
 /// The time for which an answer is believed; zero means not at all. It is
 /// applied when an answer is read, so that a reload holds for earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +144,8 @@ pub struct Authorizer {
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
     queue: Arc<FairQueue<Arc<str>>>,
+    /// The questions of views, which leave the turns to requests.
+    places: Arc<FairQueue<Arc<str>>>,
     decisions: cache::Decisions,
     /// The time of the last answer of an API server.
     heard: Mutex<Option<Instant>>,
@@ -154,6 +165,7 @@ impl Authorizer {
             reviewer: Arc::new(Reviewer {
                 client,
                 queue: FairQueue::new(TURNS),
+                places: FairQueue::new(TURNS_OF_PLACES),
                 decisions: cache::new(Instant::now()),
                 heard: Mutex::default(),
                 metrics: metrics.clone(),
@@ -278,7 +290,8 @@ impl Authorizer {
         }
         self.metrics.review_cache(false);
         let question = Question {
-            user: user.name.as_str().into(),
+            sharer: user.sharer().into(),
+            waits_as: WaitsAs::Request(user.name.as_str().into()),
             body: upstream::body(&review::review(user, attributes))?,
         };
         let is_kept = purpose == Purpose::NamedRead && cache::is_kept(attributes);
@@ -332,10 +345,20 @@ impl Authorizer {
     }
 }
 
-/// The body of a review, and the user in whose queue it waits.
+/// The body of a review, and whose it is.
 struct Question {
-    user: Arc<str>,
+    /// Who has one share of what is remembered.
+    sharer: Arc<str>,
+    waits_as: WaitsAs,
     body: Bytes,
+}
+
+/// In which queue a question waits for its turn.
+enum WaitsAs {
+    /// That of requests, in the user's place.
+    Request(Arc<str>),
+    /// That of views.
+    Place,
 }
 
 impl Reviewer {
@@ -348,19 +371,23 @@ impl Reviewer {
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
         let verdict = self.ask(&question).await?;
-        let Question { user, body } = question;
+        let Question { sharer, body, .. } = question;
         let remembered = cache::Remembered {
             verdict: verdict.clone(),
             review: is_kept.then_some(body),
         };
-        self.decisions.insert(key, user, remembered, asked, longest);
+        self.decisions
+            .insert(key, sharer, remembered, asked, longest);
         Ok(verdict)
     }
 
     async fn ask(&self, question: &Question) -> Result<Arc<Verdict>, ReviewError> {
         let body = question.body.clone();
-        let (client, user) = (&*self.client, &question.user);
-        let answer = upstream::create(client, &self.queue, user, review::PATH, body).await;
+        let (queue, caller) = match &question.waits_as {
+            WaitsAs::Request(user) => (&self.queue, user),
+            WaitsAs::Place => (&self.places, &question.sharer),
+        };
+        let answer = upstream::create(&*self.client, queue, caller, review::PATH, body).await;
         if matches!(answer, Err(ReviewError::QueueFull)) {
             self.metrics.refused();
         }

@@ -1,12 +1,10 @@
 //! Decisions for views, which must not be older than what they follow.
 
-use std::sync::Arc;
-
 use apifront_upstream::review::{self as upstream};
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 use tokio::time::Instant;
 
-use super::{Authorizer, Decision, Question, cache, review};
+use super::{Authorizer, Decision, Question, WaitsAs, cache, review};
 
 /// A decision about one place of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,8 @@ impl Authorizer {
         let asked = Instant::now();
         let verdict = async {
             let question = Question {
-                user: Arc::from(user.name.as_str()),
+                sharer: user.sharer().into(),
+                waits_as: WaitsAs::Place,
                 body: upstream::body(&review::review(user, attributes))?,
             };
             let longest = self.settings.load().longest();

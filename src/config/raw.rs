@@ -469,6 +469,8 @@ pub struct Views {
     pub max_views: Option<i64>,
     /// Namespaces and single names of one view. Default 1000.
     pub max_grants_per_view: Option<i64>,
+    /// Single names of one view in one namespace. More are left out. Default 100.
+    pub max_names_per_namespace: Option<i64>,
 }
 
 /// Extension API groups.

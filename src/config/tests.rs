@@ -403,7 +403,10 @@ fn views_are_for_those_who_are_named() {
     let preloaded: Vec<String> = preload.iter().map(|p| p.to_string()).collect();
     assert_eq!(preloaded, RBAC);
     assert_eq!(some.review_ttl, Duration::from_secs(300));
-    assert_eq!((some.max_views, some.max_grants), (2_000, 1_000));
+    assert_eq!(
+        (some.max_views, some.max_grants, some.max_names),
+        (2_000, 1_000, 100)
+    );
     for (name, groups, expected) in [
         ("ann", &[][..], true),
         ("bob", &["others", "tenants"], true),
@@ -435,6 +438,10 @@ fn views_are_for_those_who_are_named() {
         (
             "  users: [a]\n  maxGrantsPerView: 10001",
             "views.maxGrantsPerView: \"10001\": must be between 1 and 10000",
+        ),
+        (
+            "  users: [a]\n  maxNamesPerNamespace: -1",
+            "views.maxNamesPerNamespace: \"-1\": must be between 0 and 10000",
         ),
     ] {
         assert_eq!(views(lines).unwrap_err(), [expected], "{lines}");

@@ -27,6 +27,10 @@ const MOST_VIEWS: usize = 100_000;
 const MAX_GRANTS: usize = 1_000;
 const MOST_GRANTS: usize = 10_000;
 
+/// The default number of single names in one namespace. Each is a review for each
+/// user who may read it, and whoever may write Roles in the namespace chooses them.
+const MAX_NAMES: usize = 100;
+
 /// Checked `views`. It names at least one caller, or the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Views {
@@ -40,6 +44,8 @@ pub struct Views {
     pub max_views: usize,
     /// The most namespaces and names of one view.
     pub max_grants: usize,
+    /// The most names of one view in one namespace.
+    pub max_names: usize,
 }
 
 impl Views {
@@ -73,6 +79,12 @@ pub(super) fn check(
             raw.max_grants_per_view,
             MAX_GRANTS,
             1..=MOST_GRANTS,
+        ),
+        max_names: check.count(
+            "views.maxNamesPerNamespace",
+            raw.max_names_per_namespace,
+            MAX_NAMES,
+            0..=MOST_GRANTS,
         ),
     };
     if views

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
 use prometheus::Registry;
 use serde_json::json;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::budget::Budgets;
 use super::follow::{Shared, follow};
 use super::{Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
@@ -117,9 +118,10 @@ async fn an_hour_of_many_views() {
             outage: Duration::from_secs(30),
             max_views: USERS,
             max_grants: NAMESPACES,
+            max_names: 0,
         }),
         metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
-        questions: Semaphore::new(32),
+        budgets: Budgets::default(),
     });
     let before = used();
     let mut watched = Vec::new();

@@ -7,18 +7,23 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::StreamExt;
 use kubernetes_wire::api::{Reason, Status};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
+use super::budget::{Budgets, Rate};
 use super::grants::{Grants, Place};
 use super::metrics::{Refusal, ViewsMetrics};
+use super::view::Lacks;
 use super::{KnownRights, View, ViewsSettings};
 use crate::authz::PlaceReview;
-use crate::authz::rbac::Rights;
+use crate::authz::rbac::{PlacesLimits, Rights};
 
 /// The questions of one view at a time. A caller's own requests have turns
 /// beside them.
 const QUESTIONS: usize = 4;
+
+/// The questions about new places that one namespace may cause for one user within
+/// `reviewTTL`, besides four times its names: as many as a user has views.
+const OF_NAMESPACES: u32 = 64;
 
 /// The time that upstream may take to tell its version, and the time after
 /// which it is asked again.
@@ -32,9 +37,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Shared {
     pub(super) settings: ArcSwap<ViewsSettings>,
     pub(super) metrics: ViewsMetrics,
-    /// The questions of all views at a time. It is half of the turns that
-    /// reviews have, so that requests always find one.
-    pub(super) questions: Semaphore,
+    pub(super) budgets: Budgets,
 }
 
 /// Follows the rights of a view's user until the view ends.
@@ -47,7 +50,7 @@ pub(super) async fn follow(view: Arc<View>, rights: KnownRights, shared: Arc<Sha
         grants: Grants::default(),
         known: None,
         is_refused: false,
-        is_partial: false,
+        lacks: Lacks::default(),
     };
     tokio::select! {
         () = ended.cancelled() => {}
@@ -64,7 +67,8 @@ struct Task<'a> {
     known: Option<Arc<Rights>>,
     /// They are more than a view can have.
     is_refused: bool,
-    is_partial: bool,
+    /// What RBAC allows and the view cannot have.
+    lacks: Lacks,
 }
 
 impl Task<'_> {
@@ -93,7 +97,8 @@ impl Task<'_> {
                 continue;
             }
             let mut spreads_until = None;
-            if self.grants.are_known() {
+            // What is granted is served while new places are asked about.
+            if self.grants.are_known() || self.view.is_ready() {
                 self.publish(&settings);
                 if !self.learn_since().await {
                     continue;
@@ -101,7 +106,7 @@ impl Task<'_> {
                 let until = self.grants.hold_until(&settings);
                 // An empty view holds until something changes.
                 let until = until.or(Instant::now().checked_add(settings.review_ttl));
-                self.view.settled(until, self.is_partial);
+                self.view.settled(until);
                 spreads_until = self.view.spreads_until();
                 if spreads_until.is_some_and(|until| until <= Instant::now()) {
                     self.ask_version(self.view.published()).await;
@@ -134,8 +139,11 @@ impl Task<'_> {
             self.known = Some(rights);
             return !self.is_refused;
         }
-        let most = settings.max_grants;
-        let places = rights.places(&view.user, view.verb, &view.gvr, view.namespaced, most);
+        let limits = PlacesLimits {
+            all: settings.max_grants,
+            names_of_one: settings.max_names,
+        };
+        let places = rights.places(&view.user, view.verb, &view.gvr, view.namespaced, limits);
         let was_refused = self.is_refused;
         self.is_refused = places.is_err();
         let Ok(places) = places else {
@@ -144,27 +152,59 @@ impl Task<'_> {
             return false;
         };
         self.known = Some(rights);
-        self.is_partial = places.names_anywhere;
+        self.lacks.names_anywhere = places.names_anywhere;
+        self.lacks.names_left_out = places.names_left_out;
         if self.grants.follow(&places, Instant::now()) {
             view.doubt();
         }
         if was_refused {
             self.view.ask_anew();
         }
-        if !self.grants.are_known() {
+        if !self.grants.are_known() && !self.view.is_ready() {
             self.view.unsettled();
         }
+        self.note_lacks();
         true
+    }
+
+    fn note_lacks(&mut self) {
+        self.lacks.unanswered = self.grants.are_incomplete();
+        self.view.note_lacks(self.lacks);
+    }
+
+    /// Returns the places that may be asked for now. New ones whose namespace has
+    /// had many questions are left out for a while.
+    fn within_budget(&mut self, due: Vec<Place>, settings: &ViewsSettings) -> Vec<Place> {
+        let names = u32::try_from(settings.max_names).unwrap_or(u32::MAX);
+        let rate = Rate {
+            questions: names.saturating_mul(4).saturating_add(OF_NAMESPACES),
+            within: settings.review_ttl,
+        };
+        let (user, now) = (&self.view.user.name, Instant::now());
+        let mut within = Vec::with_capacity(due.len());
+        for place in due {
+            let taken = match self.grants.is_new(&place) {
+                true => self
+                    .shared
+                    .budgets
+                    .take((user, &place.namespace), rate, now),
+                false => Ok(()),
+            };
+            match taken {
+                Ok(()) => within.push(place),
+                Err(until) => self.grants.postpone(&place, until),
+            }
+        }
+        within
     }
 
     /// Asks about places, while losses are noticed. Returns false if there can
     /// be no view any more.
     async fn ask(&mut self, due: Vec<Place>, since: Instant, settings: &ViewsSettings) -> bool {
         let (view, shared) = (self.view, self.shared);
+        let due = self.within_budget(due, settings);
         let questions = due.into_iter().map(|place| async move {
             let question = view.question(&place.namespace, &place.name);
-            // The semaphore is never closed.
-            let _turn = shared.questions.acquire().await;
             let answer = view.reviewer.review(&view.user, &question, since).await;
             (place, answer)
         });
@@ -212,6 +252,7 @@ impl Task<'_> {
             }
         }
         drop(answers);
+        self.note_lacks();
         if let Some(status) = failure
             && !self.grants.are_known()
             && !view.is_ready()
@@ -301,7 +342,7 @@ fn unavailable() -> Status {
 
 fn too_many(settings: &ViewsSettings) -> Status {
     let message = format!(
-        "a view may not have more than {} namespaces and names (views.maxGrantsPerView); \
+        "a view may not have more than {} namespaces (views.maxGrantsPerView); \
          list and watch the namespaces one by one",
         settings.max_grants
     );

@@ -41,6 +41,8 @@ struct Grant {
     denials: usize,
     /// Whether the last question failed.
     failed: bool,
+    /// The first question has to wait, because its namespace had many.
+    postponed: bool,
     /// The next question is not asked before this moment. Questions that
     /// nothing but time makes necessary are asked then, if anybody watches.
     next: Instant,
@@ -79,6 +81,7 @@ impl Grants {
                         answer: None,
                         denials: 0,
                         failed: false,
+                        postponed: false,
                         next: now,
                     }
                 });
@@ -88,10 +91,32 @@ impl Grants {
         gains || !before.is_empty()
     }
 
-    /// Returns the places that are to be asked for now.
+    /// Returns the places that are to be asked for now: whole namespaces, and names
+    /// only when no namespace is.
     pub(super) fn due(&self, now: Instant) -> Vec<Place> {
         let due = self.places.iter().filter(|(_, grant)| grant.next <= now);
-        due.map(|(place, _)| place.clone()).collect()
+        let (whole, names): (Vec<_>, Vec<_>) = due
+            .map(|(place, _)| place.clone())
+            .partition(|place| place.name.is_empty());
+        match whole.is_empty() {
+            true => names,
+            false => whole,
+        }
+    }
+
+    /// Tells whether the place has no answer yet.
+    pub(super) fn is_new(&self, place: &Place) -> bool {
+        self.places
+            .get(place)
+            .is_some_and(|grant| grant.answer.is_none())
+    }
+
+    /// Leaves the place out until its first question may be asked.
+    pub(super) fn postpone(&mut self, place: &Place, until: Instant) {
+        if let Some(grant) = self.places.get_mut(place) {
+            grant.postponed = true;
+            grant.next = until;
+        }
     }
 
     /// Returns the moment of the next question.
@@ -114,6 +139,7 @@ impl Grants {
         };
         grant.answer = Some((allowed, asked));
         grant.failed = false;
+        grant.postponed = false;
         if allowed {
             grant.denials = 0;
             // The answer comes before the old one is too old.
@@ -129,13 +155,20 @@ impl Grants {
     pub(super) fn failed(&mut self, place: &Place, now: Instant) {
         if let Some(grant) = self.places.get_mut(place) {
             grant.failed = true;
+            grant.postponed = false;
             grant.next = after(now, AFTER_FAILURE);
         }
     }
 
-    /// Tells whether every place was asked for.
+    /// Tells whether every place was asked for, but for those that are left out.
     pub(super) fn are_known(&self) -> bool {
-        self.places.values().all(|grant| grant.answer.is_some())
+        let mut grants = self.places.values();
+        grants.all(|grant| grant.answer.is_some() || grant.postponed)
+    }
+
+    /// Tells whether some places have no answer yet.
+    pub(super) fn are_incomplete(&self) -> bool {
+        self.places.values().any(|grant| grant.answer.is_none())
     }
 
     /// Returns the moment until which all of it holds: the end of the first
@@ -193,6 +226,7 @@ mod tests {
         outage: Duration::from_secs(30),
         max_views: 1,
         max_grants: 10,
+        max_names: 10,
     };
 
     fn places(namespaces: &[&str], names: &[(&str, &str)]) -> Places {
@@ -228,10 +262,16 @@ mod tests {
             let due = due.map(|place| format!("{}/{}", place.namespace, place.name));
             due.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(due(&grants, at(0)), "a/ b/ c/x");
+        // Names come after the namespaces.
+        assert_eq!(due(&grants, at(0)), "a/ b/");
         grants.answered(&place("a/"), true, at(0), at(0), &SETTINGS);
         grants.answered(&place("b/"), true, at(0), at(0), &SETTINGS);
+        assert_eq!(due(&grants, at(0)), "c/x");
         assert!(!grants.are_known());
+        // What is left out for a while is not waited for.
+        grants.postpone(&place("c/x"), at(1));
+        assert_eq!(due(&grants, at(0)), "");
+        assert!(grants.are_known() && grants.are_incomplete() && grants.is_new(&place("c/x")));
         grants.answered(&place("c/x"), true, at(0), at(0), &SETTINGS);
         assert!(grants.are_known());
         assert_eq!(
@@ -252,7 +292,7 @@ mod tests {
         assert_eq!(grants.next(), Some(at(1)));
         grants.answered(&place("d/"), true, at(1), at(1), &SETTINGS);
         assert_eq!(grants.next(), Some(at(90)));
-        assert_eq!(due(&grants, at(90)), "b/ c/x");
+        assert_eq!(due(&grants, at(90)), "b/");
         assert_eq!(grants.hold_until(&SETTINGS), Some(at(100)));
     }
 

@@ -15,6 +15,7 @@
 //! it: `follow.rs` is its task, `grants.rs` what it knows, and `view.rs` what it
 //! tells those who serve it.
 
+mod budget;
 #[cfg(test)]
 mod cost;
 mod follow;
@@ -35,7 +36,7 @@ pub use registry::{Asked, Views};
 pub use settings::ViewsSettings;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
-pub use view::{Coverage, View};
+pub use view::{Coverage, Lacks, View};
 
 use crate::authz::rbac::Rights;
 use crate::authz::{Authorizer, PlaceReview};

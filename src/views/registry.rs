@@ -7,16 +7,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Reason, Status, UserInfo};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::budget::Budgets;
 use super::follow::{self, Shared};
 use super::metrics::{Refusal, ViewsMetrics};
 use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
 use crate::authz::{self, Authorizer};
-
-/// The questions of all views at a time: half of the turns that reviews have.
-const QUESTIONS: usize = 32;
 
 /// The most views of one user: some thirty resources, listed and watched. A
 /// user with more loses those that were not used for longest.
@@ -56,6 +53,7 @@ impl Views {
             outage: Duration::ZERO,
             max_views: 0,
             max_grants: 0,
+            max_names: 0,
         };
         Self {
             views: Mutex::default(),
@@ -63,7 +61,7 @@ impl Views {
             shared: Arc::new(Shared {
                 settings: ArcSwap::from_pointee(none),
                 metrics,
-                questions: Semaphore::new(QUESTIONS),
+                budgets: Budgets::default(),
             }),
         }
     }
@@ -132,30 +130,32 @@ impl Views {
         Ok(view)
     }
 
-    /// Makes room for one more view of a user: in place of an own one that
-    /// nobody uses if the user has many, else of anybody's.
+    /// Makes room for one more view of a user, and ends another if there is none.
     fn make_room(
         &self,
         views: &mut HashMap<Key, Arc<View>>,
         user: &UserInfo,
     ) -> Result<(), (Status, Refusal)> {
-        let own = |view: &Arc<View>| view.user.name == user.name;
         let max = self.shared.settings.load().max_views;
-        let has_many = views.values().filter(|view| own(view)).count() >= OF_ONE_USER;
-        if !has_many && views.len() < max {
-            return Ok(());
+        let held = views.iter().map(|(key, view)| Held {
+            key: *key,
+            user: &view.user.name,
+            sharer: view.user.sharer(),
+            idle_since: view.idle_since(),
+        });
+        match room(held.collect(), user, max) {
+            Room::There => return Ok(()),
+            Room::InPlaceOf(key) => {
+                if let Some(view) = views.remove(&key) {
+                    view.end();
+                }
+                return Ok(());
+            }
+            Room::None => {}
         }
-        let idle = views.iter().filter(|(_, view)| !has_many || own(view));
-        let idle = idle.filter_map(|(key, view)| Some((view.idle_since()?, *key)));
-        let Some((_, oldest)) = idle.min() else {
-            let why = "too many views are watched, please try again later";
-            let status = Status::failure(429, Reason::TooManyRequests, why.to_owned());
-            return Err((status.with_retry_after(1), Refusal::TooManyViews));
-        };
-        if let Some(view) = views.remove(&oldest) {
-            view.end();
-        }
-        Ok(())
+        let why = "too many views are watched, please try again later";
+        let status = Status::failure(429, Reason::TooManyRequests, why.to_owned());
+        Err((status.with_retry_after(1), Refusal::TooManyViews))
     }
 
     /// Forgets views that nobody uses, and counts the others, forever.
@@ -173,10 +173,67 @@ impl Views {
                 }
                 is_used
             });
+            self.shared.budgets.forget_unused(now);
             let watched = views.values().filter(|view| view.is_watched()).count();
             self.shared.metrics.counted(views.len(), watched);
         }
     }
+}
+
+/// A view that takes a place.
+struct Held<'a> {
+    key: Key,
+    user: &'a str,
+    sharer: &'a str,
+    /// The last use by a request, if nobody watches.
+    idle_since: Option<Instant>,
+}
+
+/// Where one more view has a place.
+#[derive(Debug, PartialEq, Eq)]
+enum Room {
+    There,
+    InPlaceOf(Key),
+    None,
+}
+
+/// Finds a place for one more view of the user. When there is none, the one with the most
+/// views gives one up: a view that nobody watches if that one has more than this user,
+/// and one that is watched if that one would still have as many.
+fn room(held: Vec<Held<'_>>, user: &UserInfo, max: usize) -> Room {
+    let longest_idle = |held: &mut dyn Iterator<Item = &Held<'_>>| {
+        let idle = held.filter_map(|one| Some((one.idle_since?, one.key)));
+        idle.min().map(|(_, key)| key)
+    };
+    let mut own = held.iter().filter(|one| one.user == user.name);
+    if own.clone().count() >= OF_ONE_USER {
+        return longest_idle(&mut own).map_or(Room::None, Room::InPlaceOf);
+    }
+    if held.len() < max {
+        return Room::There;
+    }
+    let mut of_each: HashMap<&str, Vec<&Held<'_>>> = HashMap::new();
+    for one in &held {
+        of_each.entry(one.sharer).or_default().push(one);
+    }
+    let own = of_each.remove(user.sharer()).unwrap_or_default();
+    let mut others: Vec<_> = of_each.into_values().collect();
+    others.sort_unstable_by_key(|of_one| std::cmp::Reverse(of_one.len()));
+    let more = others.iter().filter(|of_one| of_one.len() > own.len());
+    for of_one in more {
+        if let Some(key) = longest_idle(&mut of_one.iter().copied()) {
+            return Room::InPlaceOf(key);
+        }
+    }
+    if let Some(key) = longest_idle(&mut own.iter().copied()) {
+        return Room::InPlaceOf(key);
+    }
+    let most = others.first().filter(|of_one| {
+        let would_have = own.len().saturating_add(1);
+        of_one.len() > would_have
+    });
+    let one = most.and_then(|of_one| of_one.first());
+    one.map_or(Room::None, |one| Room::InPlaceOf(one.key))
 }
 
 fn key(asked: &Asked<'_>) -> Key {
@@ -190,4 +247,68 @@ fn key(asked: &Asked<'_>) -> Key {
         label_selector: String::new(),
     };
     authz::key(asked.user, &attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Views by user: `a` is watched, and `a3` idle since the third second.
+    fn place(views: &str, user: &str, max: usize) -> Room {
+        let began = Instant::now();
+        let parsed: Vec<(&str, Option<u64>)> = views
+            .split_whitespace()
+            .map(|view| {
+                let end = view.find(|c: char| c.is_ascii_digit());
+                let (user, idle) = view.split_at(end.unwrap_or(view.len()));
+                (user, idle.parse().ok())
+            })
+            .collect();
+        let user = UserInfo {
+            name: user.to_owned(),
+            ..UserInfo::default()
+        };
+        let held = parsed.iter().enumerate().map(|(n, (name, idle))| Held {
+            key: [u8::try_from(n).unwrap(); 32],
+            user: name,
+            sharer: name.split('.').next().unwrap(),
+            idle_since: idle.map(|seconds| began + std::time::Duration::from_secs(seconds)),
+        });
+        room(held.collect(), &user, max)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_the_most_views_gives_one_up() {
+        let of = |n: u8| Room::InPlaceOf([n; 32]);
+        for (views, user, expected) in [
+            ("a a a", "b", Room::There),
+            // The watches of one user leave others a part.
+            ("a a a a", "b", of(0)),
+            ("a a a b", "b", of(0)),
+            // Two each is a fair part.
+            ("a a b b", "b", Room::None),
+            ("a a b b", "a", Room::None),
+            ("a b c d", "e", Room::None),
+            // What nobody watches goes first, the longest unused, of who has most.
+            ("a a9 a3 b1", "c", of(2)),
+            ("a a b2 b1", "a", Room::None),
+            ("a a b2 b1", "c", of(3)),
+            ("a1 b2 c3 d4", "e", of(0)),
+            ("a1 b2 c3 d4", "d", of(3)),
+            ("a a a b1", "b", of(3)),
+            // Accounts that share have one part.
+            ("s.x s.y s.z b", "b", of(0)),
+            ("b b s.x s.y", "s.z", Room::None),
+        ] {
+            let user = match user {
+                "s.z" => "s",
+                user => user,
+            };
+            assert_eq!(place(views, user, 4), expected, "{views} and one of {user}");
+        }
+        let many = "a5 ".repeat(OF_ONE_USER - 1) + "a2";
+        let oldest = u8::try_from(OF_ONE_USER - 1).unwrap();
+        assert_eq!(place(&many, "a", 1_000), of(oldest));
+        assert_eq!(place(&"a ".repeat(OF_ONE_USER), "a", 1_000), Room::None);
+    }
 }

@@ -12,4 +12,6 @@ pub struct ViewsSettings {
     pub max_views: usize,
     /// The most places of one view.
     pub max_grants: usize,
+    /// The most names in one namespace.
+    pub max_names: usize,
 }

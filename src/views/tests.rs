@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, advance};
 
+use super::budget::Budgets;
 use super::follow::{Shared, follow};
 use super::{Coverage, Refusal, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
@@ -30,6 +31,7 @@ struct Upstream {
     is_away: Mutex<bool>,
     asked: Mutex<Vec<String>>,
     version: AtomicU64,
+    stored: AtomicU64,
 }
 
 #[async_trait]
@@ -66,7 +68,7 @@ impl Reviewer for Upstream {
 #[async_trait]
 impl Versions for Upstream {
     fn stored(&self) -> Option<u64> {
-        Some(self.version.load(Ordering::Relaxed) / 2)
+        Some(self.stored.load(Ordering::Relaxed))
     }
 
     async fn upstream(&self) -> Option<u64> {
@@ -140,9 +142,10 @@ fn shared(max_grants: usize) -> Arc<Shared> {
             outage: OUTAGE,
             max_views: 10,
             max_grants,
+            max_names: 2,
         }),
         metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
-        questions: tokio::sync::Semaphore::new(2),
+        budgets: Budgets::default(),
     })
 }
 
@@ -229,13 +232,14 @@ async fn a_watch_begins_after_the_present_set() {
     let world = World::new(&["a"]);
     assert_eq!(world.view.since(), None);
     world.ready().await.unwrap();
-    assert_eq!(world.view.since(), Some(10));
+    assert_eq!(world.view.since(), Some(9));
     // Another replica may have given version 11 when it knew another set.
     assert!(world.view.watch_from(11).is_none());
-    for version in [10, 11] {
+    for version in [9, 10, 11] {
         assert!(world.view.list_at(version).is_some());
     }
-    assert!(world.view.watch_from(10).is_none() && world.view.watch_from(11).is_some());
+    assert!(world.view.watch_from(9).is_none());
+    assert!(world.view.watch_from(10).is_some() && world.view.watch_from(11).is_some());
     // A list that was given is of the set before.
     assert!(world.view.list_at(25).is_some());
     world.upstream.version.store(20, Ordering::Relaxed);
@@ -248,13 +252,21 @@ async fn a_watch_begins_after_the_present_set() {
     world.bind(&["b"]);
     world.ready().await.unwrap();
     wait(Duration::from_millis(10)).await;
-    assert_eq!(world.view.since(), Some(100));
+    assert_eq!(world.view.since(), Some(99));
     // Rights that stay the same are no other set.
     world.upstream.version.store(200, Ordering::Relaxed);
     world.bind(&["b"]);
     wait(Duration::from_millis(50)).await;
     world.ready().await.unwrap();
-    assert_eq!(world.view.since(), Some(100));
+    assert_eq!(world.view.since(), Some(99));
+    // Whoever watches has been told of what the store has, and perhaps has it of the
+    // set before.
+    world.upstream.stored.store(300, Ordering::Relaxed);
+    world.upstream.version.store(300, Ordering::Relaxed);
+    world.bind(&["a"]);
+    world.ready().await.unwrap();
+    wait(Duration::from_millis(50)).await;
+    assert_eq!(world.view.since(), Some(300));
 }
 
 #[tokio::test(start_paused = true)]

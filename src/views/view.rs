@@ -1,10 +1,11 @@
 //! What a view tells those who serve it.
 //!
-//! A client's state is known by its version alone. So a view remembers `since`,
-//! a version from upstream that was asked for after its present set was
-//! published. A state at a later version can only be one of the present set: no
-//! server hands out a later version under an earlier set, as soon as it knows
-//! the present one. A client with an earlier version lists anew.
+//! A client's state is known by its version alone. So a view remembers `since`:
+//! upstream is asked for its version after the present set was published, and `since`
+//! is the version before that one, or the newest that anybody was told of here. A
+//! state at a later version can only be one of the present set: no server hands out a
+//! later version under an earlier set, as soon as it knows the present one. A client
+//! with an earlier version lists anew.
 //!
 //! Another replica may learn of a change earlier or later, by `spread` at most.
 //! So a client's state at a later version is known to be of the present set only
@@ -77,8 +78,7 @@ struct State {
     given: u64,
     /// The moment until which the grants hold for new requests.
     holds_until: Option<Instant>,
-    /// RBAC allows more than a view can hold.
-    is_partial: bool,
+    lacks: Lacks,
     /// Somebody waits for the view to be recent.
     wanted: bool,
     used: Instant,
@@ -90,6 +90,17 @@ enum Phase {
     Asking,
     Ready,
     Failed(Box<Status>, Refusal),
+}
+
+/// What RBAC allows, and the view lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// Names of a namespaced resource in every namespace.
+    pub names_anywhere: bool,
+    /// Names beyond the limits of a view.
+    pub names_left_out: bool,
+    /// Places that nobody has answered about yet.
+    pub unanswered: bool,
 }
 
 /// The number of namespaces and single names of a view.
@@ -137,7 +148,7 @@ impl View {
                 published: 0,
                 given: 0,
                 holds_until: None,
-                is_partial: false,
+                lacks: Lacks::default(),
                 wanted: false,
                 used: now,
             }),
@@ -251,9 +262,12 @@ impl View {
         Coverage::of(&self.visible())
     }
 
-    /// Tells whether RBAC allows more than a view can hold.
-    pub fn is_partial(&self) -> bool {
-        self.state.lock().is_partial
+    pub fn lacks(&self) -> Lacks {
+        self.state.lock().lacks
+    }
+
+    pub(super) fn note_lacks(&self, lacks: Lacks) {
+        self.state.lock().lacks = lacks;
     }
 
     /// Returns the attributes of a question about a place.
@@ -350,21 +364,23 @@ impl View {
             return;
         }
         let stored = self.versions.stored().unwrap_or_default();
-        let version = upstream.max(stored).max(state.given);
-        state.since.get_or_insert(version);
+        let told = stored.max(state.given);
+        // A state at upstream's own version may be of the present set, unless somebody
+        // was told of it here. Where nothing is written, there is no later one.
+        let since = told.max(upstream.saturating_sub(1));
+        state.since.get_or_insert(since);
         let is_everywhere = state.spreads_until().is_some_and(|until| until <= asked);
         if is_everywhere && state.everywhere.is_none() {
-            state.everywhere = Some(version);
+            state.everywhere = Some(told.max(upstream));
         }
         drop(state);
         self.changed.send_replace(());
     }
 
-    /// Notes that every place has an answer that is recent enough until then.
-    pub(super) fn settled(&self, holds_until: Option<Instant>, is_partial: bool) {
+    /// Notes that every grant has an answer that is recent enough until then.
+    pub(super) fn settled(&self, holds_until: Option<Instant>) {
         let mut state = self.state.lock();
         state.holds_until = holds_until;
-        state.is_partial = is_partial;
         state.wanted = false;
         drop(state);
         self.changed.send_replace(());

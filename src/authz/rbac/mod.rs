@@ -8,6 +8,7 @@
 
 mod places;
 mod rule;
+mod rules;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, UserInfo};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-pub use places::{Places, TooMany};
-use rule::Rule;
+pub use places::{Places, PlacesLimits, TooMany};
+use rules::Rules;
 
 /// The RBAC objects in memory.
 #[async_trait]
@@ -54,9 +55,12 @@ pub struct Rights {
 /// The rules that are bound to one subject.
 #[derive(Debug, Default)]
 struct Bound {
-    everywhere: Vec<Arc<[Rule]>>,
-    namespaces: BTreeMap<Arc<str>, Vec<Arc<[Rule]>>>,
+    everywhere: Roles,
+    namespaces: BTreeMap<Arc<str>, Roles>,
 }
+
+/// The rules of several roles: each role once, in the order of their places in memory.
+type Roles = Vec<Arc<Rules>>;
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -69,8 +73,8 @@ struct Metadata {
 #[derive(Deserialize)]
 pub struct Role {
     metadata: Metadata,
-    #[serde(default, deserialize_with = "rules")]
-    rules: Arc<[Rule]>,
+    #[serde(default)]
+    rules: Arc<Rules>,
 }
 
 /// A RoleBinding or ClusterRoleBinding.
@@ -99,7 +103,7 @@ struct Subject {
 
 /// The rules of roles by namespace and name. The namespace of a ClusterRole is
 /// empty.
-type Roles<'a> = HashMap<(&'a str, &'a str), &'a Arc<[Rule]>>;
+type RolesByName<'a> = HashMap<(&'a str, &'a str), &'a Arc<Rules>>;
 
 impl Role {
     pub fn read(json: &[u8]) -> Result<Self, MalformedRbac> {
@@ -158,6 +162,9 @@ impl Rights {
                 rights.bind(binding, rules, namespace);
             }
         }
+        for bound in rights.users.values_mut().chain(rights.groups.values_mut()) {
+            bound.have_each_once();
+        }
         rights
     }
 
@@ -188,7 +195,7 @@ impl Rights {
 
     /// Adds a binding. `namespace` is the binding's own, which is empty for a
     /// ClusterRoleBinding.
-    fn bind(&mut self, binding: &Binding, rules: &Arc<[Rule]>, namespace: &str) {
+    fn bind(&mut self, binding: &Binding, rules: &Arc<Rules>, namespace: &str) {
         for subject in binding.subjects.iter().flatten() {
             let (by, name) = match subject.kind.as_str() {
                 "User" => (&mut self.users, subject.name.clone()),
@@ -217,8 +224,16 @@ impl Rights {
 }
 
 impl Bound {
+    fn have_each_once(&mut self) {
+        let all = self.namespaces.values_mut();
+        for roles in all.chain([&mut self.everywhere]) {
+            roles.sort_unstable_by_key(|rules| Arc::as_ptr(rules).addr());
+            roles.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        }
+    }
+
     fn is_same(&self, before: &Self) -> bool {
-        let same = |now: &[Arc<[Rule]>], before: &[Arc<[Rule]>]| {
+        let same = |now: &[Arc<Rules>], before: &[Arc<Rules>]| {
             let mut both = now.iter().zip(before);
             now.len() == before.len() && both.all(|(now, before)| Arc::ptr_eq(now, before))
         };
@@ -229,10 +244,7 @@ impl Bound {
     }
 
     fn allows(&self, attributes: &Attributes) -> bool {
-        let allow = |bound: &[Arc<[Rule]>]| {
-            let mut rules = bound.iter().flat_map(|rules| rules.iter());
-            rules.any(|rule| rule.allows(attributes))
-        };
+        let allow = |bound: &[Arc<Rules>]| bound.iter().any(|rules| rules.allow(attributes));
         if allow(&self.everywhere) {
             return true;
         }
@@ -245,18 +257,12 @@ impl Bound {
     }
 }
 
-fn by_name(roles: &[Arc<Role>]) -> Roles<'_> {
+fn by_name(roles: &[Arc<Role>]) -> RolesByName<'_> {
     let named = roles.iter().map(|role| {
         let Metadata { name, namespace } = &role.metadata;
         ((namespace.as_str(), name.as_str()), &role.rules)
     });
     named.collect()
-}
-
-/// Reads rules. Go writes none as null.
-fn rules<'de, D: Deserializer<'de>>(input: D) -> Result<Arc<[Rule]>, D::Error> {
-    let rules: Option<Vec<Rule>> = Option::deserialize(input)?;
-    Ok(rules.unwrap_or_default().into())
 }
 
 #[cfg(test)]

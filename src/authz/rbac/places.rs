@@ -6,7 +6,11 @@ use std::sync::Arc;
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 
 use super::Rights;
-use super::rule::{Names, Reach, Rule};
+use super::rules::{Reached, Rules};
+
+/// The steps that a place may take to find its first names: roles may have the same
+/// names, or lower ones than roles before them.
+const STEPS: usize = 10_000;
 
 /// The namespaces in which a user may list or watch a resource, and the single
 /// objects elsewhere. It is a hint which questions to ask: the authorizer
@@ -20,78 +24,86 @@ pub struct Places {
     /// are not among the names: nobody knows in which namespaces there are such
     /// objects.
     pub names_anywhere: bool,
+    /// RBAC allows more names than the limits do.
+    pub names_left_out: bool,
 }
 
-impl Places {
-    /// Returns the number of namespaces and names.
-    pub fn len(&self) -> usize {
-        let names = self.names.values().map(BTreeSet::len).sum::<usize>();
-        self.namespaces.len().saturating_add(names)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.namespaces.is_empty() && self.names.is_empty()
-    }
+/// The most places of one user and resource.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacesLimits {
+    /// Namespaces and names.
+    pub all: usize,
+    /// Names in one namespace. Whoever may write Roles there chooses how many the
+    /// view of another user has.
+    pub names_of_one: usize,
 }
 
-/// There are more places than were asked for.
+/// There are more namespaces than the limits allow.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooMany;
 
 impl Rights {
     /// Returns where the user may `verb` the resource, without what is allowed
-    /// in the whole cluster; no more than `most` namespaces and names. `verb` is list
-    /// or watch. The cost is that of the user's own bindings, and of `most` names.
+    /// in the whole cluster. `verb` is list or watch. Names beyond the limits are left
+    /// out, the last ones of the namespaces with the most. The cost is that of the
+    /// roles that the user holds, and of as many names as the limits allow.
     pub fn places(
         &self,
         user: &UserInfo,
         verb: &str,
         gvr: &GroupVersionResource,
         namespaced: bool,
-        most: usize,
+        limits: PlacesLimits,
     ) -> Result<Places, TooMany> {
         let mut places = Places::default();
-        let mut names: Vec<(Arc<str>, &Names)> = Vec::new();
+        let mut named: BTreeMap<Arc<str>, Vec<Arc<Reached>>> = BTreeMap::new();
         for bound in self.of(user) {
-            for rule in bound.everywhere.iter().flat_map(|rules| rules.iter()) {
-                match (rule.reach(verb, gvr), namespaced) {
-                    (Reach::Names(_), true) => places.names_anywhere = true,
-                    (Reach::Names(some), false) => names.push(("".into(), some)),
-                    (Reach::All | Reach::Nothing, _) => {}
+            for rules in &bound.everywhere {
+                let reached = rules.reached(verb, gvr);
+                if let Reached::Names(_) = *reached {
+                    match namespaced {
+                        true => places.names_anywhere = true,
+                        false => named.entry("".into()).or_default().push(reached),
+                    }
                 }
             }
             let there = bound.namespaces.iter().filter(|_| namespaced);
             for (namespace, bound) in there {
-                for rule in bound.iter().flat_map(|rules| rules.iter()) {
-                    match rule.reach(verb, gvr) {
-                        Reach::All => drop(places.namespaces.insert(namespace.clone())),
-                        Reach::Names(some) => names.push((namespace.clone(), some)),
-                        Reach::Nothing => {}
+                for rules in bound {
+                    let reached = rules.reached(verb, gvr);
+                    match *reached {
+                        Reached::All => drop(places.namespaces.insert(namespace.clone())),
+                        Reached::Names(_) => {
+                            named.entry(namespace.clone()).or_default().push(reached);
+                        }
+                        Reached::Nothing => {}
                     }
                 }
             }
         }
-        let mut left = most.checked_sub(places.namespaces.len()).ok_or(TooMany)?;
-        names.retain(|(namespace, _)| !places.namespaces.contains(namespace));
-        for (namespace, some) in names {
-            let there = places.names.entry(namespace).or_default();
-            for name in some.iter() {
-                if there.insert(name.clone()) {
-                    left = left.checked_sub(1).ok_or(TooMany)?;
-                }
-            }
+        let left = limits.all.checked_sub(places.namespaces.len());
+        let left = left.ok_or(TooMany)?;
+        let most = match namespaced {
+            true => limits.names_of_one.min(left),
+            false => left,
+        };
+        named.retain(|namespace, _| !places.namespaces.contains(namespace));
+        for (namespace, reached) in named {
+            let (names, are_all) = first(&reached, most);
+            places.names_left_out |= !are_all;
+            places.names.insert(namespace, names);
         }
+        places.fit(left);
         Ok(places)
     }
 
     /// Tells whether there are such places.
     pub fn has_places(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
-        let reached = |rules: &[Arc<[Rule]>], where_named: bool| {
-            let mut rules = rules.iter().flat_map(|rules| rules.iter());
-            rules.any(|rule| match rule.reach(verb, gvr) {
-                Reach::Nothing => false,
-                Reach::All => !where_named,
-                Reach::Names(_) => true,
+        let reached = |roles: &[Arc<Rules>], where_named: bool| {
+            roles.iter().any(|rules| match *rules.reached(verb, gvr) {
+                Reached::Nothing => false,
+                Reached::All => !where_named,
+                Reached::Names(_) => true,
             })
         };
         self.of(user).any(|bound| {
@@ -99,6 +111,65 @@ impl Rights {
             reached(&bound.everywhere, true) || namespaces.any(|there| reached(there, false))
         })
     }
+}
+
+impl Places {
+    /// Leaves out the last names of the namespaces with the most, until there are no
+    /// more than this.
+    fn fit(&mut self, most: usize) {
+        let lengths = || self.names.values().map(BTreeSet::len);
+        let fits = |of_one: usize| lengths().map(|n| n.min(of_one)).sum::<usize>() <= most;
+        let longest = lengths().max().unwrap_or_default();
+        if fits(longest) {
+            return;
+        }
+        // The largest number of names of one namespace that fits.
+        let (mut fitting, mut too_many) = (0_usize, longest);
+        while too_many.saturating_sub(fitting) > 1 {
+            let middle = fitting.midpoint(too_many);
+            match fits(middle) {
+                true => fitting = middle,
+                false => too_many = middle,
+            }
+        }
+        self.names_left_out = true;
+        for names in self.names.values_mut() {
+            while names.len() > fitting {
+                names.pop_last();
+            }
+        }
+        self.names.retain(|_, names| !names.is_empty());
+    }
+}
+
+/// Returns the first names of several roles, and whether these are all of them.
+fn first(roles: &[Arc<Reached>], most: usize) -> (BTreeSet<Arc<str>>, bool) {
+    let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut are_all = true;
+    let mut steps = STEPS.max(most);
+    for role in roles {
+        let Reached::Names(all) = &**role else {
+            continue;
+        };
+        for name in all {
+            let Some(left) = steps.checked_sub(1) else {
+                return (names, false);
+            };
+            steps = left;
+            if names.contains(name) {
+                continue;
+            }
+            if names.len() >= most {
+                are_all = false;
+                if names.last().is_none_or(|last| name > last) {
+                    break;
+                }
+                names.pop_last();
+            }
+            names.insert(name.clone());
+        }
+    }
+    (names, are_all)
 }
 
 #[cfg(test)]
@@ -166,9 +237,15 @@ mod tests {
             groups: vec!["devs".into()],
             ..UserInfo::default()
         };
+        let limits = |all| PlacesLimits {
+            all,
+            names_of_one: 3,
+        };
         let shown = |verb: &str, resource: &str, namespaced| {
             let gvr = GroupVersionResource::new("", "v1", resource);
-            let places = rights.places(&ann, verb, &gvr, namespaced, 6).unwrap();
+            let places = rights.places(&ann, verb, &gvr, namespaced, limits(6));
+            let places = places.unwrap();
+            assert!(!places.names_left_out);
             let names = places.names.iter().flat_map(|(namespace, names)| {
                 names.iter().map(move |name| format!("{namespace}/{name}"))
             });
@@ -177,13 +254,16 @@ mod tests {
                 .iter()
                 .map(|namespace| namespace.to_string());
             let all: Vec<String> = whole.chain(names).collect();
-            assert_eq!(places.len(), all.len());
-            // They are not counted further than asked for.
-            let most = |most| rights.places(&ann, verb, &gvr, namespaced, most);
-            assert_eq!(most(all.len()), Ok(places.clone()));
-            let fewer = all.len().checked_sub(1);
-            assert!(fewer.is_none_or(|fewer| most(fewer) == Err(TooMany)));
-            assert_eq!(places.is_empty(), all.is_empty());
+            // Names make room, and namespaces do not.
+            for most in 0..all.len() {
+                let fewer = rights.places(&ann, verb, &gvr, namespaced, limits(most));
+                assert_eq!(fewer.is_err(), most < places.namespaces.len());
+                let fewer = fewer.unwrap_or_default();
+                let left_out = !fewer.namespaces.is_empty() || places.namespaces.is_empty();
+                assert_eq!(fewer.names_left_out, left_out);
+                let names = fewer.names.values().map(BTreeSet::len).sum::<usize>();
+                assert!(fewer.namespaces.len() + names <= most);
+            }
             (all.join(" "), places.names_anywhere)
         };
         for (verb, resource, namespaced, expected, anywhere) in [
@@ -201,8 +281,60 @@ mod tests {
         }
         let stranger = UserInfo::default();
         let pods = GroupVersionResource::new("", "v1", "pods");
-        let none = rights.places(&stranger, "list", &pods, true, 0);
+        let none = rights.places(&stranger, "list", &pods, true, limits(0));
         assert_eq!(none, Ok(Places::default()));
         assert!(!rights.has_places(&stranger, "list", &pods));
+    }
+
+    /// One namespace's roles leave the places of the others as they are.
+    #[test]
+    fn names_beyond_the_limits_are_those_of_who_has_the_most() {
+        let names = |n: usize| (0..n).map(|n| format!("p{n:04}")).collect::<Vec<_>>();
+        let many = names(3_000);
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let user = ("User", "ann");
+        let all: Vec<Value> = (0..20)
+            .map(|n| {
+                let some = &many[many.len() - 100 * (n + 1)..];
+                role("much", &format!("r{n}"), rule(&["list"], "pods", some))
+            })
+            .chain([
+                role("few", "own", rule(&["list"], "pods", &["x", "y"])),
+                role("whole", "own", rule(&["list"], "pods", &[])),
+            ])
+            .collect();
+        let bindings = |namespace: &str, name: &str| binding(namespace, "Role", name, user);
+        let rights = Rights::read(&RbacObjects {
+            roles: objects(&all),
+            role_bindings: objects(
+                &(0..20)
+                    .map(|n| bindings("much", &format!("r{n}")))
+                    .chain([bindings("few", "own"), bindings("whole", "own")])
+                    .collect::<Vec<_>>(),
+            ),
+            ..RbacObjects::default()
+        })
+        .unwrap();
+        let ann = UserInfo {
+            name: "ann".into(),
+            ..UserInfo::default()
+        };
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        for (all, names_of_one, much, few) in [
+            (1_000, 50, 50, 2),
+            (20, 50, 17, 2),
+            (3, 50, 1, 1),
+            (1, 50, 0, 0),
+        ] {
+            let limits = PlacesLimits { all, names_of_one };
+            let places = rights.places(&ann, "list", &pods, true, limits).unwrap();
+            let found = |namespace: &str| places.names.get(namespace).map_or(0, BTreeSet::len);
+            assert_eq!((found("much"), found("few")), (much, few));
+            assert!(places.names_left_out && places.namespaces.contains("whole"));
+            if much == 50 {
+                let least = places.names["much"].first().unwrap();
+                assert_eq!(**least, *many[1_000]);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 const ALL: &str = "*";
 
 /// rbac.authorization.k8s.io/v1 PolicyRule.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     #[serde(default, deserialize_with = "list")]

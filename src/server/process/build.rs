@@ -130,6 +130,7 @@ pub(in crate::server) fn views(config: &Config) -> Option<ViewsSettings> {
         outage: config.cache.max_staleness,
         max_views: views.max_views,
         max_grants: views.max_grants,
+        max_names: views.max_names,
     })
 }
 

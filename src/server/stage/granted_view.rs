@@ -179,10 +179,26 @@ impl GrantedView {
 
     /// Returns the warnings about what the view lacks.
     pub(in crate::server) fn warnings(&self) -> Vec<HeaderValue> {
+        let lacks = self.view.lacks();
         let mut warnings = Vec::new();
-        if self.view.is_partial() {
-            let why = "this view lacks objects that you may read by name in every namespace";
-            warnings.extend(warning::header(why));
+        for (is_lacking, why) in [
+            (
+                lacks.names_anywhere,
+                "this view lacks objects that you may read by name in every namespace",
+            ),
+            (
+                lacks.names_left_out,
+                "this view lacks objects that you may read by name: they are more than \
+                 views.maxNamesPerNamespace or views.maxGrantsPerView",
+            ),
+            (
+                lacks.unanswered,
+                "this view lacks namespaces or names about which nobody has answered yet",
+            ),
+        ] {
+            if is_lacking {
+                warnings.extend(warning::header(why));
+            }
         }
         let watched = self.watched.as_ref();
         if watched.is_some_and(|watched| watched.visible() != self.view.visible()) {

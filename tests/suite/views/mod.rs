@@ -6,6 +6,7 @@ mod lists;
 mod names;
 mod outage;
 mod refusals;
+mod tenants;
 mod told;
 mod watches;
 mod websocket;

@@ -1,5 +1,6 @@
 //! A tenant with a few of many namespaces.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,8 +19,11 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 pub const MAPS: &str = "/api/v1/configmaps";
 
+/// A cluster that all tests share, or one that a test has alone.
+type AnyCluster = Box<dyn Deref<Target = Cluster> + Send + Sync>;
+
 pub struct World {
-    pub cluster: &'static Cluster,
+    pub cluster: AnyCluster,
     pub front: Apifront,
     /// The name of the user who gets views.
     pub tenant: String,
@@ -37,19 +41,19 @@ impl World {
     }
 
     pub async fn before(
-        cluster: &'static Cluster,
+        cluster: impl Deref<Target = Cluster> + Send + Sync + 'static,
         namespaces: usize,
         change: impl FnOnce(&mut Value),
     ) -> Self {
         let tenant = unique("tenant");
         let role = format!("{tenant}-reads");
-        let front = Apifront::start(cluster, |config| {
+        let front = Apifront::start(&cluster, |config| {
             config["views"] = json!({ "users": [tenant] });
             change(config);
         })
         .await;
         let mut world = Self {
-            cluster,
+            cluster: Box::new(cluster),
             front,
             group: format!("{tenant}-group"),
             tenant,
@@ -58,7 +62,7 @@ impl World {
         };
         world.put_role(&["list", "watch"]).await;
         for _ in 0..namespaces {
-            let namespace = cluster.namespace("view").await;
+            let namespace = world.cluster.namespace("view").await;
             for name in ["a", "b", "c"] {
                 world.put_map(&namespace, name, "first").await;
             }

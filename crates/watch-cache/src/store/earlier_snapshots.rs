@@ -1,4 +1,5 @@
-//! States of earlier versions: those that are kept, and those made from them.
+//! States of other versions than the store's own: earlier ones, which are kept or made,
+//! and a later one that upstream told.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ pub(super) struct EarlierSnapshots {
     looks_since: u64,
     checkpoints: Checkpoints,
     retained: RetainedSnapshots,
+    /// The newest state that upstream told, until the store has reached it.
+    later: Option<Arc<Snapshot>>,
 }
 
 impl EarlierSnapshots {
@@ -42,6 +45,7 @@ impl EarlierSnapshots {
     /// Notes that from `version` on, unchanged objects look different.
     pub(super) fn change_looks(&mut self, version: u64) {
         self.looks_since = version;
+        self.later = None;
     }
 
     /// Returns the version below which unchanged objects looked different.
@@ -52,6 +56,8 @@ impl EarlierSnapshots {
     /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.checkpoints.pass(events, current);
+        self.later
+            .take_if(|later| later.resource_version <= current.resource_version);
     }
 
     /// Drops the states below the log's floor.
@@ -169,6 +175,30 @@ impl Store {
         }
     }
 
+    /// Keeps a state that upstream told, if it is later than all that are known, until
+    /// the store has reached it.
+    pub fn keep_later(&self, snapshot: &Arc<Snapshot>) {
+        let mut earlier = self.earlier.lock();
+        let current = self.snapshot();
+        let newest = earlier.later.as_ref().unwrap_or(&current);
+        let is_later = snapshot.resource_version > newest.resource_version;
+        if is_later && earlier.epoch == snapshot.epoch {
+            earlier.later = Some(snapshot.clone());
+        }
+    }
+
+    /// Returns the newest state that is known: the store's own, or a later one. `None`
+    /// if it is not later than `version`.
+    pub fn later_than(&self, version: u64) -> Option<Arc<Snapshot>> {
+        let later = self.earlier.lock().later.clone();
+        let current = self.snapshot();
+        let newest = match later {
+            Some(later) if later.resource_version > current.resource_version => later,
+            _ => current,
+        };
+        (newest.resource_version > version).then_some(newest)
+    }
+
     pub fn memory(&self) -> Memory {
         let current = self.snapshot();
         let (history, evicted) = {
@@ -228,10 +258,12 @@ impl Store {
         self.earlier.lock().forget_below(floor);
     }
 
-    /// Drops the states that only continue tokens may still ask for, for when
-    /// memory is short. Lists with such a token go on at upstream.
+    /// Drops the states that only continue tokens may still ask for, and the later
+    /// one, for when memory is short. Lists with such a token go on at upstream.
     pub(crate) fn drop_retained(&self) {
-        self.earlier.lock().retained = RetainedSnapshots::default();
+        let mut earlier = self.earlier.lock();
+        earlier.retained = RetainedSnapshots::default();
+        earlier.later = None;
     }
 }
 

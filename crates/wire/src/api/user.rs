@@ -7,6 +7,7 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 pub const MONITORING: &str = "system:monitoring";
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The identity of a caller, as in authentication.k8s.io/v1 UserInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,5 +39,41 @@ impl UserInfo {
             self.groups.push(AUTHENTICATED.to_owned());
         }
         self
+    }
+
+    /// Returns who has one share of what is shared: the user, or all service accounts
+    /// of a namespace, in which whoever may make one may make a thousand.
+    pub fn sharer(&self) -> &str {
+        let namespace = self
+            .name
+            .strip_prefix(SERVICE_ACCOUNT)
+            .and_then(|rest| rest.find(':'));
+        let end = namespace.map(|end| SERVICE_ACCOUNT.len().saturating_add(end));
+        end.and_then(|end| self.name.get(..end))
+            .unwrap_or(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_accounts_of_a_namespace_share() {
+        for (name, sharer) in [
+            ("ann", "ann"),
+            ("", ""),
+            ("system:node:a", "system:node:a"),
+            ("system:serviceaccount:a:b", "system:serviceaccount:a"),
+            ("system:serviceaccount:a:c", "system:serviceaccount:a"),
+            ("system:serviceaccount:a", "system:serviceaccount:a"),
+            ("system:serviceaccount:", "system:serviceaccount:"),
+        ] {
+            let user = UserInfo {
+                name: name.to_owned(),
+                ..UserInfo::default()
+            };
+            assert_eq!(user.sharer(), sharer);
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::{
-    AnswerSource, BypassReason, Consistent, HitCost, ListQuery, ListVersion, Question, SharedPage,
-    SharedState, Unanswered, WatchPlan, reached,
+    AnswerSource, BypassReason, Consistent, Freshness, HitCost, ListQuery, ListVersion, Question,
+    SharedPage, SharedState, Unanswered, WatchPlan, reached,
 };
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::{self, Snapshot, Store, StoredObject, Visible};
@@ -25,7 +25,11 @@ const LATER_WITHIN: Duration = Duration::from_secs(3);
 
 /// While something of the resource changes, such a version comes within this
 /// time by itself.
-const COMES_WITHIN: Duration = Duration::from_millis(100);
+const COMES_WITHIN: Duration = Duration::from_millis(10);
+
+/// While nothing at all is written, there is no such version. Upstream is asked again
+/// after this time.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The resource that a read is about.
 #[derive(Clone, Copy)]
@@ -188,29 +192,50 @@ pub(super) async fn of_view(
         return Ok((exact, HitCost::Nothing));
     }
     let until = tokio::time::Instant::now().checked_add(LATER_WITHIN);
-    let (mut snapshot, mut cost) = match resource.consistent().ensure(plan.freshness()).await? {
+    let (mut snapshot, mut cost) = match recent(resource, plan).await? {
         AnswerSource::Store(cost) => (store.snapshot(), cost),
         AnswerSource::SharedRead => (whole(resource).await?, HitCost::Names),
     };
     if matches!(plan, Plan::Watch(..)) {
         return Ok((snapshot, cost));
     }
+    let mut wait = COMES_WITHIN;
     loop {
         let since = since();
-        let is_later = since.is_some_and(|since| snapshot.resource_version > since);
-        if is_later || until.is_none_or(|until| tokio::time::Instant::now() >= until) {
+        if since.is_some_and(|since| snapshot.resource_version > since) {
+            return Ok((snapshot, cost));
+        }
+        // A state that upstream told is as recent as the store's own, which has
+        // reached nothing after it.
+        if let Some(later) = since.and_then(|since| store.later_than(since)) {
+            return Ok((later, cost));
+        }
+        if until.is_none_or(|until| tokio::time::Instant::now() >= until) {
             return Ok((snapshot, cost));
         }
         let next = since.unwrap_or_default().saturating_add(1);
-        snapshot = match reached(store, next, COMES_WITHIN).await {
-            true => store.snapshot(),
+        if !reached(store, next, std::mem::replace(&mut wait, AGAIN)).await {
             // Nothing of the resource changes now.
-            false => {
-                cost = HitCost::Names;
-                whole(resource).await?
-            }
-        };
+            cost = HitCost::Names;
+            snapshot = whole(resource).await?;
+        }
     }
+}
+
+/// Tells where a state is that is as recent as the plan demands.
+async fn recent(resource: Resource<'_>, plan: &Plan) -> Result<AnswerSource, Unanswered> {
+    let freshness = plan.freshness();
+    let is_list = matches!(plan, Plan::List(..));
+    if let Freshness::NotOlderThan(version) = freshness
+        && is_list
+        && resource
+            .store
+            .later_than(version.saturating_sub(1))
+            .is_some()
+    {
+        return Ok(AnswerSource::Store(HitCost::Nothing));
+    }
+    Ok(resource.consistent().ensure(freshness).await?)
 }
 
 /// Returns a state of the store itself that shows the same visible objects, or
@@ -259,7 +284,10 @@ async fn whole(resource: Resource<'_>) -> Result<Arc<Snapshot>, Unanswered> {
         .shared_reads
         .state(entry, store, everything, patience);
     match read.await? {
-        SharedState::Whole { snapshot, .. } => Ok(snapshot),
+        SharedState::Whole { snapshot, .. } => {
+            store.keep_later(&snapshot);
+            Ok(snapshot)
+        }
         SharedState::Page(_) => Err(BypassReason::NotProvenFresh.into()),
     }
 }

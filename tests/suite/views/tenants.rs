@@ -1,0 +1,162 @@
+//! Whoever may write RBAC in one namespace, or holds many views, leaves the views of
+//! others as they are.
+
+use serde_json::json;
+
+use super::world::{MAPS, SOON, World, keys, list_and_watch, told, version};
+use crate::harness::cluster::{Cluster, grant, unique};
+use crate::harness::eventually;
+use crate::harness::objects::{role, role_binding};
+use crate::harness::watch::Watch;
+
+/// More names than a view may have.
+const NAMES: usize = 1_001;
+/// So many of them are in a view.
+const IN_A_VIEW: usize = 100;
+
+const LEFT_OUT: &str = "views.maxNamesPerNamespace";
+
+/// One Role with very many names, for everybody, was a 403 for everybody, and the end of
+/// their watches.
+#[tokio::test]
+async fn names_of_one_namespace_leave_the_others_in_the_view() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let world = World::start(2, |_| {}).await;
+    for namespace in &world.namespaces {
+        world.grant(namespace).await;
+    }
+    let client = world.client();
+    let granted: Vec<&String> = world.namespaces.iter().collect();
+    world.settled(&client, &granted).await;
+    let (_, mut watch) = list_and_watch(&world, &client).await;
+    let theirs = world.cluster.namespace("many-names").await;
+    let names: Vec<String> = (0..NAMES).map(|n| format!("m{n:04}")).collect();
+    let mut many = role("many", &[""], &["configmaps"], &["list", "watch"]);
+    many["rules"][0]["resourceNames"] = json!(names);
+    let bound = role_binding("many", "many", "Group", &world.group);
+    grant(&world.admin(), &theirs, &[many, bound]).await;
+    for name in ["m0000", "m1000"] {
+        world.put_map(&theirs, name, "first").await;
+    }
+    let header = format!("namespaces=2, names={IN_A_VIEW}");
+    eventually("the first names", SOON, || async {
+        let answer = client.get(MAPS).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let all = keys(&answer.json());
+        for namespace in &granted {
+            assert!(all.contains(&format!("{namespace}/a")), "{all:?}");
+        }
+        answer.header("x-apifront-view") == header
+            && answer.header("warning").contains(LEFT_OUT)
+            && !answer.header("warning").contains("nobody has answered")
+            && all.len() == 7
+    })
+    .await;
+    let reviews = || async {
+        let labels = &[("result", "allowed")][..];
+        let front = &world.front;
+        front.metric("apifront_views_reviews_total", labels).await
+    };
+    let before = reviews().await;
+    // The watch has gone on.
+    world.put_map(granted[0], "a", "again").await;
+    let wanted = format!("MODIFIED {}/a", granted[0]);
+    while told(&mut watch, 1).await != [wanted.clone()] {}
+    // Other names again and again are asked about so often, and no more.
+    for round in 0..10 {
+        let names: Vec<String> = (0..NAMES).map(|n| format!("r{round}-{n:04}")).collect();
+        let mut many = role("many", &[""], &["configmaps"], &["list", "watch"]);
+        many["rules"][0]["resourceNames"] = json!(names);
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{theirs}/roles/many");
+        world.admin().put(&path, &many).await.expect(200);
+        let wanted = format!("r{round}-0000");
+        world.put_map(&theirs, &wanted, "first").await;
+        let answer = client.get(MAPS).await.expect(200);
+        assert!(keys(&answer).len() >= 6);
+    }
+    let asked = reviews().await - before;
+    assert!(
+        asked <= f64::from(u32::try_from(4 * IN_A_VIEW + 64).unwrap()),
+        "{asked}"
+    );
+}
+
+/// A user who watched as many resources as there may be views left none for others.
+#[tokio::test]
+async fn the_views_of_one_user_leave_others_a_part() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let other = unique("other");
+    let world = World::start(1, |config| {
+        config["views"]["maxViews"] = json!(4);
+        let users = config["views"]["users"].as_array_mut().expect("users");
+        users.push(json!(other));
+    })
+    .await;
+    let namespace = &world.namespaces[0];
+    world.grant(namespace).await;
+    world.bind(namespace, &other, "User", &other).await;
+    let mut all = role(&other, &["*"], &["*"], &["list", "watch"]);
+    all["kind"] = json!("ClusterRole");
+    all["metadata"] = json!({ "name": other });
+    let path = format!("{}/clusterroles", super::world::RBAC);
+    world.admin().post(&path, &all).await.expect(201);
+    let certificate = world.cluster.certificates.client(&other, &[]);
+    let other = world.front.client(Some(&certificate));
+    let resources = ["configmaps", "pods", "services", "endpoints", "limitranges"];
+    let mut watches = Vec::new();
+    for resource in resources {
+        let path = format!("/api/v1/{resource}?watch=1&resourceVersion=0");
+        eventually("a view", SOON, || async {
+            other
+                .get(&format!("/api/v1/{resource}?resourceVersion=0"))
+                .await
+                .status
+                == 200
+        })
+        .await;
+        let mut watch = Watch::open(&other, &path).await;
+        // Its first events show that it is a watch of a view.
+        let _ = watch
+            .next_within(std::time::Duration::from_millis(50))
+            .await;
+        watches.push(watch);
+    }
+    let client = world.client();
+    let answer = world.settled(&client, &[namespace]).await;
+    let path = format!("{MAPS}?watch=1&resourceVersion={}", version(&answer.json()));
+    let mut own = Watch::open(&client, &path).await;
+    world.put_map(namespace, "a", "again").await;
+    assert!(own.next().await.is_ok());
+    drop(watches);
+}
+
+/// A list of a view waited for a version that nobody writes, and asked upstream for all
+/// names each time.
+#[tokio::test]
+async fn lists_of_a_quiet_view_ask_nobody() {
+    skip_under_oracle!("kube-apiserver has no views");
+    let cluster = Cluster::leased(&[]).await;
+    let world = World::before(cluster, 1, |_| {}).await;
+    let namespace = &world.namespaces[0];
+    world.grant(namespace).await;
+    let client = world.client();
+    world.settled(&client, &[namespace]).await;
+    let list = format!("{MAPS}?resourceVersion=0");
+    client.get(&list).await.expect(200);
+    let asked = || async {
+        let requests = crate::harness::apifront::upstream_requests(&world.front.metrics().await);
+        requests["shared_read"]
+    };
+    let before = asked().await;
+    for _ in 0..20 {
+        let answer = client.get(&list).await.expect(200);
+        // A client can watch from there.
+        let path = format!(
+            "{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={}",
+            version(&answer)
+        );
+        let mut watch = Watch::open(&client, &path).await;
+        assert!(!watch.is_refused(std::time::Duration::from_millis(20)).await);
+    }
+    assert_eq!(asked().await - before, 0.0);
+}
