@@ -6,11 +6,13 @@
 //! allows nothing. The rules of an aggregated ClusterRole are in the object
 //! itself, where a controller keeps them.
 
+mod held;
+mod index;
 mod places;
 mod rule;
 mod rules;
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,6 +20,8 @@ use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, UserInfo};
 use serde::Deserialize;
 
+use held::Held;
+pub use index::{Index, Key};
 pub use places::{Places, PlacesLimits, TooMany};
 use rules::Rules;
 
@@ -34,43 +38,40 @@ pub trait SavedRbac: Send + Sync {
 #[error("RBAC object: {0}")]
 pub struct MalformedRbac(#[from] serde_json::Error);
 
-/// All RBAC objects: as JSON, or read.
+/// All RBAC objects, as JSON.
 #[derive(Default)]
-pub struct RbacObjects<R = bytes::Bytes, B = bytes::Bytes> {
-    pub cluster_roles: Vec<R>,
-    pub cluster_role_bindings: Vec<B>,
-    pub roles: Vec<R>,
-    pub role_bindings: Vec<B>,
+pub struct RbacObjects {
+    pub cluster_roles: Vec<bytes::Bytes>,
+    pub cluster_role_bindings: Vec<bytes::Bytes>,
+    pub roles: Vec<bytes::Bytes>,
+    pub role_bindings: Vec<bytes::Bytes>,
 }
 
 /// The rights of all subjects. A user's own rights and those of a group are
-/// found without looking at others'.
-#[derive(Debug, Default)]
+/// found without looking at others'. A copy shares everything.
+#[derive(Clone, Debug, Default)]
 pub struct Rights {
     /// Users and, by their user names, service accounts.
-    users: HashMap<String, Bound>,
-    groups: HashMap<String, Bound>,
+    users: imbl::HashMap<Arc<str>, Bound>,
+    groups: imbl::HashMap<Arc<str>, Bound>,
 }
 
-/// The rules that are bound to one subject.
-#[derive(Debug, Default)]
+/// The roles that are bound to one subject.
+#[derive(Clone, Debug, Default)]
 struct Bound {
-    everywhere: Roles,
-    namespaces: BTreeMap<Arc<str>, Roles>,
+    everywhere: Held,
+    namespaces: imbl::OrdMap<Arc<str>, Held>,
 }
 
-/// The rules of several roles: each role once, in the order of their places in memory.
-type Roles = Vec<Arc<Rules>>;
-
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Metadata {
-    name: String,
+    name: Arc<str>,
     #[serde(default)]
-    namespace: String,
+    namespace: Arc<str>,
 }
 
 /// A Role or ClusterRole.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct Role {
     metadata: Metadata,
     #[serde(default)]
@@ -78,7 +79,7 @@ pub struct Role {
 }
 
 /// A RoleBinding or ClusterRoleBinding.
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
     metadata: Metadata,
@@ -87,13 +88,13 @@ pub struct Binding {
     role_ref: RoleRef,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 struct RoleRef {
     kind: String,
-    name: String,
+    name: Arc<str>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Subject {
     kind: String,
     name: String,
@@ -101,13 +102,19 @@ struct Subject {
     namespace: String,
 }
 
-/// The rules of roles by namespace and name. The namespace of a ClusterRole is
-/// empty.
-type RolesByName<'a> = HashMap<(&'a str, &'a str), &'a Arc<Rules>>;
+impl Metadata {
+    fn key(&self) -> Key {
+        (self.namespace.clone(), self.name.clone())
+    }
+}
 
 impl Role {
     pub fn read(json: &[u8]) -> Result<Self, MalformedRbac> {
         Ok(serde_json::from_slice(json)?)
+    }
+
+    fn key(&self) -> Key {
+        self.metadata.key()
     }
 }
 
@@ -115,57 +122,62 @@ impl Binding {
     pub fn read(json: &[u8]) -> Result<Self, MalformedRbac> {
         Ok(serde_json::from_slice(json)?)
     }
+
+    fn key(&self) -> Key {
+        self.metadata.key()
+    }
+
+    /// Returns the role that is bound. Only a RoleBinding can name a Role: that of its
+    /// own namespace.
+    fn role(&self) -> Option<Key> {
+        let namespace = &self.metadata.namespace;
+        let name = self.role_ref.name.clone();
+        match self.role_ref.kind.as_str() {
+            "ClusterRole" => Some(("".into(), name)),
+            "Role" if !namespace.is_empty() => Some((namespace.clone(), name)),
+            _ => None,
+        }
+    }
+
+    /// Returns the user names and groups that the binding is for.
+    fn bound(&self) -> impl Iterator<Item = Holder<'_>> {
+        let namespace = &*self.metadata.namespace;
+        self.subjects.iter().flatten().filter_map(move |subject| {
+            let name = subject.name.as_str();
+            match subject.kind.as_str() {
+                "User" => Some(Holder::User(name.into())),
+                "Group" => Some(Holder::Group(name)),
+                "ServiceAccount" => {
+                    let namespace = match subject.namespace.as_str() {
+                        "" => namespace,
+                        own => own,
+                    };
+                    let account = || format!("system:serviceaccount:{namespace}:{name}");
+                    (!namespace.is_empty()).then(|| Holder::User(account().into()))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// Who holds a role.
+enum Holder<'a> {
+    User(Cow<'a, str>),
+    Group(&'a str),
 }
 
 impl Rights {
     pub fn read(objects: &RbacObjects) -> Result<Self, MalformedRbac> {
-        let roles = |all: &[bytes::Bytes]| {
-            let read = all.iter().map(|json| Role::read(json).map(Arc::new));
-            read.collect::<Result<Vec<_>, _>>()
-        };
-        let bindings = |all: &[bytes::Bytes]| {
-            let read = all.iter().map(|json| Binding::read(json).map(Arc::new));
-            read.collect::<Result<Vec<_>, _>>()
-        };
-        Ok(Self::of_objects(&RbacObjects {
-            cluster_roles: roles(&objects.cluster_roles)?,
-            cluster_role_bindings: bindings(&objects.cluster_role_bindings)?,
-            roles: roles(&objects.roles)?,
-            role_bindings: bindings(&objects.role_bindings)?,
-        }))
-    }
-
-    /// Returns the rights that the objects give. They share the rules of the roles:
-    /// whose roles are the same as before has the same rights as before.
-    pub fn of_objects(objects: &RbacObjects<Arc<Role>, Arc<Binding>>) -> Self {
-        let cluster_roles = by_name(&objects.cluster_roles);
-        let roles = by_name(&objects.roles);
-        let find = |binding: &Binding, namespace: &str| {
-            let name = binding.role_ref.name.as_str();
-            match binding.role_ref.kind.as_str() {
-                "ClusterRole" => cluster_roles.get(&("", name)).copied(),
-                "Role" if !namespace.is_empty() => roles.get(&(namespace, name)).copied(),
-                _ => None,
-            }
-        };
-        let mut rights = Self::default();
-        for binding in &objects.cluster_role_bindings {
-            if let Some(rules) = find(binding, "") {
-                rights.bind(binding, rules, "");
-            }
+        let mut index = Index::default();
+        for json in objects.cluster_roles.iter().chain(&objects.roles) {
+            index.put_role(Role::read(json)?);
         }
-        for binding in &objects.role_bindings {
-            let namespace = binding.metadata.namespace.as_str();
-            if let Some(rules) = find(binding, namespace)
-                && !namespace.is_empty()
-            {
-                rights.bind(binding, rules, namespace);
-            }
+        let all = objects.cluster_role_bindings.iter();
+        for json in all.chain(&objects.role_bindings) {
+            index.put_binding(Binding::read(json)?);
         }
-        for bound in rights.users.values_mut().chain(rights.groups.values_mut()) {
-            bound.have_each_once();
-        }
-        rights
+        Ok(index.rights().as_ref().clone())
     }
 
     /// Tells whether the user has the same rights as before. It may miss that they
@@ -176,8 +188,9 @@ impl Rights {
             (None, None) => true,
             _ => false,
         };
-        let mut groups = user.groups.iter();
-        same(self.users.get(&user.name), before.users.get(&user.name))
+        let name = user.name.as_str();
+        let mut groups = user.groups.iter().map(String::as_str);
+        same(self.users.get(name), before.users.get(name))
             && groups.all(|group| same(self.groups.get(group), before.groups.get(group)))
     }
 
@@ -189,80 +202,77 @@ impl Rights {
 
     /// Returns what is bound to the user and to each of the user's groups.
     fn of<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Bound> {
-        let by_group = user.groups.iter().filter_map(|g| self.groups.get(g));
-        self.users.get(&user.name).into_iter().chain(by_group)
+        let groups = user.groups.iter();
+        let by_group = groups.filter_map(|group| self.groups.get(group.as_str()));
+        let own = self.users.get(user.name.as_str());
+        own.into_iter().chain(by_group)
     }
 
-    /// Adds a binding. `namespace` is the binding's own, which is empty for a
+    /// Gives the rules to the subjects of a binding.
+    fn bind(&mut self, binding: &Binding, rules: &Arc<Rules>) {
+        self.change(binding, |held| held.add(rules));
+    }
+
+    /// Takes the rules from the subjects of a binding.
+    fn unbind(&mut self, binding: &Binding, rules: &Arc<Rules>) {
+        self.change(binding, |held| held.remove(rules));
+    }
+
+    /// Changes what the subjects of a binding hold where it holds: everywhere, for a
     /// ClusterRoleBinding.
-    fn bind(&mut self, binding: &Binding, rules: &Arc<Rules>, namespace: &str) {
-        for subject in binding.subjects.iter().flatten() {
-            let (by, name) = match subject.kind.as_str() {
-                "User" => (&mut self.users, subject.name.clone()),
-                "Group" => (&mut self.groups, subject.name.clone()),
-                "ServiceAccount" => {
-                    let namespace = match subject.namespace.as_str() {
-                        "" => namespace,
-                        own => own,
-                    };
-                    if namespace.is_empty() {
-                        continue;
-                    }
-                    let name = format!("system:serviceaccount:{namespace}:{}", subject.name);
-                    (&mut self.users, name)
+    fn change(&mut self, binding: &Binding, change: impl Fn(&mut Held)) {
+        let namespace = &binding.metadata.namespace;
+        for holder in binding.bound() {
+            let (by, name) = match &holder {
+                Holder::User(name) => (&mut self.users, &**name),
+                Holder::Group(name) => (&mut self.groups, *name),
+            };
+            let mut bound = by.get(name).cloned().unwrap_or_default();
+            if namespace.is_empty() {
+                change(&mut bound.everywhere);
+            } else {
+                let there = bound.namespaces.get(namespace);
+                let mut there = there.cloned().unwrap_or_default();
+                change(&mut there);
+                match there.is_empty() {
+                    true => drop(bound.namespaces.remove(namespace)),
+                    false => drop(bound.namespaces.insert(namespace.clone(), there)),
                 }
-                _ => continue,
-            };
-            let bound = by.entry(name).or_default();
-            let there = match namespace {
-                "" => &mut bound.everywhere,
-                namespace => bound.namespaces.entry(namespace.into()).or_default(),
-            };
-            there.push(rules.clone());
+            }
+            match bound.is_empty() {
+                true => drop(by.remove(name)),
+                false => drop(by.insert(name.into(), bound)),
+            }
         }
     }
 }
 
 impl Bound {
-    fn have_each_once(&mut self) {
-        let all = self.namespaces.values_mut();
-        for roles in all.chain([&mut self.everywhere]) {
-            roles.sort_unstable_by_key(|rules| Arc::as_ptr(rules).addr());
-            roles.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        }
+    fn is_empty(&self) -> bool {
+        self.everywhere.is_empty() && self.namespaces.is_empty()
     }
 
     fn is_same(&self, before: &Self) -> bool {
-        let same = |now: &[Arc<Rules>], before: &[Arc<Rules>]| {
-            let mut both = now.iter().zip(before);
-            now.len() == before.len() && both.all(|(now, before)| Arc::ptr_eq(now, before))
-        };
-        let mut namespaces = self.namespaces.iter().zip(&before.namespaces);
-        same(&self.everywhere, &before.everywhere)
-            && self.namespaces.len() == before.namespaces.len()
-            && namespaces.all(|(now, before)| now.0 == before.0 && same(now.1, before.1))
+        let (now, before_) = (&self.namespaces, &before.namespaces);
+        self.everywhere.is_same(&before.everywhere)
+            && (now.ptr_eq(before_)
+                || now.len() == before_.len()
+                    && now
+                        .iter()
+                        .zip(before_)
+                        .all(|(now, before)| now.0 == before.0 && now.1.is_same(before.1)))
     }
 
     fn allows(&self, attributes: &Attributes) -> bool {
-        let allow = |bound: &[Arc<Rules>]| bound.iter().any(|rules| rules.allow(attributes));
+        let allow = |held: &Held| held.roles().any(|rules| rules.allow(attributes));
         if allow(&self.everywhere) {
             return true;
         }
         let Attributes::Resource { namespace, .. } = attributes else {
             return false;
         };
-        self.namespaces
-            .get(namespace.as_str())
-            .is_some_and(|there| allow(there))
+        self.namespaces.get(namespace.as_str()).is_some_and(allow)
     }
-}
-
-fn by_name(roles: &[Arc<Role>]) -> RolesByName<'_> {
-    let named = roles.iter().map(|role| {
-        let Metadata { name, namespace } = &role.metadata;
-        ((namespace.as_str(), name.as_str()), &role.rules)
-    });
-    named.collect()
 }
 
 #[cfg(test)]
@@ -285,7 +295,7 @@ mod tests {
 
     fn binding(namespace: &str, kind: &str, name: &str, subjects: Value) -> Value {
         json!({
-            "metadata": {"namespace": namespace, "name": "b"},
+            "metadata": {"namespace": namespace, "name": format!("{kind} {name} {subjects}")},
             "subjects": subjects,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
         })
@@ -373,45 +383,5 @@ mod tests {
             ..RbacObjects::default()
         };
         assert!(Rights::read(&broken).is_err());
-    }
-
-    #[test]
-    fn others_changes_leave_rights_as_they_are() {
-        let role = |name: &str, verb: &str| {
-            Arc::new(Role::read(&objects(&[role("a", name, verb)])[0]).unwrap())
-        };
-        let binding = |name: &str, user: &str| {
-            let subjects = json!([{"kind": "User", "name": user}]);
-            let json = binding("a", "Role", name, subjects);
-            Arc::new(Binding::read(json.to_string().as_bytes()).unwrap())
-        };
-        let rights = |roles: Vec<Arc<Role>>, role_bindings: Vec<Arc<Binding>>| {
-            Rights::of_objects(&RbacObjects {
-                cluster_roles: Vec::new(),
-                cluster_role_bindings: Vec::new(),
-                roles,
-                role_bindings,
-            })
-        };
-        let (lists, gets) = (role("lists", "list"), role("gets", "get"));
-        let (ann, bob) = (binding("lists", "ann"), binding("gets", "bob"));
-        let before = rights(vec![lists.clone(), gets], vec![ann.clone(), bob.clone()]);
-        let user = |name: &str| UserInfo {
-            name: name.to_owned(),
-            ..UserInfo::default()
-        };
-        // Bob's role is another, and ann's binding is the same or written anew.
-        for ann in [ann, binding("lists", "ann")] {
-            let after = rights(
-                vec![lists.clone(), role("gets", "watch")],
-                vec![ann, bob.clone()],
-            );
-            assert!(after.are_same_of(&user("ann"), &before));
-            assert!(after.are_same_of(&user("nobody"), &before));
-            assert!(!after.are_same_of(&user("bob"), &before));
-        }
-        let none = rights(vec![lists], Vec::new());
-        assert!(!none.are_same_of(&user("ann"), &before));
-        assert!(!before.are_same_of(&user("ann"), &none));
     }
 }

@@ -58,7 +58,7 @@ impl Rights {
         let mut places = Places::default();
         let mut named: BTreeMap<Arc<str>, Vec<Arc<Reached>>> = BTreeMap::new();
         for bound in self.of(user) {
-            for rules in &bound.everywhere {
+            for rules in bound.everywhere.roles() {
                 let reached = rules.reached(verb, gvr);
                 if let Reached::Names(_) = *reached {
                     match namespaced {
@@ -69,7 +69,7 @@ impl Rights {
             }
             let there = bound.namespaces.iter().filter(|_| namespaced);
             for (namespace, bound) in there {
-                for rules in bound {
+                for rules in bound.roles() {
                     let reached = rules.reached(verb, gvr);
                     match *reached {
                         Reached::All => drop(places.namespaces.insert(namespace.clone())),
@@ -99,8 +99,8 @@ impl Rights {
 
     /// Tells whether there are such places.
     pub fn has_places(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
-        let reached = |roles: &[Arc<Rules>], where_named: bool| {
-            roles.iter().any(|rules| match *rules.reached(verb, gvr) {
+        let reached = |held: &Held, where_named: bool| {
+            held.roles().any(|rules| match *rules.reached(verb, gvr) {
                 Reached::Nothing => false,
                 Reached::All => !where_named,
                 Reached::Names(_) => true,
@@ -185,7 +185,7 @@ mod tests {
 
     fn binding(namespace: &str, kind: &str, role: &str, subject: (&str, &str)) -> Value {
         json!({
-            "metadata": {"namespace": namespace, "name": "b"},
+            "metadata": {"namespace": namespace, "name": format!("{role} {subject:?}")},
             "subjects": [{"kind": subject.0, "name": subject.1}],
             "roleRef": {"kind": kind, "name": role},
         })

@@ -41,6 +41,12 @@ pub(super) enum Reached {
     Names(Box<[Arc<str>]>),
 }
 
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+}
+
 impl From<Option<Vec<Rule>>> for Rules {
     /// Go writes no rules as null.
     fn from(rules: Option<Vec<Rule>>) -> Self {

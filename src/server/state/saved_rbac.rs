@@ -1,40 +1,53 @@
 //! The RBAC objects in the cache, as rights. They are read when they are first
-//! asked for, and again only after they changed: a bookmark changes nothing, and in
-//! an outage nothing changes. What did not change itself is not read again.
+//! asked for. Then each change of an object is taken up; a bookmark changes nothing, and
+//! in an outage nothing changes.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::ResourcePattern;
 use apifront_watch_cache::reflector::Cache;
-use apifront_watch_cache::store::{Progress, Scope, Snapshot, Store, StoredObject};
+use apifront_watch_cache::store::{
+    Change, Cursor, Evicted, ObjectKey, Progress, Scope, Store, StoredObject,
+};
 use async_trait::async_trait;
-use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use tokio::sync::Mutex;
 use tokio::sync::watch::Receiver;
 
-use crate::authz::rbac::{Binding, MalformedRbac, RbacObjects, Rights, Role, SavedRbac};
+use crate::authz::rbac::{Binding, Index, Key, MalformedRbac, Rights, Role, SavedRbac};
 use crate::config::RBAC;
+
+/// The events that are taken up before the log may be written again.
+const EVENTS_AT_A_TIME: usize = 1_000;
 
 pub(in crate::server) struct CachedRbac {
     cache: Arc<Cache>,
     read: Mutex<Option<Read>>,
 }
 
-/// The rights that the objects of these snapshots give.
+/// The objects that were read, and how far.
 struct Read {
-    snapshots: Vec<Arc<Snapshot>>,
-    objects: Arc<ReadObjects>,
+    followed: Vec<Followed>,
+    index: Index,
+    /// Objects that cannot be read. While there is one, nobody is authorized, which
+    /// shows the mistake, instead of some who lack the rights of that object.
+    unreadable: HashSet<(Kind, Key)>,
     rights: Arc<Rights>,
 }
 
-/// Objects that were read, by their places in memory, at which they are kept.
-#[derive(Default)]
-struct ReadObjects {
-    roles: HashMap<usize, (Arc<StoredObject>, Arc<Role>)>,
-    bindings: HashMap<usize, (Arc<StoredObject>, Arc<Binding>)>,
+/// A store of RBAC, and the place in its log up to which it was read.
+struct Followed {
+    store: Arc<Store>,
+    kind: Kind,
+    cursor: Cursor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Role,
+    Binding,
 }
 
 /// The stores of RBAC's resources, in the order of [`RBAC`].
@@ -95,97 +108,126 @@ fn is_of_rbac(gvr: &GroupVersionResource) -> bool {
 impl SavedRbac for CachedRbac {
     async fn rights(&self) -> Option<(Arc<Rights>, Instant)> {
         let Stores { stores, proven } = self.stores()?;
-        let mut read = self.read.lock().await;
-        let snapshots: Vec<_> = stores.iter().map(|store| store.snapshot()).collect();
-        if let Some(read) = read.as_ref().filter(|read| read.is_of(&snapshots)) {
-            return Some((read.rights.clone(), proven));
-        }
-        let before = read.as_ref().map(|read| read.objects.clone());
-        let before = before.unwrap_or_default();
-        let fresh = tokio::task::spawn_blocking(move || Read::of(&stores, snapshots, &before));
-        let fresh = fresh.await.ok()??;
-        let rights = fresh.rights.clone();
-        *read = Some(fresh);
-        Some((rights, proven))
+        let mut kept = self.read.lock().await;
+        let read = match kept.take().filter(|read| read.is_of(&stores)) {
+            Some(read) if read.is_current() => read,
+            // What was written may take long to read.
+            before => {
+                let read = tokio::task::spawn_blocking(move || Read::anew(before, stores));
+                read.await.ok()??
+            }
+        };
+        let rights = read.rights.clone();
+        let is_readable = read.unreadable.is_empty();
+        *kept = Some(read);
+        is_readable.then_some((rights, proven))
     }
 }
 
 impl Read {
-    /// Reads the objects that were not read before. `None` if one cannot be read.
-    /// Nobody is then authorized, which shows the mistake, instead of some who lack
-    /// the rights of that object.
-    fn of(
-        stores: &[Arc<Store>],
-        snapshots: Vec<Arc<Snapshot>>,
-        before: &ReadObjects,
-    ) -> Option<Self> {
-        let mut objects = ReadObjects::default();
-        let mut all = RbacObjects {
-            cluster_roles: Vec::new(),
-            cluster_role_bindings: Vec::new(),
-            roles: Vec::new(),
-            role_bindings: Vec::new(),
-        };
-        for (n, (store, snapshot)) in stores.iter().zip(&snapshots).enumerate() {
-            for object in snapshot.iter(&Scope::All) {
-                let json = || object.json(&store.resource.envelope);
-                let ReadObjects { roles, bindings } = &mut objects;
-                // They are in the order of [`RBAC`].
-                match n {
-                    0 | 2 => {
-                        let read = |json: Bytes| Role::read(&json);
-                        let role = once(&before.roles, roles, object, json, read)?;
-                        let there = match n {
-                            0 => &mut all.cluster_roles,
-                            _ => &mut all.roles,
-                        };
-                        there.push(role);
-                    }
-                    _ => {
-                        let read = |json: Bytes| Binding::read(&json);
-                        let binding = once(&before.bindings, bindings, object, json, read)?;
-                        let there = match n {
-                            1 => &mut all.cluster_role_bindings,
-                            _ => &mut all.role_bindings,
-                        };
-                        there.push(binding);
-                    }
-                }
-            }
+    /// Takes up what changed since, or reads everything if that is not known.
+    fn anew(before: Option<Self>, stores: Vec<Arc<Store>>) -> Option<Self> {
+        if let Some(mut before) = before
+            && before.catch_up().is_ok()
+        {
+            return Some(before);
         }
-        Some(Self {
-            snapshots,
-            objects: Arc::new(objects),
-            rights: Arc::new(Rights::of_objects(&all)),
+        Self::of(stores)
+    }
+
+    /// Reads all objects. `None` if a log lost its end meanwhile.
+    fn of(stores: Vec<Arc<Store>>) -> Option<Self> {
+        let mut read = Self {
+            followed: Vec::new(),
+            index: Index::default(),
+            unreadable: HashSet::new(),
+            rights: Arc::default(),
+        };
+        // They are in the order of [`RBAC`].
+        let kinds = [Kind::Role, Kind::Binding].into_iter().cycle();
+        for (store, kind) in stores.into_iter().zip(kinds) {
+            let snapshot = store.snapshot();
+            let cursor = store.begin(snapshot.resource_version).ok()?;
+            for object in snapshot.iter(&Scope::All) {
+                read.take_up(&store, kind, object);
+            }
+            read.followed.push(Followed {
+                store,
+                kind,
+                cursor,
+            });
+        }
+        read.rights = read.index.rights();
+        Some(read)
+    }
+
+    fn is_of(&self, stores: &[Arc<Store>]) -> bool {
+        let mut both = self.followed.iter().zip(stores);
+        self.followed.len() == stores.len()
+            && both.all(|(one, store)| Arc::ptr_eq(&one.store, store))
+    }
+
+    fn is_current(&self) -> bool {
+        self.followed.iter().all(|one| {
+            let next = one.store.read(&mut one.cursor.clone(), 1);
+            next.is_ok_and(|next| next.is_empty())
         })
     }
 
-    fn is_of(&self, snapshots: &[Arc<Snapshot>]) -> bool {
-        let mut both = self.snapshots.iter().zip(snapshots);
-        self.snapshots.len() == snapshots.len() && both.all(|(read, now)| read.has_objects_of(now))
+    /// Takes up the events since. Fails if they are not all known any more.
+    fn catch_up(&mut self) -> Result<(), Evicted> {
+        let before = self.index.changes();
+        for mut one in std::mem::take(&mut self.followed) {
+            loop {
+                let events = one.store.read(&mut one.cursor, EVENTS_AT_A_TIME)?;
+                if events.is_empty() {
+                    break;
+                }
+                for event in events {
+                    match event.change {
+                        Change::Deleted => self.remove(one.kind, &event.object.key),
+                        Change::Added | Change::Modified => {
+                            self.take_up(&one.store, one.kind, &event.object);
+                        }
+                    }
+                }
+            }
+            self.followed.push(one);
+        }
+        if self.index.changes() != before {
+            self.rights = self.index.rights();
+        }
+        Ok(())
+    }
+
+    fn take_up(&mut self, store: &Store, kind: Kind, object: &StoredObject) {
+        let key = (kind, key_of(&object.key));
+        // What has no JSON is as bad as what cannot be read.
+        let json = object.json(&store.resource.envelope).unwrap_or_default();
+        let read: Result<(), MalformedRbac> = match kind {
+            Kind::Role => Role::read(&json).map(|role| self.index.put_role(role)),
+            Kind::Binding => Binding::read(&json).map(|binding| self.index.put_binding(binding)),
+        };
+        match read {
+            Ok(()) => drop(self.unreadable.remove(&key)),
+            Err(error) => {
+                tracing::warn!(%error, "rights cannot be read from the cache");
+                self.remove(kind, &object.key);
+                self.unreadable.insert(key);
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, key: &ObjectKey) {
+        let key = key_of(key);
+        match kind {
+            Kind::Role => self.index.remove_role(&key),
+            Kind::Binding => self.index.remove_binding(&key),
+        }
+        self.unreadable.remove(&(kind, key));
     }
 }
 
-/// Returns what was read of the object before, or reads it.
-fn once<T>(
-    before: &HashMap<usize, (Arc<StoredObject>, Arc<T>)>,
-    now: &mut HashMap<usize, (Arc<StoredObject>, Arc<T>)>,
-    object: &Arc<StoredObject>,
-    json: impl FnOnce() -> Option<Bytes>,
-    read: impl FnOnce(Bytes) -> Result<T, MalformedRbac>,
-) -> Option<Arc<T>> {
-    let place = Arc::as_ptr(object).addr();
-    let known = before.get(&place).map(|(_, known)| known.clone());
-    let known = match known {
-        Some(known) => known,
-        None => match read(json()?) {
-            Ok(fresh) => Arc::new(fresh),
-            Err(error) => {
-                tracing::warn!(%error, "rights cannot be read from the cache");
-                return None;
-            }
-        },
-    };
-    now.insert(place, (object.clone(), known.clone()));
-    Some(known)
+fn key_of(key: &ObjectKey) -> Key {
+    (key.namespace().into(), key.name().into())
 }

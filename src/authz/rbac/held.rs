@@ -1,0 +1,60 @@
+//! The roles that one subject holds in one place.
+
+use std::sync::Arc;
+
+use super::rules::Rules;
+
+/// Each role once, by its place in memory, with the number of bindings that give it. A
+/// copy shares everything.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(Arc<[(Arc<Rules>, usize)]>);
+
+impl Held {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn roles(&self) -> impl Iterator<Item = &Arc<Rules>> {
+        self.0.iter().map(|(rules, _)| rules)
+    }
+
+    /// Tells whether these are the same roles, however many bindings give them.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let mut both = self.roles().zip(other.roles());
+        Arc::ptr_eq(&self.0, &other.0)
+            || self.0.len() == other.0.len() && both.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// Notes one more binding that gives the role.
+    pub(super) fn add(&mut self, rules: &Arc<Rules>) {
+        let mut roles = self.0.to_vec();
+        match self.find(rules) {
+            Ok(at) => {
+                if let Some((_, bindings)) = roles.get_mut(at) {
+                    *bindings = bindings.saturating_add(1);
+                }
+            }
+            Err(at) => roles.insert(at, (rules.clone(), 1)),
+        }
+        self.0 = roles.into();
+    }
+
+    /// Notes that a binding does not give the role any more.
+    pub(super) fn remove(&mut self, rules: &Arc<Rules>) {
+        let Ok(at) = self.find(rules) else {
+            return;
+        };
+        let mut roles = self.0.to_vec();
+        if let Some((_, bindings)) = roles.get_mut(at) {
+            *bindings = bindings.saturating_sub(1);
+        }
+        roles.retain(|(_, bindings)| *bindings > 0);
+        self.0 = roles.into();
+    }
+
+    fn find(&self, rules: &Arc<Rules>) -> Result<usize, usize> {
+        let place = Arc::as_ptr(rules).addr();
+        self.0
+            .binary_search_by_key(&place, |(rules, _)| Arc::as_ptr(rules).addr())
+    }
+}

@@ -1,0 +1,270 @@
+//! RBAC's objects as they come and go, and the rights that they give together. A change
+//! of an object changes the rights of its subjects, and costs as much as they are many.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::rules::Rules;
+use super::{Binding, Rights, Role};
+
+/// A namespace, which is empty for what has none, and a name.
+pub type Key = (Arc<str>, Arc<str>);
+
+/// The rights of all subjects, and the objects that give them.
+#[derive(Default)]
+pub struct Index {
+    rights: Rights,
+    roles: HashMap<Key, Arc<Rules>>,
+    bindings: HashMap<Key, Arc<Binding>>,
+    /// The bindings that name a role, also one that does not exist.
+    of_role: HashMap<Key, HashSet<Key>>,
+    /// The number of changes of rights.
+    changes: u64,
+}
+
+impl Index {
+    /// Returns the rights as they are now.
+    pub fn rights(&self) -> Arc<Rights> {
+        Arc::new(self.rights.clone())
+    }
+
+    /// Returns a number that is another after rights have changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Takes up a Role or ClusterRole, in the place of what it was before.
+    pub fn put_role(&mut self, role: Role) {
+        let key = role.key();
+        if self
+            .roles
+            .get(&key)
+            .is_some_and(|known| **known == *role.rules)
+        {
+            return;
+        }
+        let before = self.roles.insert(key.clone(), role.rules.clone());
+        self.replace_rules(&key, before.as_ref(), Some(&role.rules));
+    }
+
+    pub fn remove_role(&mut self, key: &Key) {
+        let before = self.roles.remove(key);
+        self.replace_rules(key, before.as_ref(), None);
+    }
+
+    /// Takes up a RoleBinding or ClusterRoleBinding, in the place of what it was before.
+    pub fn put_binding(&mut self, binding: Binding) {
+        let key = binding.key();
+        let known = self.bindings.get(&key);
+        if known.is_some_and(|known| **known == binding) {
+            return;
+        }
+        self.remove_binding(&key);
+        self.changes = self.changes.wrapping_add(1);
+        if let Some(role) = binding.role() {
+            if let Some(rules) = self.roles.get(&role) {
+                self.rights.bind(&binding, rules);
+            }
+            self.of_role.entry(role).or_default().insert(key.clone());
+        }
+        self.bindings.insert(key, Arc::new(binding));
+    }
+
+    pub fn remove_binding(&mut self, key: &Key) {
+        let Some(before) = self.bindings.remove(key) else {
+            return;
+        };
+        self.changes = self.changes.wrapping_add(1);
+        let Some(role) = before.role() else {
+            return;
+        };
+        if let Some(rules) = self.roles.get(&role) {
+            self.rights.unbind(&before, rules);
+        }
+        if let Some(bindings) = self.of_role.get_mut(&role) {
+            bindings.remove(key);
+            if bindings.is_empty() {
+                self.of_role.remove(&role);
+            }
+        }
+    }
+
+    fn replace_rules(
+        &mut self,
+        role: &Key,
+        before: Option<&Arc<Rules>>,
+        after: Option<&Arc<Rules>>,
+    ) {
+        self.changes = self.changes.wrapping_add(1);
+        for binding in self.of_role.get(role).into_iter().flatten() {
+            let Some(binding) = self.bindings.get(binding) else {
+                continue;
+            };
+            if let Some(after) = after {
+                self.rights.bind(binding, after);
+            }
+            if let Some(before) = before {
+                self.rights.unbind(binding, before);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::api::{Attributes, GroupVersionResource, UserInfo};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    use serde_json::json;
+
+    use super::super::PlacesLimits;
+    use super::*;
+
+    const NAMESPACES: [&str; 3] = ["", "a", "b"];
+    const NAMES: [&str; 4] = ["w", "x", "y", "z"];
+
+    /// Objects at random, few enough to meet often.
+    struct Random(StdRng);
+
+    impl Random {
+        fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+            all[self.0.random_range(0..all.len())]
+        }
+
+        fn key(&mut self) -> Key {
+            (self.of(&NAMESPACES).into(), self.of(&NAMES).into())
+        }
+
+        fn role(&mut self) -> Role {
+            let (namespace, name) = self.key();
+            let names = match self.0.random_range(0..3) {
+                0 => json!([]),
+                n => json!(NAMES[..n]),
+            };
+            let role = json!({
+                "metadata": {"namespace": namespace, "name": name},
+                "rules": [{
+                    "verbs": [self.of(&["list", "get"])], "apiGroups": [""],
+                    "resources": ["pods"], "resourceNames": names,
+                }],
+            });
+            Role::read(role.to_string().as_bytes()).unwrap()
+        }
+
+        fn binding(&mut self) -> Binding {
+            let (namespace, name) = self.key();
+            let subjects: Vec<_> = (0..self.0.random_range(0..4))
+                .map(|_| {
+                    let kind = self.of(&["User", "Group", "ServiceAccount"]);
+                    json!({"kind": kind, "name": self.of(&NAMES), "namespace": self.of(&NAMESPACES)})
+                })
+                .collect();
+            let binding = json!({
+                "metadata": {"namespace": namespace, "name": name}, "subjects": subjects,
+                "roleRef": {"kind": self.of(&["Role", "ClusterRole"]), "name": self.of(&NAMES)},
+            });
+            Binding::read(binding.to_string().as_bytes()).unwrap()
+        }
+    }
+
+    fn users() -> Vec<UserInfo> {
+        let accounts = NAMES.map(|name| format!("system:serviceaccount:a:{name}"));
+        let users = NAMES.map(String::from).into_iter().chain(accounts);
+        let user = |name: String| UserInfo {
+            groups: vec![NAMES[name.len() % 4].into()],
+            name,
+            ..UserInfo::default()
+        };
+        users.map(user).collect()
+    }
+
+    /// All that rights tell of a user.
+    fn told(rights: &Rights, user: &UserInfo) -> String {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let mut told = Vec::new();
+        for verb in ["list", "get"] {
+            for namespaced in [true, false] {
+                let limits = PlacesLimits {
+                    all: 3,
+                    names_of_one: 2,
+                };
+                let places = rights.places(user, verb, &gvr, namespaced, limits);
+                told.push(format!(
+                    "{places:?} {}",
+                    rights.has_places(user, verb, &gvr)
+                ));
+            }
+            for (namespace, name) in NAMESPACES.into_iter().flat_map(|n| NAMES.map(|m| (n, m))) {
+                let attributes = Attributes::Resource {
+                    verb: verb.into(),
+                    gvr: gvr.clone(),
+                    namespace: namespace.into(),
+                    name: name.into(),
+                    subresource: String::new(),
+                    field_selector: String::new(),
+                    label_selector: String::new(),
+                };
+                told.push(rights.allow(user, &attributes).to_string());
+            }
+        }
+        told.join(" ")
+    }
+
+    #[test]
+    fn rights_after_each_change_are_those_of_the_objects() {
+        let seed = std::env::var("APIFRONT_TEST_SEED")
+            .map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+        println!("APIFRONT_TEST_SEED={seed}");
+        let mut random = Random(StdRng::seed_from_u64(seed));
+        let users = users();
+        let mut index = Index::default();
+        let (mut same, mut others) = (0, 0);
+        for _ in 0..3_000 {
+            let (before, changes) = (index.rights(), index.changes());
+            match random.0.random_range(0..6) {
+                0 => index.remove_role(&random.key()),
+                1 => index.remove_binding(&random.key()),
+                2 | 3 => index.put_role(random.role()),
+                _ => index.put_binding(random.binding()),
+            }
+            let after = index.rights();
+            let mut fresh = Index::default();
+            for (key, rules) in &index.roles {
+                let role = Role {
+                    metadata: super::super::Metadata {
+                        namespace: key.0.clone(),
+                        name: key.1.clone(),
+                    },
+                    rules: rules.clone(),
+                };
+                fresh.put_role(role);
+            }
+            for binding in index.bindings.values() {
+                let binding = super::super::Binding {
+                    metadata: binding.metadata.clone(),
+                    subjects: binding.subjects.clone(),
+                    role_ref: binding.role_ref.clone(),
+                };
+                fresh.put_binding(binding);
+            }
+            let fresh = fresh.rights();
+            assert_eq!(after.users.len(), fresh.users.len());
+            assert_eq!(after.groups.len(), fresh.groups.len());
+            for user in &users {
+                assert_eq!(told(&after, user), told(&fresh, user));
+                let is_same = told(&after, user) == told(&before, user);
+                match after.are_same_of(user, &before) {
+                    true => assert!(is_same),
+                    false => others += 1,
+                }
+                same += usize::from(is_same);
+            }
+            assert!(
+                index.changes() != changes
+                    || users.iter().all(|user| after.are_same_of(user, &before))
+            );
+        }
+        // Most changes are of others.
+        assert!(same > 10 * 3_000 / 2 && others > 100, "{same} {others}");
+    }
+}
