@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 
 use super::Rights;
-use super::rules::{Reached, Rules};
+use super::held::Held;
+use super::rules::Reached;
 
 /// The steps that a place may take to find its first names: roles may have the same
 /// names, or lower ones than roles before them.

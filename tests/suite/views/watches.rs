@@ -281,7 +281,7 @@ async fn an_apifront_does_not_go_on_from_what_another_showed() {
     world.grant(first).await;
     let here = world.client();
     world.settled(&here, &[first]).await;
-    let front = Apifront::start(world.cluster, |config| {
+    let front = Apifront::start(&world.cluster, |config| {
         config["views"] = json!({ "users": [world.tenant] });
     })
     .await;
