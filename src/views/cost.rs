@@ -1,5 +1,6 @@
-//! The cost of many views: reviews in an hour of virtual time, and the time of
-//! the processor without what upstream and the network take. It takes a minute:
+//! The cost of many views, and of writes of RBAC under them: reviews in an hour of
+//! virtual time, and the time of the processor without what upstream and the network
+//! take. It takes a minute:
 //! `cargo test --release --lib views::cost -- --ignored --nocapture`.
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::budget::Budgets;
 use super::follow::{Shared, follow};
 use super::{Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
-use crate::authz::rbac::{RbacObjects, Rights};
+use crate::authz::rbac::{Binding, Index, RbacObjects, Rights, Role};
 
 const NAMESPACES: usize = 1_000;
 const USERS: usize = 500;
@@ -178,4 +179,92 @@ async fn an_hour_of_many_views() {
         used() - before
     );
     assert!(with_changes >= asked && with_changes <= asked + 10 * changes);
+}
+
+/// A cluster with this much RBAC.
+const ALL_NAMESPACES: usize = 5_000;
+const BINDINGS: usize = 20_000;
+const SUBJECTS: usize = 2_000;
+const VIEWS: usize = 1_000;
+const WRITES: u32 = 500;
+
+fn binding_of(n: usize, user: usize) -> Binding {
+    let binding = json!({
+        "metadata": {"namespace": format!("ns-{}", n % ALL_NAMESPACES), "name": format!("b-{n}")},
+        "subjects": [{"kind": "User", "name": format!("user-{user}")}],
+        "roleRef": {"kind": "ClusterRole", "name": "reads"},
+    });
+    Binding::read(binding.to_string().as_bytes()).expect("a binding")
+}
+
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    let pages = statm.split_whitespace().nth(1).expect("pages");
+    pages.parse::<usize>().expect("a number") * 4096
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "measures"]
+async fn writes_of_rbac_under_many_views() {
+    let (before, began) = (resident(), used());
+    let mut index = Index::default();
+    for role in &objects(0).cluster_roles {
+        index.put_role(Role::read(role).expect("a role"));
+    }
+    for n in 0..BINDINGS {
+        index.put_binding(binding_of(n, n % SUBJECTS));
+    }
+    println!(
+        "{BINDINGS} bindings of {SUBJECTS} subjects are read in {:?}, and take {} KiB ({} KiB are counted)",
+        used() - began,
+        (resident() - before) / 1024,
+        index.bytes() / 1024,
+    );
+    let rights = watch::Sender::new(Some(index.rights()));
+    let counting = Arc::new(Counting::default());
+    let shared = Arc::new(Shared {
+        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
+            review_ttl: Duration::from_secs(300),
+            outage: Duration::from_secs(30),
+            max_views: VIEWS,
+            max_grants: ALL_NAMESPACES,
+            max_names: 100,
+        }),
+        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
+        budgets: Budgets::default(),
+    });
+    let mut watched = Vec::new();
+    for user in 0..VIEWS {
+        let user = UserInfo {
+            name: format!("user-{user}"),
+            groups: vec!["tenants".into(), "system:authenticated".into()],
+            ..UserInfo::default()
+        };
+        let what = (GroupVersionResource::new("", "v1", "pods"), "watch", true);
+        let view = View::new(
+            user,
+            what,
+            counting.clone(),
+            counting.clone(),
+            Instant::now(),
+        );
+        let view = Arc::new(view);
+        tokio::spawn(follow(view.clone(), rights.subscribe(), shared.clone()));
+        view.ready(Duration::from_secs(60)).await.expect("a view");
+        watched.push((view.watch_state(1).expect("a set"), view));
+    }
+    counting.0.store(0, Ordering::Relaxed);
+    // A user's binding goes to another one who has no view.
+    let began = used();
+    for write in 0..WRITES {
+        let user = if write % 2 == 0 { SUBJECTS - 1 } else { 0 };
+        index.put_binding(binding_of(0, user));
+        rights.send_replace(Some(index.rights()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!(
+        "a write takes {:?} with {VIEWS} views, and {:.1} reviews",
+        (used() - began) / WRITES,
+        counting.0.load(Ordering::Relaxed) as f64 / f64::from(WRITES),
+    );
 }

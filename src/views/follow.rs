@@ -51,6 +51,7 @@ pub(super) async fn follow(view: Arc<View>, rights: KnownRights, shared: Arc<Sha
         known: None,
         is_refused: false,
         lacks: Lacks::default(),
+        goes_on: false,
     };
     tokio::select! {
         () = ended.cancelled() => {}
@@ -69,6 +70,8 @@ struct Task<'a> {
     is_refused: bool,
     /// What RBAC allows and the view cannot have.
     lacks: Lacks,
+    /// New names are to be asked about after the namespaces.
+    goes_on: bool,
 }
 
 impl Task<'_> {
@@ -88,10 +91,11 @@ impl Task<'_> {
                 self.fail(unavailable(), Refusal::Unavailable);
                 continue;
             }
-            if !self.view.is_in_use() {
+            if !self.view.is_in_use() && !self.goes_on {
                 self.wait(None).await;
                 continue;
             }
+            self.goes_on = false;
             let due = self.grants.due(now);
             if !due.is_empty() && !self.ask(due, now, &settings).await {
                 continue;
@@ -100,6 +104,8 @@ impl Task<'_> {
             // What is granted is served while new places are asked about.
             if self.grants.are_known() || self.view.is_ready() {
                 self.publish(&settings);
+                self.note_lacks();
+                self.goes_on = self.grants.lack_new(Instant::now());
                 if !self.learn_since().await {
                     continue;
                 }
@@ -169,7 +175,8 @@ impl Task<'_> {
 
     fn note_lacks(&mut self) {
         self.lacks.unanswered = self.grants.are_incomplete();
-        self.view.note_lacks(self.lacks);
+        let awaited = self.grants.lack_a_namespace();
+        self.view.note_lacks(self.lacks, awaited);
     }
 
     /// Returns the places that may be asked for now. New ones whose namespace has
@@ -252,7 +259,6 @@ impl Task<'_> {
             }
         }
         drop(answers);
-        self.note_lacks();
         if let Some(status) = failure
             && !self.grants.are_known()
             && !view.is_ready()

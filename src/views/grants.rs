@@ -166,6 +166,20 @@ impl Grants {
         grants.all(|grant| grant.answer.is_some() || grant.postponed)
     }
 
+    /// Tells whether a place without an answer is to be asked for now.
+    pub(super) fn lack_new(&self, now: Instant) -> bool {
+        let mut grants = self.places.values();
+        grants.any(|grant| grant.answer.is_none() && grant.next <= now)
+    }
+
+    /// Tells whether a namespace is still to be asked for that nothing delays.
+    pub(super) fn lack_a_namespace(&self) -> bool {
+        self.places.iter().any(|(place, grant)| {
+            let is_delayed = grant.postponed || grant.failed;
+            place.name.is_empty() && grant.answer.is_none() && !is_delayed
+        })
+    }
+
     /// Tells whether some places have no answer yet.
     pub(super) fn are_incomplete(&self) -> bool {
         self.places.values().any(|grant| grant.answer.is_none())

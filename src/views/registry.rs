@@ -1,5 +1,6 @@
 //! All views of the process.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,15 +200,12 @@ enum Room {
 
 /// Finds a place for one more view of the user. When there is none, the one with the most
 /// views gives one up: a view that nobody watches if that one has more than this user,
-/// and one that is watched if that one would still have as many.
+/// and one that is watched if that one would still have as many. Else the user gives up
+/// one that nobody watches.
 fn room(held: Vec<Held<'_>>, user: &UserInfo, max: usize) -> Room {
-    let longest_idle = |held: &mut dyn Iterator<Item = &Held<'_>>| {
-        let idle = held.filter_map(|one| Some((one.idle_since?, one.key)));
-        idle.min().map(|(_, key)| key)
-    };
-    let mut own = held.iter().filter(|one| one.user == user.name);
-    if own.clone().count() >= OF_ONE_USER {
-        return longest_idle(&mut own).map_or(Room::None, Room::InPlaceOf);
+    let own: Vec<_> = held.iter().filter(|one| one.user == user.name).collect();
+    if own.len() >= OF_ONE_USER {
+        return longest_idle(&own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key));
     }
     if held.len() < max {
         return Room::There;
@@ -217,23 +215,29 @@ fn room(held: Vec<Held<'_>>, user: &UserInfo, max: usize) -> Room {
         of_each.entry(one.sharer).or_default().push(one);
     }
     let own = of_each.remove(user.sharer()).unwrap_or_default();
-    let mut others: Vec<_> = of_each.into_values().collect();
-    others.sort_unstable_by_key(|of_one| std::cmp::Reverse(of_one.len()));
-    let more = others.iter().filter(|of_one| of_one.len() > own.len());
-    for of_one in more {
-        if let Some(key) = longest_idle(&mut of_one.iter().copied()) {
-            return Room::InPlaceOf(key);
-        }
-    }
-    if let Some(key) = longest_idle(&mut own.iter().copied()) {
+    let more = of_each.values().filter(|of_one| of_one.len() > own.len());
+    let idle = more.clone().filter_map(|of_one| {
+        let (since, key) = longest_idle(of_one)?;
+        Some((Reverse(of_one.len()), since, key))
+    });
+    if let Some((_, _, key)) = idle.min() {
         return Room::InPlaceOf(key);
     }
-    let most = others.first().filter(|of_one| {
-        let would_have = own.len().saturating_add(1);
-        of_one.len() > would_have
-    });
-    let one = most.and_then(|of_one| of_one.first());
-    one.map_or(Room::None, |one| Room::InPlaceOf(one.key))
+    let would_have = own.len().saturating_add(1);
+    let most = more.max_by_key(|of_one| of_one.len());
+    let most = most.filter(|of_one| of_one.len() > would_have);
+    if let Some(one) = most.and_then(|of_one| of_one.first()) {
+        return Room::InPlaceOf(one.key);
+    }
+    longest_idle(&own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key))
+}
+
+/// Returns the view that nobody watches and that was not used for longest, and since when.
+fn longest_idle(held: &[&Held<'_>]) -> Option<(Instant, Key)> {
+    let idle = held
+        .iter()
+        .filter_map(|one| Some((one.idle_since?, one.key)));
+    idle.min()
 }
 
 fn key(asked: &Asked<'_>) -> Key {
@@ -292,10 +296,10 @@ mod tests {
             // What nobody watches goes first, the longest unused, of who has most.
             ("a a9 a3 b1", "c", of(2)),
             ("a a b2 b1", "a", Room::None),
+            ("a a a b1", "b", of(0)),
             ("a a b2 b1", "c", of(3)),
             ("a1 b2 c3 d4", "e", of(0)),
             ("a1 b2 c3 d4", "d", of(3)),
-            ("a a a b1", "b", of(3)),
             // Accounts that share have one part.
             ("s.x s.y s.z b", "b", of(0)),
             ("b b s.x s.y", "s.z", Room::None),

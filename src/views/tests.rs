@@ -29,6 +29,8 @@ const SOON: Duration = Duration::from_secs(5);
 struct Upstream {
     denied: Mutex<Vec<String>>,
     is_away: Mutex<bool>,
+    /// The place about which nobody ever answers.
+    hangs: Mutex<String>,
     asked: Mutex<Vec<String>>,
     version: AtomicU64,
     stored: AtomicU64,
@@ -55,6 +57,9 @@ impl Reviewer for Upstream {
             return Err(Status::service_unavailable("away".to_owned()));
         }
         let place = format!("{namespace}/{name}");
+        if *self.hangs.lock() == place {
+            std::future::pending::<()>().await;
+        }
         let allowed = !self.denied.lock().contains(&place);
         self.asked.lock().push(place);
         Ok(PlaceReview {
@@ -381,6 +386,30 @@ async fn what_cannot_be_reviewed_ends() {
     drop(watched);
     world.view.end();
     assert!(world.view.list_at(1).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_granted_is_served_while_a_new_place_is_asked_about() {
+    let world = World::new(&["a"]);
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    *world.upstream.hangs.lock() = "b/".to_owned();
+    world.bind(&["a", "b"]);
+    wait(Duration::from_millis(10)).await;
+    let asked = Instant::now();
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    assert_eq!(asked.elapsed().as_secs(), 1);
+    assert!(world.view.lacks().unanswered);
+    // A name is not waited for.
+    *world.upstream.hangs.lock() = "b/x".to_owned();
+    world.bind(&["a", "b=x"]);
+    wait(Duration::from_millis(10)).await;
+    let asked = Instant::now();
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    assert!(asked.elapsed() < Duration::from_secs(1) && world.view.lacks().unanswered);
+    // What is lost meanwhile is lost at once.
+    world.bind(&["b=x"]);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.shown(), "");
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,6 +37,10 @@ use super::{Reviewer, Versions};
 /// one lists anew.
 const MOST_LISTS: usize = 1000;
 
+/// The time that a request waits for namespaces that were granted a moment ago. After
+/// that, it has those that are known.
+const GAINS_WITHIN: Duration = Duration::from_secs(1);
+
 /// What one user may list or watch of one resource.
 pub struct View {
     pub(super) user: UserInfo,
@@ -76,9 +80,13 @@ struct State {
     published: u64,
     /// The highest version that a client got with a list.
     given: u64,
+    /// Somebody has listed or watched.
+    is_told: bool,
     /// The moment until which the grants hold for new requests.
     holds_until: Option<Instant>,
     lacks: Lacks,
+    /// New namespaces are being asked about.
+    gains: bool,
     /// Somebody waits for the view to be recent.
     wanted: bool,
     used: Instant,
@@ -147,8 +155,10 @@ impl View {
                 doubted: watch::channel(None).0,
                 published: 0,
                 given: 0,
+                is_told: false,
                 holds_until: None,
                 lacks: Lacks::default(),
+                gains: false,
                 wanted: false,
                 used: now,
             }),
@@ -172,10 +182,36 @@ impl View {
             }
         }
         self.woken.notify_one();
-        let ready = async {
+        let patience = within.min(GAINS_WITHIN);
+        if let Some(found) = self.answered(&mut changed, patience, true).await {
+            return found;
+        }
+        let left = within.saturating_sub(patience);
+        if let Some(found) = self.answered(&mut changed, left, false).await {
+            return found;
+        }
+        let why = "the namespaces that you may read are not known yet";
+        let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+        Err((status, Refusal::Unavailable))
+    }
+
+    /// Waits for the answer to a request, with or without the namespaces that are being
+    /// asked about.
+    async fn answered(
+        &self,
+        changed: &mut watch::Receiver<()>,
+        within: Duration,
+        with_gains: bool,
+    ) -> Option<Result<(), (Status, Refusal)>> {
+        let answered = async {
             loop {
                 changed.borrow_and_update();
-                if let Some(found) = self.state.lock().answer(Instant::now()) {
+                let found = {
+                    let state = self.state.lock();
+                    let waits = with_gains && state.gains;
+                    state.answer(Instant::now()).filter(|_| !waits)
+                };
+                if found.is_some() {
                     return found;
                 }
                 if changed.changed().await.is_err() {
@@ -183,15 +219,7 @@ impl View {
                 }
             }
         };
-        let late = || {
-            let why = "the namespaces that you may read are not known yet";
-            let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
-            Err((status, Refusal::Unavailable))
-        };
-        match tokio::time::timeout(within, ready).await {
-            Ok(found) => found,
-            Err(_) => late(),
-        }
+        tokio::time::timeout(within, answered).await.ok().flatten()
     }
 
     /// Returns the version after which a state can only be one of the present
@@ -205,6 +233,7 @@ impl View {
     pub fn list_at(&self, version: u64) -> Option<Visible> {
         let mut state = self.state.lock();
         state.given = state.given.max(version);
+        state.is_told = true;
         state.listed(version);
         let is_ready = matches!(state.phase, Phase::Ready);
         let visible = state.visible.borrow().clone();
@@ -244,6 +273,7 @@ impl View {
             let mut state = self.state.lock();
             let may = may(&mut state) && matches!(state.phase, Phase::Ready);
             may.then(|| {
+                state.is_told = true;
                 let receiver = state.visible.subscribe();
                 Visibility::new(state.visible.borrow().clone(), receiver)
             })?
@@ -266,8 +296,13 @@ impl View {
         self.state.lock().lacks
     }
 
-    pub(super) fn note_lacks(&self, lacks: Lacks) {
-        self.state.lock().lacks = lacks;
+    /// Notes what the view lacks, and whether requests wait a while for a namespace.
+    pub(super) fn note_lacks(&self, lacks: Lacks, gains: bool) {
+        let mut state = self.state.lock();
+        state.lacks = lacks;
+        state.gains = gains;
+        drop(state);
+        self.changed.send_replace(());
     }
 
     /// Returns the attributes of a question about a place.
@@ -363,8 +398,9 @@ impl View {
         if state.published != published {
             return;
         }
-        let stored = self.versions.stored().unwrap_or_default();
-        let told = stored.max(state.given);
+        // Whoever watched has been told of what the store has.
+        let stored = state.is_told.then(|| self.versions.stored()).flatten();
+        let told = stored.unwrap_or_default().max(state.given);
         // A state at upstream's own version may be of the present set, unless somebody
         // was told of it here. Where nothing is written, there is no later one.
         let since = told.max(upstream.saturating_sub(1));

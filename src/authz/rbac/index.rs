@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::rules::Rules;
-use super::{Binding, Rights, Role};
+use super::{Binding, Rights, Role, Subject};
 
 /// A namespace, which is empty for what has none, and a name.
 pub type Key = (Arc<str>, Arc<str>);
@@ -20,7 +20,14 @@ pub struct Index {
     of_role: HashMap<Key, HashSet<Key>>,
     /// The number of changes of rights.
     changes: u64,
+    /// The memory of all of it, roughly.
+    bytes: usize,
 }
+
+/// The memory of a binding without its subjects, and of a subject: in the index, and in
+/// the rights of who it is.
+const BINDING: usize = 500;
+const SUBJECT: usize = 350;
 
 impl Index {
     /// Returns the rights as they are now.
@@ -31,6 +38,11 @@ impl Index {
     /// Returns a number that is another after rights have changed.
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// Returns the memory that objects and rights take, roughly.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes up a Role or ClusterRole, in the place of what it was before.
@@ -44,11 +56,13 @@ impl Index {
             return;
         }
         let before = self.roles.insert(key.clone(), role.rules.clone());
+        self.count(role.rules.bytes(), before.as_ref().map_or(0, |b| b.bytes()));
         self.replace_rules(&key, before.as_ref(), Some(&role.rules));
     }
 
     pub fn remove_role(&mut self, key: &Key) {
         let before = self.roles.remove(key);
+        self.count(0, before.as_ref().map_or(0, |before| before.bytes()));
         self.replace_rules(key, before.as_ref(), None);
     }
 
@@ -67,6 +81,7 @@ impl Index {
             }
             self.of_role.entry(role).or_default().insert(key.clone());
         }
+        self.count(bytes(&binding), 0);
         self.bindings.insert(key, Arc::new(binding));
     }
 
@@ -75,6 +90,7 @@ impl Index {
             return;
         };
         self.changes = self.changes.wrapping_add(1);
+        self.count(0, bytes(&before));
         let Some(role) = before.role() else {
             return;
         };
@@ -87,6 +103,10 @@ impl Index {
                 self.of_role.remove(&role);
             }
         }
+    }
+
+    fn count(&mut self, more: usize, less: usize) {
+        self.bytes = self.bytes.saturating_add(more).saturating_sub(less);
     }
 
     fn replace_rules(
@@ -108,6 +128,15 @@ impl Index {
             }
         }
     }
+}
+
+fn bytes(binding: &Binding) -> usize {
+    let subject = |subject: &Subject| {
+        let texts = subject.name.len().saturating_add(subject.namespace.len());
+        texts.saturating_mul(2).saturating_add(SUBJECT)
+    };
+    let subjects = binding.subjects.iter().flatten();
+    subjects.map(subject).fold(BINDING, usize::saturating_add)
 }
 
 #[cfg(test)]
@@ -247,6 +276,7 @@ mod tests {
                 };
                 fresh.put_binding(binding);
             }
+            assert_eq!(index.bytes, fresh.bytes);
             let fresh = fresh.rights();
             assert_eq!(after.users.len(), fresh.users.len());
             assert_eq!(after.groups.len(), fresh.groups.len());

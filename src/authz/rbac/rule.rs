@@ -9,6 +9,10 @@ use serde::{Deserialize, Deserializer};
 
 const ALL: &str = "*";
 
+/// The memory of a text without its bytes, and of a place among the names that a role
+/// reaches.
+const TEXT: usize = 64;
+
 /// rbac.authorization.k8s.io/v1 PolicyRule.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,6 +67,21 @@ pub(super) enum Reach<'a> {
 }
 
 impl Rule {
+    /// Returns the memory that the rule takes, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        let lists = [
+            &self.verbs,
+            &self.api_groups,
+            &self.resources,
+            &self.non_resource_urls,
+        ];
+        let texts = lists.into_iter().flatten().map(String::len);
+        let names = self.resource_names.iter().map(|name| name.len());
+        texts.chain(names).fold(size_of::<Self>(), |sum, length| {
+            sum.saturating_add(length).saturating_add(TEXT)
+        })
+    }
+
     /// Returns the objects of a resource that the rule allows with a verb of
     /// collections. A name that is empty is that of every collection.
     pub(super) fn reach(&self, verb: &str, gvr: &GroupVersionResource) -> Reach<'_> {

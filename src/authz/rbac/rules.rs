@@ -16,6 +16,9 @@ const KEPT: usize = 64;
 /// The most names that are told: more than any view may have.
 const TOLD: usize = 10_001;
 
+/// The memory of a role without its rules.
+const ROLE: usize = 500;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Option<Vec<Rule>>")]
 pub struct Rules {
@@ -58,6 +61,13 @@ impl From<Option<Vec<Rule>>> for Rules {
 }
 
 impl Rules {
+    /// Returns the memory that they take, roughly: with the names that are kept for
+    /// one question.
+    pub(super) fn bytes(&self) -> usize {
+        let rules = self.rules.iter().map(Rule::bytes);
+        rules.fold(ROLE, usize::saturating_add)
+    }
+
     pub(super) fn allow(&self, attributes: &Attributes) -> bool {
         self.rules.iter().any(|rule| rule.allows(attributes))
     }

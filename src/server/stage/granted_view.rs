@@ -106,9 +106,10 @@ impl PendingGrant<'_> {
             })
         };
         let is_list = identified.info().verb == "list";
-        let own = view(if is_list { "list" } else { "watch" }).map_err(refuse)?;
-        // A client that lists will watch from the list's version.
+        // A client that lists will watch from the list's version. Where there is room for
+        // one view, it is the list's.
         let watched = is_list.then(|| view("watch").ok()).flatten();
+        let own = view(if is_list { "list" } else { "watch" }).map_err(refuse)?;
         let watchable = async {
             match &watched {
                 Some(watched) => watched.ready(RIGHTS_WITHIN).await.is_ok(),

@@ -158,7 +158,15 @@ impl Read {
             });
         }
         read.rights = read.index.rights();
+        read.count();
         Some(read)
+    }
+
+    /// Counts the index against the limit of memory, with one of the stores.
+    fn count(&self) {
+        if let Some(first) = self.followed.first() {
+            first.store.count_beside(self.index.bytes());
+        }
     }
 
     fn is_of(&self, stores: &[Arc<Store>]) -> bool {
@@ -196,6 +204,7 @@ impl Read {
         }
         if self.index.changes() != before {
             self.rights = self.index.rights();
+            self.count();
         }
         Ok(())
     }

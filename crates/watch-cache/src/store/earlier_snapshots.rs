@@ -77,7 +77,8 @@ impl EarlierSnapshots {
 /// The bytes that a store holds on to, roughly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The current state, including the unused part of shared buffers.
+    /// The current state, including the unused part of shared buffers, and what others
+    /// made of it.
     pub objects: usize,
     /// Events, objects that are not current, and checkpoints.
     pub history: usize,
@@ -209,7 +210,10 @@ impl Store {
         let tally = current.objects.tally();
         let stale = tally.stale.load(Ordering::Relaxed);
         Memory {
-            objects: current.bytes().saturating_add(stale),
+            objects: current
+                .bytes()
+                .saturating_add(stale)
+                .saturating_add(self.beside.load(Ordering::Relaxed)),
             history: history.saturating_add(earlier.checkpoints.bytes()),
             derived: tally.derived.load(Ordering::Relaxed),
             retained: earlier.retained.bytes(evicted),
@@ -218,6 +222,11 @@ impl Store {
                 .len()
                 .saturating_add(earlier.checkpoints.len()),
         }
+    }
+
+    /// Counts the bytes of what others made of the objects, and hold.
+    pub fn count_beside(&self, bytes: usize) {
+        self.beside.store(bytes, Ordering::Relaxed);
     }
 
     /// Drops the values that are made of leaves and can be made again, for when

@@ -80,10 +80,6 @@ impl Edited {
 }
 
 impl ObjectTree {
-    pub(super) fn is_copy_of(&self, other: &Self) -> bool {
-        self.leaves.ptr_eq(&other.leaves)
-    }
-
     /// Builds the tree from objects in any order. Of several objects with one
     /// key, the last counts.
     pub(super) fn new(

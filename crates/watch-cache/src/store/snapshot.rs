@@ -103,12 +103,6 @@ impl Snapshot {
         self.spans(scope, start).flat_map(|span| span.objects())
     }
 
-    /// Tells whether both have the same objects, at the cost of a pointer. It misses
-    /// that after a change that was taken back.
-    pub fn has_objects_of(&self, other: &Self) -> bool {
-        self.objects.is_copy_of(&other.objects)
-    }
-
     /// Returns all objects as JSON. `None` if one cannot be written so.
     pub fn json(&self, envelope: &Envelope) -> Option<Vec<Bytes>> {
         let objects = self.iter(&Scope::All);

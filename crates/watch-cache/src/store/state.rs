@@ -1,7 +1,7 @@
 //! The store itself: the writer publishes, and readers pull.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -85,6 +85,8 @@ pub struct Store {
     pub(super) published: ArcSwap<Snapshot>,
     pub(super) log: RwLock<Log>,
     pub(super) earlier: Mutex<EarlierSnapshots>,
+    /// The bytes of what others made of the objects.
+    pub(super) beside: AtomicUsize,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
     /// The time at which upstream last said anything about the resource, even
@@ -134,6 +136,7 @@ impl Store {
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
             earlier: Mutex::default(),
+            beside: AtomicUsize::new(0),
             progress,
             presentation: ArcSwap::default(),
             heard: Mutex::default(),
