@@ -31,8 +31,12 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(key, _)| key.as_str())
+        self.pairs().map(|(key, _)| key)
     }
 
     pub fn contains(&self, key: &str) -> bool {
