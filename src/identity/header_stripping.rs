@@ -2,6 +2,7 @@
 //! apifront.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use apifront_upstream::is_hop_by_hop;
@@ -50,7 +51,7 @@ pub fn changes(
             return false;
         }
         is_hop_by_hop(name)
-            || named.iter().any(|n| n == name.as_str())
+            || named.contains(name)
             || *name == VIEW
             || *name == HTTP2_SETTINGS
             || claims_identity(name.as_str())
@@ -76,12 +77,16 @@ pub fn changes(
     changes
 }
 
-fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
+/// Returns the headers that are there and that `Connection` names. It may name as
+/// many as a head has room for.
+fn named_by_connection(headers: &HeaderMap) -> HashSet<HeaderName> {
     headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|b| *b == b','))
-        .map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase())
+        .filter_map(|name| std::str::from_utf8(name.trim_ascii()).ok())
+        .filter(|name| headers.contains_key(*name))
+        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
         .collect()
 }
 
