@@ -1,5 +1,7 @@
 //! Plans the upstream reads that answer all callers who wait: pure functions.
 
+use std::collections::HashMap;
+
 use kubernetes_wire::api::GroupVersionResource;
 
 use crate::store::Scope;
@@ -103,6 +105,7 @@ pub(super) fn plan(
         READ_COST.saturating_add(page)
     };
     let mut reads: Vec<ListQuery> = Vec::new();
+    let mut places: HashMap<ListQuery, usize> = HashMap::new();
     let mut answered_by = Vec::with_capacity(questions.len());
     for question in questions {
         let Question::List(asked) = question else {
@@ -119,10 +122,9 @@ pub(super) fn plan(
         } else {
             asked.clone()
         };
-        let at = reads.iter().position(|r| *r == read).unwrap_or_else(|| {
-            let at = reads.len();
-            reads.push(read);
-            at
+        let at = *places.entry(read).or_insert_with_key(|read| {
+            reads.push(read.clone());
+            reads.len().saturating_sub(1)
         });
         answered_by.push(at);
     }

@@ -79,10 +79,11 @@ impl CombinedRequirements {
             Operator::DoesNotExist => key.forbidden = true,
             Operator::In => {
                 key.required = true;
-                match &mut key.one_of {
-                    Some(before) => before.retain(|value| values.binary_search(value).is_ok()),
-                    None => key.one_of = Some(values.into_iter().collect()),
+                let mut values: HashSet<String> = values.into_iter().collect();
+                if let Some(before) = &key.one_of {
+                    values.retain(|value| before.contains(value));
                 }
+                key.one_of = Some(values);
             }
             Operator::NotIn => key.none_of.extend(values),
             Operator::GreaterThan | Operator::LessThan => {
