@@ -23,6 +23,10 @@ pub struct CustomColumn {
     pub json_path: String,
 }
 
+/// The most columns. Each is looked for in every object, which may have megabytes. No
+/// real definition has as many; Tables of one that has more are upstream's.
+const MAX_COLUMNS: usize = 64;
+
 /// `metav1.TableColumnDefinition`.
 #[derive(Serialize)]
 struct Definition<'a> {
@@ -72,6 +76,9 @@ pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
         ..CustomColumn::default()
     }];
     let given = if given.is_empty() { &age } else { given };
+    if given.len() > MAX_COLUMNS {
+        return None;
+    }
 
     let mut definitions = vec![columns::name_column().to_owned()];
     let mut parsed = Vec::new();
@@ -252,6 +259,9 @@ mod tests {
             ..CustomColumn::default()
         };
         assert!(printer(&[column(".a"), column("..b")]).is_none());
+        let columns = vec![column(".a"); MAX_COLUMNS + 1];
+        assert!(printer(&columns).is_none());
+        assert!(printer(&columns[1..]).is_some());
         assert!(
             printer(&[])
                 .unwrap()

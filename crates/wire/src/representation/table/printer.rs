@@ -219,6 +219,15 @@ impl Printer {
         &self.cells
     }
 
+    /// Returns how many times an object is gone through for its row: once for each
+    /// column of a definition.
+    pub fn passes(&self) -> usize {
+        match &self.cells.0 {
+            Source::Custom(columns) => columns.len().max(1),
+            Source::BuiltIn(_) | Source::Default => 1,
+        }
+    }
+
     /// Tells whether the rows of a list, or their order, depend on all of its
     /// objects: see [`Printer::arrange`].
     pub fn arranges(&self) -> bool {
