@@ -1,6 +1,8 @@
 //! The types of backends' discovery documents. Like kube-aggregator, they drop
 //! unknown fields when they read a document, and they write JSON as Go does.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The discovery document of all groups: `apidiscovery.k8s.io` v2.
@@ -188,13 +190,16 @@ impl ResourceList {
                 subresources: Vec::new(),
             })
             .collect();
+        // If several resources have the name, the last one counts, as in the map
+        // that Go uses.
+        let names = found.iter().enumerate();
+        let mut places: HashMap<String, usize> =
+            names.map(|(at, r)| (r.resource.clone(), at)).collect();
         for listed in subresources {
             let (parent, name) = listed.name.split_once('/').unwrap_or_default();
-            // If several resources have the name, the last one counts, as in
-            // the map that Go uses.
-            let known = found.iter().rposition(|r| r.resource == parent);
-            let at = known.unwrap_or_else(|| {
+            let at = places.get(parent).copied().unwrap_or_else(|| {
                 let at = found.len();
+                places.insert(parent.to_owned(), at);
                 found.push(ResourceDiscovery {
                     resource: parent.to_owned(),
                     scope: scope(listed.namespaced).to_owned(),
@@ -256,6 +261,21 @@ mod tests {
                 r#""subresources":[{"subresource":"scale","responseKind":{"group":"autoscaling","version":"v1","kind":"Scale"},"verbs":null}]}]}"#,
             )
         );
+    }
+
+    /// Each subresource was looked for among all resources. Here that would take
+    /// hours, and a backend's document has room for as many.
+    #[test]
+    fn a_resource_is_looked_up() {
+        let names = (0..400_000).map(|n| format!("{{\"name\":\"{n}/s\"}}"));
+        let names: Vec<_> = names.collect();
+        let list = format!(
+            "{{\"kind\":\"APIResourceList\",\"resources\":[{}]}}",
+            names.join(",")
+        );
+        assert!(list.len() < 8 << 20);
+        let list = ResourceList::parse(list.as_bytes()).unwrap();
+        assert_eq!(list.into_discovery("v1").unwrap().resources.len(), 400_000);
     }
 
     #[test]
