@@ -1,6 +1,8 @@
 //! The cluster's FlowSchemas and PriorityLevelConfigurations, on their way to
 //! the engine.
 
+use std::collections::HashSet;
+
 use apifront_fairness::{Fairness, Objects};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,7 +18,7 @@ pub struct ObjectsJson {
 /// Tells of each mistake in the objects once, as long as it stays.
 #[derive(Default)]
 pub struct Schemas {
-    told: Mutex<Vec<String>>,
+    told: Mutex<HashSet<String>>,
 }
 
 impl Schemas {
@@ -33,10 +35,10 @@ impl Schemas {
         let ignored = fairness.configure(objects);
         mistakes.extend(ignored.iter().map(ToString::to_string));
         let mut told = self.told.lock();
-        for mistake in mistakes.iter().filter(|mistake| !told.contains(mistake)) {
+        for mistake in mistakes.iter().filter(|mistake| !told.contains(*mistake)) {
             tracing::warn!(mistake, "flow control");
         }
-        *told = mistakes;
+        *told = mistakes.into_iter().collect();
     }
 }
 
