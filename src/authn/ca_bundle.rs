@@ -14,7 +14,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
 
-use super::x509_v1;
+use super::{chain_paths, x509_v1};
 
 /// The most certificates a caller may present. Real chains have two or three;
 /// each further one is work for the path builder.
@@ -40,6 +40,8 @@ pub enum CaBundleError {
 pub enum ChainError {
     #[error("the chain is empty or longer than {MAX_CHAIN} certificates")]
     Length,
+    #[error("the chain's certificates can be put together in too many ways")]
+    ManyPaths,
     #[error("the certificate cannot be read: {0}")]
     Unreadable(String),
     #[error("not issued by a known authority")]
@@ -126,6 +128,9 @@ impl CaBundle {
         };
         if chain.len() > MAX_CHAIN {
             return Err(ChainError::Length);
+        }
+        if !chain_paths::are_few(chain) {
+            return Err(ChainError::ManyPaths);
         }
         let mut best = ChainError::UnknownIssuer;
         for authority in self.authorities.iter().filter(|a| a.is_usable(now)) {

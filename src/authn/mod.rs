@@ -7,6 +7,7 @@
 
 pub mod bearer_token;
 pub mod ca_bundle;
+mod chain_paths;
 pub mod client_certificate;
 pub mod der;
 pub mod extra_key;

@@ -3,6 +3,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use rcgen::ExtendedKeyUsagePurpose;
 
+use super::ca_bundle::MAX_CHAIN;
 use super::testing::{Authority, Certified, FakeApiServer, VERSION_ONE, VERSION_ONE_CA, headers};
 use super::*;
 use rustls::pki_types::pem::PemObject;
@@ -461,6 +462,17 @@ fn authorities_must_be_valid_and_may_sign() {
     }
     let error = CaBundle::from_pem(b"nothing", "/etc/ca.pem").unwrap_err();
     assert_eq!(error.to_string(), "/etc/ca.pem: holds no certificate");
+}
+
+/// It took a second of a thread that serves connections.
+#[test]
+fn a_chain_that_may_be_put_together_in_many_ways_is_refused() {
+    let bundle = Authority::new("clients").bundle();
+    let stranger = Authority::new("strangers");
+    let mut chain = stranger.client(&[(CN, "jane")]).chain;
+    chain.extend((1..MAX_CHAIN).map(|_| stranger.intermediate("strangers").1));
+    let found = Peer::new(chain).verify(&bundle, UnixTime::now());
+    assert!(matches!(found, Err(ChainError::ManyPaths)), "{found:?}");
 }
 
 #[test]
