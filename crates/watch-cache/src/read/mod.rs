@@ -21,7 +21,8 @@ mod view_tests;
 mod written_version;
 
 pub use body::{
-    Ahead, GzipList, NotDeflated, Shape, get_body, list_body, list_forms, objects_to_make,
+    Ahead, GzipList, NotDeflated, Shape, bytes_to_make, get_body, list_body, list_forms,
+    makes_more_than,
 };
 pub use bypass_reason::BypassReason;
 pub use consistency::{AnswerSource, Consistent, reached};

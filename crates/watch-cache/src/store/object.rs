@@ -316,6 +316,11 @@ impl StoredObject {
         }
     }
 
+    /// Returns the bytes that a selector may have to read.
+    pub fn selected_bytes(&self) -> usize {
+        self.texts.size()
+    }
+
     /// Returns the bytes that this object holds on to, roughly, without those
     /// that can be made again.
     pub fn size(&self) -> usize {

@@ -180,6 +180,20 @@ impl Leaf {
         !memos.retired && joined.is_some_and(|joined| joined.items.is_none())
     }
 
+    /// Returns the bytes of the objects that [`joined`](Self::joined), or who copies
+    /// items one by one instead, has to write.
+    pub(crate) fn bytes_to_join(&self, encoding: Encoding) -> usize {
+        if self.is_unjoined(encoding) {
+            let all: usize = self.objects.iter().map(|object| object.size()).sum();
+            if all <= JOINED_MAX_BYTES {
+                return all;
+            }
+        }
+        let is_written = |object: &&Arc<StoredObject>| object.at_hand(encoding).is_none();
+        let written = self.objects.iter().filter(is_written);
+        written.map(|object| object.size()).sum()
+    }
+
     /// Tells whether [`derived`](Self::derived) has work to do whose result is
     /// kept.
     pub(crate) fn lacks<T: Derived>(&self) -> bool {

@@ -2,7 +2,9 @@
 
 mod degraded;
 mod demand;
+mod get;
 mod list;
+mod listing;
 mod newest;
 mod overlay;
 mod overlay_watch;
@@ -17,9 +19,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::read::{
-    self, BypassReason, Freshness, HitCost, ListPlan, Shape, WatchPlan,
-};
+use apifront_watch_cache::read::{BypassReason, Freshness, HitCost, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
@@ -426,9 +426,11 @@ impl Prepared<'_> {
             let status = Status::not_found(&gvr.group_resource(), self.scope.name);
             return Ok(Served::Status(status, self.warnings, Some(hit)));
         };
-        let body = vec![read::get_body(&self.store, &object, &self.shape)?];
-        let body = (body, HeldBytes::default());
         let by = OffloadUser::new(self.granted);
+        let body = match get::body(&self.store, object, self.shape, by).await {
+            Ok(body) => (vec![body], HeldBytes::default()),
+            Err(unmade) => return unmade.served(),
+        };
         match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
             Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
             Err(unmade) => unmade.served(),

@@ -12,11 +12,11 @@ use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::deflate::Deflater;
 use kubernetes_wire::representation::table::Printer;
 
+use super::gzip;
 use super::partial_object_metadata::Metadatas;
 use super::partial_object_metadata_protobuf::Messages;
 use super::table::Rows;
-use super::{Shape, gzip};
-use crate::store::{Leaf, ListForm, Part, Store};
+use crate::store::{Leaf, ListForm, Store};
 
 /// Returns the forms that a list is made of. `gzip` tells whether the client
 /// takes a compressed list.
@@ -40,35 +40,6 @@ pub fn list_forms(
             vec![ListForm::Metadata(encoding)]
         }
     }
-}
-
-/// Returns how many of the first `limit` objects are in leaves that lack what
-/// the shape needs of them. Only shapes of which lists are made without further
-/// work count.
-pub fn objects_to_make<'s>(
-    parts: impl Iterator<Item = Part<'s>>,
-    limit: usize,
-    shape: &Shape,
-) -> usize {
-    let Shape::Whole(encoding) = shape else {
-        return 0;
-    };
-    let mut left = limit;
-    let mut to_make: usize = 0;
-    for part in parts {
-        let (objects, lacks) = match part {
-            Part::Leaf(leaf) => (leaf.objects().len(), leaf.is_unjoined(*encoding)),
-            Part::Object(object) => (1, object.at_hand(*encoding).is_none()),
-        };
-        if lacks {
-            to_make = to_make.saturating_add(objects.min(left));
-        }
-        left = left.saturating_sub(objects);
-        if left == 0 {
-            break;
-        }
-    }
-    to_make
 }
 
 /// The leaves of a store that lack a form.
@@ -166,10 +137,10 @@ mod tests {
     use kubernetes_wire::representation::table::TableOptions;
 
     use super::super::tests::store;
-    use super::super::{GzipList, list_body};
+    use super::super::{GzipList, Shape, list_body, makes_more_than};
     use super::*;
     use crate::read::Page;
-    use crate::store::{Presentation, Scope, Snapshot, StoredObject};
+    use crate::store::{Presentation, Scope, StoredObject};
 
     const FORMS: [ListForm; 4] = [
         ListForm::Items(Encoding::Json),
@@ -186,10 +157,6 @@ mod tests {
             }
         });
         ahead.leaves()
-    }
-
-    fn to_make(snapshot: &Snapshot, limit: usize, shape: &Shape) -> usize {
-        objects_to_make(snapshot.parts(&Scope::All, ""), limit, shape)
     }
 
     fn presented(sizes: &[usize]) -> Arc<Store> {
@@ -227,7 +194,7 @@ mod tests {
             Shape::Table(printer, options),
             Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
         ] {
-            assert_eq!(to_make(&snapshot, usize::MAX, &shape), 0);
+            assert!(!makes_more_than(0, &store.resource, &page(), &shape));
             list_body(&store, &page(), &shape).unwrap();
         }
         assert_eq!(store.memory(), held);
@@ -305,12 +272,12 @@ mod tests {
         let store = presented(&[10_000; 2_000]);
         let shape = Shape::Whole(Encoding::Json);
         let snapshot = store.snapshot();
-        assert_eq!(to_make(&snapshot, usize::MAX, &shape), 2_000);
-        assert_eq!(to_make(&snapshot, 500, &shape), 500);
         let page = || Page {
             parts: snapshot.parts(&Scope::All, "").collect(),
             meta: ListMeta::at(9),
         };
+        let makes = |most| makes_more_than(most, &store.resource, &page(), &shape);
+        assert!(makes(19_000_000) && !makes(22_000_000));
         let listed = std::thread::scope(|scope| {
             let list = scope.spawn(|| list_body(&store, &page(), &shape).unwrap());
             assert!(made_by(2, &store, FORMS[0]) <= 2_000);
@@ -318,6 +285,6 @@ mod tests {
         });
         let again = list_body(&store, &page(), &shape).unwrap();
         assert_eq!(listed.concat(), again.concat());
-        assert_eq!(to_make(&snapshot, usize::MAX, &shape), 0);
+        assert!(!makes(0));
     }
 }

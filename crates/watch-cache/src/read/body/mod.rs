@@ -6,14 +6,16 @@ mod partial_object_metadata;
 mod partial_object_metadata_protobuf;
 mod pieces;
 mod table;
+mod to_make;
 mod whole;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use ahead::{Ahead, list_forms, objects_to_make};
+pub use ahead::{Ahead, list_forms};
 pub use gzip::{GzipList, NotDeflated};
+pub use to_make::{bytes_to_make, makes_more_than};
 
 use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::Encoding;

@@ -1,0 +1,165 @@
+//! The objects that must be written anew for an answer, because nothing keeps them in
+//! the form that is asked for.
+//!
+//! Writing takes a millisecond for some hundred kilobytes, and whoever may write
+//! objects says how large they are.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use kubernetes_wire::negotiation::IncludeObject;
+use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf};
+
+use super::Shape;
+use super::partial_object_metadata::Metadatas;
+use super::partial_object_metadata_protobuf::Messages;
+use super::table::Rows;
+use crate::read::Page;
+use crate::store::{Leaf, Part, Resource, StoredObject};
+
+/// Tells whether objects of more than `most` bytes must be written anew for a list.
+pub fn makes_more_than(most: usize, resource: &Resource, page: &Page<'_>, shape: &Shape) -> bool {
+    let added = page.parts.iter().try_fold(0usize, |sum, part| {
+        let bytes = match part {
+            Part::Leaf(leaf) => of_leaf(leaf, resource, shape),
+            Part::Object(object) => of_object(object, resource, shape),
+        };
+        match sum.saturating_add(bytes) {
+            sum if sum > most => ControlFlow::Break(()),
+            sum => ControlFlow::Continue(sum),
+        }
+    });
+    added.is_break()
+}
+
+/// Returns the bytes that must be read to write an object in this shape.
+pub fn bytes_to_make(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize {
+    of_object(object, resource, shape)
+}
+
+fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize {
+    let is_at_hand = match shape {
+        Shape::Whole(encoding) => object.at_hand(*encoding).is_some(),
+        Shape::Partial(_, Encoding::Protobuf) => {
+            partial_object_metadata_protobuf::is_slice(object.encoding(), &resource.envelope)
+        }
+        Shape::Partial(_, Encoding::Json) | Shape::Table(..) => false,
+    };
+    match is_at_hand {
+        true => 0,
+        false => object.size().saturating_mul(passes(shape)),
+    }
+}
+
+/// Returns how many times an object is gone through to write it.
+fn passes(shape: &Shape) -> usize {
+    match shape {
+        Shape::Table(printer, _) => printer.passes(),
+        Shape::Whole(_) | Shape::Partial(..) => 1,
+    }
+}
+
+fn of_leaf(leaf: &Leaf, resource: &Resource, shape: &Shape) -> usize {
+    let unless = |is_kept| match is_kept {
+        true => 0,
+        false => bytes(leaf.objects()),
+    };
+    match shape {
+        Shape::Whole(encoding) => leaf.bytes_to_join(*encoding),
+        Shape::Partial(_, Encoding::Json) => unless(leaf.derived_if_ready::<Metadatas>().is_some()),
+        Shape::Partial(_, Encoding::Protobuf) => unless(
+            !Messages::are_worth_it(leaf, resource)
+                || leaf.derived_if_ready::<Messages>().is_some(),
+        ),
+        Shape::Table(printer, _) if printer.arranges() => bytes(leaf.objects()),
+        Shape::Table(_, options) => {
+            let rows = unless(leaf.derived_if_ready::<Rows>().is_some());
+            let rows = rows.saturating_mul(passes(shape));
+            let shown = match options.include {
+                IncludeObject::None => 0,
+                IncludeObject::Metadata => unless(leaf.derived_if_ready::<Metadatas>().is_some()),
+                IncludeObject::Object => leaf.bytes_to_join(Encoding::Json),
+            };
+            rows.max(shown)
+        }
+    }
+}
+
+fn bytes(objects: &[Arc<StoredObject>]) -> usize {
+    objects.iter().map(|object| object.size()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::negotiation::MetaVersion;
+    use kubernetes_wire::representation::ListMeta;
+    use kubernetes_wire::representation::table::{Printer, TableOptions};
+
+    use super::super::list_body;
+    use super::super::tests::store;
+    use super::*;
+    use crate::store::{Scope, Snapshot, Store};
+
+    fn page(snapshot: &Snapshot) -> Page<'_> {
+        Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        }
+    }
+
+    fn makes(store: &Store, snapshot: &Snapshot, shape: &Shape) -> bool {
+        makes_more_than(1 << 20, &store.resource, &page(snapshot), shape)
+    }
+
+    fn shapes() -> [Shape; 4] {
+        let table = |include| {
+            let printer = Arc::new(Printer::default_columns().clone());
+            let version = MetaVersion::V1;
+            Shape::Table(printer, TableOptions { version, include })
+        };
+        [
+            table(IncludeObject::None),
+            table(IncludeObject::Metadata),
+            Shape::Partial(MetaVersion::V1, Encoding::Json),
+            Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
+        ]
+    }
+
+    /// A few objects may have more bytes than very many.
+    #[test]
+    fn bytes_count_until_they_are_kept() {
+        for shape in shapes() {
+            let large = store(&[200_000; 10]);
+            let snapshot = large.snapshot();
+            assert!(makes(&large, &snapshot, &shape), "{shape:?}");
+            let small = store(&[10; 1_000]);
+            assert!(!makes(&small, &small.snapshot(), &shape), "{shape:?}");
+            list_body(&large, &page(&snapshot), &shape).unwrap();
+            assert!(!makes(&large, &snapshot, &shape), "{shape:?}");
+        }
+    }
+
+    /// Nothing is kept in the leaves of an earlier state, so that each list of it
+    /// writes their objects anew.
+    #[test]
+    fn objects_of_earlier_states_count_each_time() {
+        let store = store(&[200_000; 10]);
+        let earlier = store.snapshot();
+        let item = r#"{"metadata":{"name":"n000","resourceVersion":"20"}}"#;
+        let now = std::time::Instant::now();
+        store.apply(false, item.into(), now).unwrap();
+        for shape in shapes() {
+            for _ in 0..2 {
+                assert!(makes(&store, &earlier, &shape), "{shape:?}");
+                list_body(&store, &page(&earlier), &shape).unwrap();
+            }
+        }
+        // The bytes themselves are those that came.
+        let json = Shape::Whole(Encoding::Json);
+        assert!(!makes(&store, &earlier, &json));
+        let object = earlier.get("", "n003").unwrap();
+        let made = |shape| bytes_to_make(object, &store.resource, shape);
+        assert_eq!(made(&json), 0);
+        assert_eq!(made(&Shape::Whole(Encoding::Protobuf)), object.size());
+    }
+}

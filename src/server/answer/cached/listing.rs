@@ -1,0 +1,180 @@
+//! A list whose state and selection are known, about to be made.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::{
+    self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape, SharedPage,
+};
+use apifront_watch_cache::store::{Part, Scope, Snapshot, Store};
+use bytes::Bytes;
+use kubernetes_wire::representation::ListMeta;
+
+use super::list::{Body, Extent, Wanted};
+use super::newest::Newest;
+use crate::flow::HeldBytes;
+use crate::server::answer::compression;
+
+/// The most bytes of objects that are written, and of labels and fields that are matched,
+/// on a thread that serves other requests. Both take a few milliseconds. Whoever may write
+/// objects says how large they are.
+pub(super) const WRITTEN_AT_ONCE: usize = 1 << 20;
+const SELECTED_AT_ONCE: usize = 4 << 20;
+
+pub(super) struct Listing {
+    of: Objects,
+    shape: Shape,
+    gzip: bool,
+}
+
+/// The objects that a list is made of.
+enum Objects {
+    State {
+        snapshot: Arc<Snapshot>,
+        /// Whether the state has the whole resource.
+        complete: bool,
+        selection: Box<Selection>,
+        plan: ListPlan,
+    },
+    /// The page that upstream cut.
+    Page(SharedPage),
+}
+
+impl Listing {
+    pub(super) fn new(wanted: Wanted, store: &Store, newest: Newest) -> Result<Self, BypassReason> {
+        let Wanted {
+            extent,
+            options,
+            plan,
+            shape,
+            gzip,
+        } = wanted;
+        let selection = match &extent {
+            Extent::Namespace(namespace) => Selection::new(namespace, options, &plan, store)?,
+            Extent::View(visible) => Selection::new("", options, &plan, store)?.of_view(visible),
+        };
+        let (snapshot, complete) = match (plan.version, newest) {
+            (ListVersion::Exact(version), _) => {
+                let snapshot = store.snapshot_at(version);
+                (snapshot.ok_or(BypassReason::SnapshotGone)?, true)
+            }
+            (ListVersion::Newest(_), Newest::State { snapshot, complete }) => (snapshot, complete),
+            (ListVersion::Newest(_), Newest::Page(page)) => {
+                let of = Objects::Page(page);
+                return Ok(Self { of, shape, gzip });
+            }
+            (ListVersion::Newest(_), Newest::Object(_)) => {
+                return Err(BypassReason::NotProvenFresh);
+            }
+        };
+        let of = Objects::State {
+            snapshot,
+            complete,
+            selection: Box::new(selection),
+            plan,
+        };
+        Ok(Self { of, shape, gzip })
+    }
+
+    /// Tells whether the texts that a selector is compared with are short together.
+    pub(super) fn is_selected_at_once(&self, scope: &Scope) -> bool {
+        let Objects::State { snapshot, .. } = &self.of else {
+            return true;
+        };
+        let mut texts = snapshot.iter(scope).map(|object| object.selected_bytes());
+        let sum = texts.try_fold(0usize, |sum, bytes| {
+            let sum = sum.saturating_add(bytes);
+            (sum <= SELECTED_AT_ONCE).then_some(sum)
+        });
+        sum.is_some()
+    }
+
+    /// Makes the body, unless that needs objects to be written that are large
+    /// together.
+    pub(super) fn at_once(&self, store: &Store) -> Result<Option<(Body, u64)>, BypassReason> {
+        let page = self.page();
+        // A long list is compressed elsewhere.
+        let is_compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
+        let most = WRITTEN_AT_ONCE;
+        if !is_compressed && read::makes_more_than(most, &store.resource, &page, &self.shape) {
+            return Ok(None);
+        }
+        self.body(store, page, HeldBytes::default()).map(Some)
+    }
+
+    pub(super) fn page(&self) -> Page<'_> {
+        match &self.of {
+            Objects::State {
+                snapshot,
+                selection,
+                plan,
+                ..
+            } => read::page(snapshot, selection, plan),
+            Objects::Page(cut) => Page {
+                parts: cut.objects.iter().map(Part::Object).collect(),
+                meta: ListMeta {
+                    resource_version: cut.resource_version.to_string(),
+                    continue_token: cut.continue_token.clone(),
+                    remaining_item_count: cut.remaining_item_count,
+                    ..ListMeta::default()
+                },
+            },
+        }
+    }
+
+    /// Makes the body of the list's page, and returns it with its version.
+    pub(super) fn body(
+        &self,
+        store: &Store,
+        mut page: Page<'_>,
+        held: HeldBytes,
+    ) -> Result<(Body, u64), BypassReason> {
+        let (snapshot, complete) = match &self.of {
+            Objects::State {
+                snapshot, complete, ..
+            } => (snapshot, *complete),
+            Objects::Page(cut) => {
+                let body = body(store, &page, &self.shape, self.gzip, held)?;
+                return Ok((body, cut.resource_version));
+            }
+        };
+        let is_cut = !page.meta.continue_token.is_empty();
+        // No server of such a release makes the tokens of shards.
+        let is_sharded = !page.meta.shard_selector.is_empty();
+        if is_cut && !is_sharded && store.presentation().other_lists {
+            return Err(BypassReason::UnusualRequest);
+        }
+        // Only the lists of the API itself name their shard.
+        if !matches!(self.shape, Shape::Whole(_)) {
+            page.meta.shard_selector.clear();
+        }
+        let body = body(store, &page, &self.shape, self.gzip, held)?;
+        if complete && is_cut {
+            // The client will ask for the rest of this very state.
+            store.retain(snapshot, Instant::now());
+        }
+        Ok((body, snapshot.resource_version))
+    }
+}
+
+/// Makes the body. Tables and PartialObjectMetadata are made anew for each
+/// answer, so their compressed form is not kept.
+fn body(
+    store: &Store,
+    page: &Page<'_>,
+    shape: &Shape,
+    gzip: bool,
+    mut held: HeldBytes,
+) -> Result<Body, BypassReason> {
+    if gzip && let Shape::Whole(encoding) = shape {
+        let list = GzipList::new(&store.resource, page, *encoding);
+        if list.is_longer_than(compression::ABOVE) {
+            return Ok(Body::Gzip(Box::new(list)));
+        }
+    }
+    let body = read::list_body(store, page, shape)?;
+    if !matches!(shape, Shape::Whole(_)) {
+        held.settle(body.iter().map(Bytes::len).sum());
+    }
+    Ok(Body::Plain(body, held))
+}
