@@ -11,6 +11,10 @@ use crate::flow::HeldBytes;
 /// Longer JSON is converted on a thread that serves no other request.
 const AT_ONCE: usize = 64 << 10;
 
+/// The same of JSON that becomes YAML. Keys with digits are each compared with each
+/// other, so that this takes ten times as long as most.
+const YAML_AT_ONCE: usize = 16 << 10;
+
 /// YAML or indented JSON is about this many times as long as its JSON.
 const GROWS: usize = 2;
 
@@ -38,7 +42,7 @@ pub(in crate::server) async fn to_yaml(
     let length = length(&json);
     let convert = move || yaml::from_json(&json.concat()).ok();
     let mut held = HeldBytes::default();
-    let yaml = if length <= AT_ONCE {
+    let yaml = if length <= YAML_AT_ONCE {
         convert()
     } else {
         held = by.hold(length.saturating_mul(GROWS)).await?;
