@@ -76,8 +76,13 @@ impl Stream {
             }
             match self.watch.step() {
                 Ok(Step::Batch(frames, events)) => {
+                    let begins = !self.watch.has_begun();
                     if let Err(end) = self.write(frames, events).await {
                         break end;
+                    }
+                    // Its first objects may have taken long to write.
+                    if begins {
+                        tokio::task::yield_now().await;
                     }
                 }
                 Ok(Step::Again) => tokio::task::yield_now().await,

@@ -112,6 +112,10 @@ async fn run(
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),
                 }
+                // Its first objects may have taken long to write.
+                if !watch.has_begun() {
+                    tokio::task::yield_now().await;
+                }
             }
             Err(end) => break (StreamEnd::Watch(end), Some(CloseCode::Normal)),
         }

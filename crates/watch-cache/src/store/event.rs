@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use kubernetes_wire::representation::{Encoding, EventType};
+use kubernetes_wire::representation::{Encoding, Envelope, EventType};
 
 use super::StoredObject;
 use super::table_frames::{TableFrames, TableShape};
@@ -85,6 +85,19 @@ impl Event {
     pub(super) fn count_frames(&self, bytes: &Arc<AtomicUsize>) {
         // An event is in one log only.
         let _ = self.counted.set(bytes.clone());
+    }
+
+    /// Returns the object that a watcher is shown who sees the event as `seen`. An
+    /// object that leaves a selection is shown as it was, at the version of the event.
+    /// `None` if that cannot be written.
+    pub fn shown(&self, seen: EventType, envelope: &Envelope) -> Option<Arc<StoredObject>> {
+        let leaves = seen == EventType::Deleted && self.change != Change::Deleted;
+        match &self.previous {
+            Some(previous) if leaves => previous
+                .stamped(self.resource_version, envelope)
+                .map(Arc::new),
+            _ => Some(self.object.clone()),
+        }
     }
 
     /// Returns the frame for every watcher of the representation that sees the

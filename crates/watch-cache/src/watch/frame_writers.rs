@@ -30,14 +30,31 @@ pub trait FrameWriter: Send {
         false
     }
 
-    /// Returns the frame of an event as it is in the log, which all watchers of
-    /// the representation share if they can; `compresses`, as a gzip member.
-    fn logged(&mut self, event: &Event, seen: EventType, compresses: bool) -> Option<Bytes> {
+    /// Returns how many times an object is gone through to write it.
+    fn passes(&self) -> usize {
+        1
+    }
+
+    /// Returns the frame of an event of the log, which all watchers of the
+    /// representation share if they can; `compresses`, as a gzip member.
+    fn logged(
+        &mut self,
+        event: &Event,
+        seen: EventType,
+        envelope: &Envelope,
+        compresses: bool,
+    ) -> Option<Bytes> {
         let Some(of) = self.shares() else {
-            let frame = self.event(seen, &event.object)?;
-            return packed(frame, compresses);
+            let object = event.shown(seen, envelope)?;
+            return packed(self.event(seen, &object)?, compresses);
         };
-        let mut plain = || event.frame(of, false, seen, || self.event(seen, &event.object));
+        let mut plain = || {
+            let make = || {
+                let object = event.shown(seen, envelope)?;
+                self.event(seen, &object)
+            };
+            event.frame(of, false, seen, make)
+        };
         match compresses {
             true => event.frame(of, true, seen, || compressed(&plain()?)),
             false => plain(),
@@ -183,7 +200,17 @@ impl FrameWriter for TableFrames {
         self.sent(frame)
     }
 
-    fn logged(&mut self, event: &Event, seen: EventType, compresses: bool) -> Option<Bytes> {
+    fn passes(&self) -> usize {
+        self.printer.passes()
+    }
+
+    fn logged(
+        &mut self,
+        event: &Event,
+        seen: EventType,
+        envelope: &Envelope,
+        compresses: bool,
+    ) -> Option<Bytes> {
         let now = Utc::now();
         let shape = TableShape {
             printer: self.printer.clone(),
@@ -194,8 +221,7 @@ impl FrameWriter for TableFrames {
             second: now.timestamp(),
         };
         let frame = event.table_frame(shape, || {
-            let envelope = &self.store.resource.envelope;
-            let item = event.object.json(envelope)?;
+            let item = event.shown(seen, envelope)?.json(envelope)?;
             packed(self.row(seen, &item, envelope, now)?, compresses)
         });
         self.sent(frame)

@@ -17,13 +17,14 @@ use kubernetes_wire::representation::EventType;
 use kubernetes_wire::representation::error_status::watch_error;
 use tokio::time::{Instant, Sleep};
 
-use super::batch::{Batch, compressed, packed};
+use super::batch::{Batch, compressed};
 use super::bookmark_timer::BookmarkTimer;
 use super::transition::event_type;
 use super::view::View;
 use super::{FrameWriter, transition};
 use crate::store::{
-    Change, Cursor, EarlierEvents, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic,
+    Cursor, EarlierEvents, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription,
+    Topic,
 };
 
 /// Events are handed out in batches of about this size. The size is small
@@ -34,9 +35,36 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Initial events come in larger batches.
 pub(super) const INITIAL_BATCH_BYTES: usize = 128 << 10;
 
-/// The number of objects that are looked at before other tasks get their turn.
-/// A selector that matches none of them takes about a millisecond.
-pub(super) const INITIAL_OBJECTS: usize = 10_000;
+/// The number of objects that are looked at before other tasks get their turn, and the
+/// bytes that are read of them: those that selectors test, and all of the objects that
+/// are written. Either takes a few milliseconds at most.
+const LOOKED_AT_OBJECTS: usize = 10_000;
+const LOOKED_AT_BYTES: usize = 1 << 20;
+
+/// What was looked at since other tasks had their turn.
+#[derive(Default)]
+pub(super) struct LookedAt {
+    objects: usize,
+    bytes: usize,
+}
+
+impl LookedAt {
+    pub(super) fn is_enough(&self) -> bool {
+        self.objects >= LOOKED_AT_OBJECTS || self.bytes >= LOOKED_AT_BYTES
+    }
+
+    /// Adds an object that a selector tests.
+    pub(super) fn test(&mut self, object: &StoredObject) {
+        self.objects = self.objects.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(object.selected_bytes());
+    }
+
+    /// Adds an object that is written by going through it so many times.
+    pub(super) fn write(&mut self, object: &StoredObject, passes: usize) {
+        let bytes = object.size().saturating_mul(passes);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
@@ -554,12 +582,17 @@ impl Watch {
         }
         let filter = &self.options.filter;
         let objects = from.snapshot.iter_from(&filter.scope, &from.start);
-        for (looked_at, object) in objects.enumerate() {
-            if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
+        let mut looked_at = LookedAt::default();
+        for object in objects {
+            if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
                 return Ok(Some(object.key.as_str().to_owned()));
             }
-            if filter.matches(object) && !self.frames.append(EventType::Added, object, batch.add())
-            {
+            looked_at.test(object);
+            if !filter.matches(object) {
+                continue;
+            }
+            looked_at.write(object, self.frames.passes());
+            if !self.frames.append(EventType::Added, object, batch.add()) {
                 return Err(WatchEnd::NotEncodable);
             }
         }
@@ -578,15 +611,8 @@ impl Watch {
         let Some(seen) = transition(event, &self.options.filter) else {
             return Ok(None);
         };
-        let left = seen == EventType::Deleted && event.change != Change::Deleted;
-        let frames = &mut *self.frames;
-        let frame = match &event.previous {
-            Some(previous) if left => previous
-                .stamped(event.resource_version, &self.store.resource.envelope)
-                .and_then(|object| frames.event(seen, &object))
-                .and_then(|frame| packed(frame, compresses)),
-            _ => frames.logged(event, seen, compresses),
-        };
+        let envelope = &self.store.resource.envelope;
+        let frame = self.frames.logged(event, seen, envelope, compresses);
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
 

@@ -26,7 +26,7 @@ use kubernetes_wire::representation::EventType;
 use tokio::sync::watch::Receiver;
 
 use super::batch::Batch;
-use super::session::{INITIAL_BATCH_BYTES, INITIAL_OBJECTS, Step, Watch, WatchEnd};
+use super::session::{INITIAL_BATCH_BYTES, LookedAt, Step, Watch, WatchEnd};
 use super::visibility::Resumed;
 use super::{NotReached, Visibility};
 use crate::store::{Evicted, KeyRanges, Scope, Snapshot, Topic, Visible};
@@ -289,13 +289,16 @@ impl Watch {
         if !self.store.holds(&self.cursor) {
             return Err(WatchEnd::FellBehind);
         }
-        for (looked_at, object) in change.state.objects_in(&keys).enumerate() {
-            if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
+        let mut looked_at = LookedAt::default();
+        for object in change.state.objects_in(&keys) {
+            if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
                 return Ok(keys.below(&object.key));
             }
+            looked_at.test(object);
             if !self.options.filter.selects(object) {
                 continue;
             }
+            looked_at.write(object, self.frames.passes());
             let is_written = match seen {
                 EventType::Deleted => object
                     .stamped(change.version, &self.store.resource.envelope)

@@ -316,6 +316,64 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
     assert_eq!(seen[0].brief(), ("DELETED", "x", 10));
 }
 
+/// Each of a thousand watchers had the object written anew, which may have megabytes.
+#[tokio::test(start_paused = true)]
+async fn all_whose_selection_an_object_leaves_share_a_frame() {
+    let mut pod = Pod::new("a", "x", 6);
+    pod.app = Some("web".into());
+    let store = Arc::new(Store::new(resource(), vec![pod.stored()], 7));
+    let of = |labels: &str| watch_from(&store, 7, options(filter("a", labels, ""), HOUR)).unwrap();
+    let table = |labels: &str| {
+        let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
+        let (version, include) = (MetaVersion::V1, IncludeObject::None);
+        let table = TableOptions { version, include };
+        let frames = TableFrames::new(store.clone(), printer, table);
+        let options = options(filter("a", labels, ""), HOUR);
+        Watch::from_version(store.clone(), 7, options, Box::new(frames)).unwrap()
+    };
+    let mut all = [of("app=web"), of("app,app!=db"), table("app=web")];
+    let left = Pod {
+        version: 8,
+        app: Some("db".into()),
+        ..pod
+    };
+    store.apply(false, left.item(), Instant::now()).unwrap();
+    let mut frames = Vec::new();
+    for watch in &mut all {
+        frames.push(watch.next().await.unwrap().0);
+    }
+    assert_eq!(frames[0].as_ptr(), frames[1].as_ptr());
+    for frame in frames {
+        let text = std::str::from_utf8(&frame).unwrap();
+        assert!(text.starts_with(r#"{"type":"DELETED""#), "{text}");
+        assert!(text.contains(r#""resourceVersion":"8""#), "{text}");
+    }
+}
+
+/// Rows are short, and the objects that they are made of may be long.
+#[tokio::test(start_paused = true)]
+async fn large_initial_objects_are_written_a_few_at_a_time() {
+    let pods = (0..20).map(|n| Pod {
+        app: Some("x".repeat(200 << 10)),
+        ..Pod::new("a", &format!("{n:02}"), 3)
+    });
+    let pods = pods.map(|pod| pod.stored()).collect();
+    let store = Arc::new(Store::new(resource(), pods, 7));
+    let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
+    let (version, include) = (MetaVersion::V1, IncludeObject::None);
+    let table = TableOptions { version, include };
+    let frames = Box::new(TableFrames::new(store.clone(), printer, table));
+    let options = options(everything(), HOUR);
+    let mut watch = Watch::with_initial_events(store.clone(), store.snapshot(), options, frames);
+    let mut objects = 0;
+    while objects < 20 {
+        let (_, events) = watch.next().await.unwrap();
+        // The last batch has the bookmark, too.
+        assert!(events <= 4, "{events}");
+        objects += events;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_closed_store_ends_watches_after_what_they_are_owed() {
     let store = store_at(5);
