@@ -18,7 +18,7 @@ use super::list_page::{ITEM_BYTES, ListPage};
 use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
 use super::source_encoding;
-use crate::store::{FieldTable, Gatherer, StoredObject};
+use crate::store::{FieldTable, Gatherer};
 
 /// Objects per page, the same number as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
@@ -109,14 +109,7 @@ async fn pages(
             objects: Gatherer::default(),
             warnings,
         });
-        for item in &page.items {
-            // The item gets its own allocation: a slice would keep the whole
-            // page alive.
-            let item = Bytes::copy_from_slice(item);
-            let object = StoredObject::decode(page.encoding, item, fields, &page.envelope)?;
-            reading.take(object.size()).await?;
-            into.objects.push(object);
-        }
+        page.decode(fields, reading, &mut into.objects).await?;
         progress.objects(into.objects.objects().len(), Instant::now());
         if page.continue_token.is_empty() {
             break;
@@ -224,7 +217,7 @@ async fn page(
     let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
     let encoding = source_encoding::encoding(response.headers());
     let (warnings, body) = whole(response, reading).await?;
-    let page = ListPage::parse(encoding, &body, most_items(reading))?;
+    let page = ListPage::parse_aside(encoding, body, most_items(reading)).await?;
     reading
         .take(page.items.len().saturating_mul(ITEM_BYTES))
         .await?;

@@ -8,10 +8,20 @@ use serde::Deserialize;
 use serde::de::Error;
 
 use super::list_error::ListError;
+use super::memory_pool::MemoryReservation;
+use crate::store::{FieldTable, Gatherer, StoredObject};
 
 /// The memory that an item of a page takes besides its bytes, while it is
 /// parsed.
 pub(super) const ITEM_BYTES: usize = 64;
+
+/// The most bytes of a page that is split on a thread that serves requests. It takes a few
+/// milliseconds.
+const SPLIT_AT_ONCE: usize = 4 << 20;
+
+/// The most bytes of objects that are decoded before others have their turn on the thread.
+/// Whoever may write objects says how large they are.
+const DECODED_AT_ONCE: usize = 512 << 10;
 
 #[derive(Debug)]
 pub(super) struct ListPage {
@@ -24,6 +34,20 @@ pub(super) struct ListPage {
 }
 
 impl ListPage {
+    /// Parses a page as `parse` does, a long one on a thread of its own.
+    pub(super) async fn parse_aside(
+        encoding: Encoding,
+        body: Bytes,
+        most: usize,
+    ) -> Result<Self, ListError> {
+        if body.len() <= SPLIT_AT_ONCE {
+            return Self::parse(encoding, &body, most);
+        }
+        tokio::task::spawn_blocking(move || Self::parse(encoding, &body, most))
+            .await
+            .unwrap_or_else(|e| Err(ListError::Body(e.to_string())))
+    }
+
     /// Parses a page. A page of more than `most` items is refused.
     pub(super) fn parse(encoding: Encoding, body: &Bytes, most: usize) -> Result<Self, ListError> {
         let list = List::parse(encoding, body, most)?;
@@ -41,6 +65,29 @@ impl ListPage {
             continue_token: list.continue_token,
             items: list.items.iter().map(|item| body.slice_ref(item)).collect(),
         })
+    }
+
+    /// Decodes the page's objects.
+    pub(super) async fn decode(
+        &self,
+        fields: &FieldTable,
+        reading: &mut MemoryReservation,
+        into: &mut Gatherer,
+    ) -> Result<(), ListError> {
+        let mut in_turn: usize = 0;
+        for item in &self.items {
+            in_turn = in_turn.saturating_add(item.len());
+            if in_turn > DECODED_AT_ONCE {
+                in_turn = item.len();
+                tokio::task::yield_now().await;
+            }
+            // The item gets its own allocation: a slice would keep the whole page alive.
+            let item = Bytes::copy_from_slice(item);
+            let object = StoredObject::decode(self.encoding, item, fields, &self.envelope)?;
+            reading.take(object.size()).await?;
+            into.push(object);
+        }
+        Ok(())
     }
 }
 
@@ -90,7 +137,11 @@ fn json_envelope(body: &[u8], list: &List<'_>) -> Result<Envelope, ListError> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
+    use crate::reflector::memory_pool::MemoryPool;
 
     #[test]
     fn a_page_of_nothing_but_empty_items_is_refused() {
@@ -105,5 +156,39 @@ mod tests {
         }
         assert!(page("[{},{},{},{}]").is_err());
         assert!(page("{}").is_err() && page("[{}").is_err());
+    }
+
+    #[test]
+    fn others_have_their_turn_while_large_objects_are_decoded() {
+        let turns = |objects: usize, bytes: usize| {
+            let item = |n: usize| {
+                let text = "x".repeat(bytes);
+                format!(r#"{{"metadata":{{"name":"{n}","resourceVersion":"1"}},"data":"{text}"}}"#)
+            };
+            let items: Vec<String> = (0..objects).map(item).collect();
+            let body = format!(
+                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{}]}}"#,
+                items.join(",")
+            );
+            let page = ListPage::parse(Encoding::Json, &Bytes::from(body), objects).unwrap();
+            let mut reading = MemoryPool::unlimited().begin(0);
+            let (fields, mut into) = (FieldTable::default(), Gatherer::default());
+            let mut turns = 1;
+            {
+                let mut decoded = pin!(page.decode(&fields, &mut reading, &mut into));
+                let mut context = Context::from_waker(Waker::noop());
+                loop {
+                    match decoded.as_mut().poll(&mut context) {
+                        Poll::Pending => turns += 1,
+                        Poll::Ready(done) => break done.unwrap(),
+                    }
+                }
+            }
+            assert_eq!(into.objects().len(), objects);
+            turns
+        };
+        assert_eq!(turns(500, 100), 1);
+        assert!(turns(500, 10_000) >= 9);
+        assert_eq!(turns(8, 1 << 20), 9);
     }
 }
