@@ -7,6 +7,7 @@
 //! time. The interval is random, which keeps several replicas apart.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
@@ -124,6 +125,8 @@ enum Skipped {
     /// Upstream ignores `resourceVersionMatch=Exact`.
     #[error("upstream lists version {0:?}")]
     Version(String),
+    #[error("the comparison ended: {0}")]
+    Ended(#[from] tokio::task::JoinError),
 }
 
 /// The first object that differs.
@@ -176,7 +179,7 @@ fn judge(
 async fn compare(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
-    store: &Store,
+    store: &Arc<Store>,
     snapshot: &Snapshot,
 ) -> Result<Option<Difference>, Skipped> {
     let version = snapshot.resource_version;
@@ -187,20 +190,24 @@ async fn compare(
     let mut listed = Vec::new();
     while let Some(query) = first.take().or_else(|| continued(&next)) {
         let body = page(upstream, &format!("{}{query}", gvr.path())).await?;
-        // The bytes of a page are limited, and therefore its items.
-        let page = List::from_json(&body, usize::MAX)?;
+        let of = store.clone();
+        let page = aside(move || Page::read(&body, &of)).await??;
         if page.resource_version != version.to_string() {
             return Err(Skipped::Version(page.resource_version));
         }
-        // Hashes are kept instead of objects: a large resource must not be in
-        // memory twice.
-        listed.extend(page.items.iter().map(|item| listed_item(item, store)));
+        listed.extend(page.items);
         next = page.continue_token;
     }
     // The state is still kept, or is made again from the history. Either is the
     // state that clients would get.
     let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
-    Ok(difference(&state, &listed, &store.resource.envelope))
+    let of = store.clone();
+    aside(move || difference(&state, &listed, &of.resource.envelope)).await
+}
+
+/// Runs what takes seconds for a large resource, on a thread that serves no requests.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Skipped> {
+    Ok(tokio::task::spawn_blocking(work).await?)
 }
 
 fn continued(token: &str) -> Option<String> {
@@ -221,6 +228,31 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
 }
 
 type Hash = [u8; 32];
+
+/// What a page of upstream's list tells.
+struct Page {
+    resource_version: String,
+    continue_token: String,
+    /// Hashes are kept instead of objects: a large resource must not be in memory
+    /// twice.
+    items: Vec<(String, Hash)>,
+}
+
+impl Page {
+    fn read(body: &[u8], store: &Store) -> Result<Self, serde_json::Error> {
+        // The bytes of a page are limited, and therefore its items.
+        let list = List::from_json(body, usize::MAX)?;
+        Ok(Self {
+            items: list
+                .items
+                .iter()
+                .map(|item| listed_item(item, store))
+                .collect(),
+            resource_version: list.resource_version,
+            continue_token: list.continue_token,
+        })
+    }
+}
 
 /// Returns the key and the hash of an item of upstream's list.
 fn listed_item(item: &[u8], store: &Store) -> (String, Hash) {
@@ -330,5 +362,12 @@ mod tests {
             .collect();
         let found = difference(&store.snapshot(), &listed, &store.resource.envelope).unwrap();
         assert_eq!((found.key.as_str(), found.cached.as_str()), ("a/c", ""));
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_done_elsewhere() {
+        let here = std::thread::current().id();
+        let there = aside(|| std::thread::current().id()).await.unwrap();
+        assert_ne!(here, there);
     }
 }
