@@ -474,6 +474,60 @@ fn is_run(root: &Path, test: &str) -> bool {
         })
 }
 
+/// The tables of docs/security.md whose last column is `test` name tests, each by
+/// its function. These functions exist.
+#[test]
+fn each_row_names_tests_that_exist() {
+    let root = Path::new(".");
+    let text = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let mut tests = BTreeSet::new();
+    for folder in ["src", "crates", "tests"] {
+        for file in rust_files(&root.join(folder)) {
+            tests.extend(test_functions(&std::fs::read_to_string(file).unwrap()));
+        }
+    }
+    let (mut missing, mut count, mut is_of_tests) = (Vec::new(), 0, false);
+    for row in text.lines() {
+        match row.strip_suffix(" |").and_then(|row| row.rsplit_once("| ")) {
+            None => is_of_tests &= row.starts_with("|-"),
+            Some((before, "test")) => is_of_tests = before != "| promise ",
+            Some((_, named)) if is_of_tests => {
+                let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+                if named.is_empty() {
+                    missing.push(format!("no test: {row}"));
+                }
+                for test in named {
+                    count += 1;
+                    let (_, function) = test.rsplit_once("::").unwrap_or(("", test));
+                    if !tests.contains(function) {
+                        missing.push(format!("no such test: {test}"));
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count > 50, "only {count} tests");
+}
+
+/// Returns the names of the functions that are tests.
+fn test_functions(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let head = line.strip_prefix("pub ").unwrap_or(line);
+        let head = head.strip_prefix("async ").unwrap_or(head);
+        if let Some(name) = head.strip_prefix("fn ").and_then(identifier)
+            && std::mem::take(&mut is_test)
+        {
+            found.insert(name);
+        }
+    }
+    found
+}
+
 /// A test that waits for a state asks for it. Its pauses have names (harness::pace).
 #[test]
 fn tests_do_not_sleep() {
