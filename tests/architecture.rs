@@ -41,8 +41,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("watch", READERS),
     (
         "self_check",
-        &["reflector", "representation", "store", "upstream"],
+        &[
+            "fingerprint",
+            "reflector",
+            "representation",
+            "store",
+            "upstream",
+        ],
     ),
+    ("fingerprint", &[]),
     ("authn", &["request", "upstream", "config"]),
     ("authz", &["request", "upstream", "config", "authn"]),
     ("identity", &["config", "upstream", "authn", "authz"]),
@@ -102,7 +109,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fairness", &["request"]),
     ("flow", &["fairness", "request", "config"]),
     ("outage", &["config", "upstream"]),
-    ("shadow", &["negotiation", "representation", "schema"]),
+    (
+        "shadow",
+        &["fingerprint", "negotiation", "representation", "schema"],
+    ),
     ("status", &[]),
     // Its tests make a store of their own, which needs representations.
     ("views", &["authz", "representation", "store", "watch"]),

@@ -2,45 +2,85 @@
 
 use std::fmt;
 
+use apifront_watch_cache::fingerprint::{Digest, FingerprintKey};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 /// The bytes of a path that are kept. Names of fields in an object may be long.
 const MAX_PATH: usize = 256;
 
-/// A place in an answer, and what stands there on either side: a status code,
-/// or the hash of bytes. Empty if the side has nothing there.
+/// A place in two answers, and what stands there on either side. It is shown as
+/// [`Difference::told`] alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// `status`, `header NAME`, `body.PATH`, `event` or `body byte N`.
+    pub path: String,
+    pub upstream: Side,
+    pub apifront: Side,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Side {
+    Nothing,
+    /// A text that may be shown, such as a status code.
+    Text(String),
+    Contents(Digest),
+}
+
+/// A difference as reports and the log show it: contents are fingerprints, and a
+/// side with nothing is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
-    /// `status`, `header NAME`, `body.PATH`, `event` or `byte N`.
-    pub path: String,
-    pub upstream: String,
-    pub apifront: String,
+pub struct ToldDifference {
+    path: String,
+    upstream: String,
+    apifront: String,
 }
 
 impl Difference {
-    /// Makes a difference of bytes, which it keeps as hashes.
+    /// Makes a difference of contents.
     pub fn of_bytes(path: &str, upstream: Option<&[u8]>, apifront: Option<&[u8]>) -> Self {
-        Self::of_texts(
-            path,
-            &upstream.map_or_else(String::new, hash),
-            &apifront.map_or_else(String::new, hash),
-        )
+        let side = |bytes: Option<&[u8]>| {
+            bytes.map_or(Side::Nothing, |bytes| Side::Contents(Digest::of(bytes)))
+        };
+        Self::of_sides(path, side(upstream), side(apifront))
     }
 
     /// Makes a difference of two texts that may be shown.
     pub fn of_texts(path: &str, upstream: &str, apifront: &str) -> Self {
+        let side = |text: &str| Side::Text(text.to_owned());
+        Self::of_sides(path, side(upstream), side(apifront))
+    }
+
+    fn of_sides(path: &str, upstream: Side, apifront: Side) -> Self {
         let end = path.floor_char_boundary(MAX_PATH);
         Self {
             path: path.get(..end).unwrap_or_default().to_owned(),
-            upstream: upstream.to_owned(),
-            apifront: apifront.to_owned(),
+            upstream,
+            apifront,
+        }
+    }
+
+    pub fn told(&self, key: &FingerprintKey) -> ToldDifference {
+        let side = |side: &Side| match side {
+            Side::Nothing => String::new(),
+            Side::Text(text) => text.clone(),
+            Side::Contents(digest) => key.fingerprint(digest),
+        };
+        ToldDifference {
+            path: self.path.clone(),
+            upstream: side(&self.upstream),
+            apifront: side(&self.apifront),
         }
     }
 }
 
-impl fmt::Display for Difference {
+impl Side {
+    pub fn is_text(&self, text: &str) -> bool {
+        matches!(self, Self::Text(own) if own == text)
+    }
+}
+
+impl fmt::Display for ToldDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             path,
@@ -51,24 +91,43 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the length and the first 16 hexadecimal digits of the SHA-256.
-fn hash(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let digits: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{digits} ({} bytes)", bytes.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// They were once told as a part of their SHA-256, with their length. Short or known
+    /// values could be found by trying.
     #[test]
-    fn contents_are_not_shown() {
+    fn contents_cannot_be_guessed_from_what_is_told() {
         let difference = Difference::of_bytes("body.data.k", Some(b"secret"), None);
-        assert_eq!(
-            difference.to_string(),
-            "body.data.k: upstream \"sha256:2bb80d537b1da3e3 (6 bytes)\", apifront \"\""
+        let other_process = difference.told(&FingerprintKey::random().unwrap());
+        let key = FingerprintKey::random().unwrap();
+        let told = difference.told(&key);
+        assert_ne!(told, other_process);
+        assert_eq!(told.apifront, "");
+        let shown = told.to_string();
+        // The SHA-256 of the value, and its length.
+        assert!(
+            !shown.contains("2bb80d53") && !shown.contains('('),
+            "{shown}"
         );
+        // Equal values have equal fingerprints, of whatever length.
+        let again = Difference::of_bytes("event", Some(&[0; 5_000]), Some(b"secret"));
+        let again = again.told(&key);
+        assert_eq!(again.apifront, told.upstream);
+        assert_eq!(again.upstream.len(), told.upstream.len());
+        assert_ne!(again.upstream, told.upstream);
+    }
+
+    #[test]
+    fn texts_are_shown_and_paths_are_bounded() {
+        let key = FingerprintKey::random().unwrap();
+        let difference = Difference::of_texts("status", "200", "404");
+        assert_eq!(
+            difference.told(&key).to_string(),
+            "status: upstream \"200\", apifront \"404\""
+        );
+        assert!(difference.apifront.is_text("404") && !difference.apifront.is_text("200"));
         let long = Difference::of_texts(&"\u{e9}".repeat(1_000), "", "");
         assert_eq!(long.path.len(), MAX_PATH);
     }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_watch_cache::ShadowLimits;
+use apifront_watch_cache::fingerprint::FingerprintKey;
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -29,7 +30,7 @@ use crate::metrics::ShadowMetrics;
 pub use body::{Body, Unreadable, compare as compare_bodies, compare_pieces, plain};
 pub use budget::{Budget, Full, HeldBytes};
 pub use columns::Columns;
-pub use difference::Difference;
+pub use difference::{Difference, ToldDifference};
 pub use frames::{Frame, FrameReader};
 pub use headers::compare as compare_headers;
 pub use report::{Found, OfResource, Report, Subject, Tally, Verdict};
@@ -50,16 +51,19 @@ pub struct Shadow {
     pub watches: Arc<Semaphore>,
     metrics: ShadowMetrics,
     report: Mutex<Report>,
+    key: FingerprintKey,
 }
 
 impl Shadow {
-    pub fn new(metrics: ShadowMetrics) -> Self {
+    /// `key` makes the fingerprints of contents that differ.
+    pub fn new(metrics: ShadowMetrics, key: FingerprintKey) -> Self {
         Self {
             budget: Arc::default(),
             turns: Arc::new(Semaphore::new(AT_A_TIME)),
             watches: Arc::new(Semaphore::new(WATCHES)),
             metrics,
             report: Mutex::default(),
+            key,
         }
     }
 
@@ -85,6 +89,7 @@ impl Shadow {
         let labels = [subject.verb, subject.representation.as_str(), result];
         self.metrics.compared(&subject.gvr, labels, not_comparable);
         if let Verdict::Difference(difference) = &verdict {
+            let difference = difference.told(&self.key);
             tracing::error!(
                 resource = %subject.gvr,
                 verb = subject.verb,
@@ -94,7 +99,7 @@ impl Shadow {
                 "the cache would have answered differently"
             );
         }
-        self.report.lock().judged(subject, verdict);
+        self.report.lock().judged(subject, &verdict, &self.key);
     }
 
     /// Notes that an extension API server does not show all callers the same.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
+use apifront_watch_cache::fingerprint::FingerprintKey;
 use kubernetes_wire::api::GroupVersionResource;
 
-use super::difference::Difference;
+use super::difference::{Difference, ToldDifference};
 use super::representation::Label;
 
 /// The bounds of the report. Later differences of a resource are counted only.
@@ -73,7 +74,7 @@ pub struct Cost {
 pub struct Found {
     pub at: SystemTime,
     pub subject: Subject,
-    pub difference: Difference,
+    pub difference: ToldDifference,
 }
 
 impl Report {
@@ -87,16 +88,18 @@ impl Report {
         }
     }
 
-    pub(super) fn judged(&mut self, subject: &Subject, verdict: Verdict) {
+    /// Adds the result of a comparison. `key` makes fingerprints of contents that
+    /// differ.
+    pub(super) fn judged(&mut self, subject: &Subject, verdict: &Verdict, key: &FingerprintKey) {
         let Some(resource) = self.resource(&subject.gvr) else {
             return;
         };
-        let key = (subject.verb, subject.representation);
-        let tally = resource.tallies.entry(key).or_default();
+        let kind = (subject.verb, subject.representation);
+        let tally = resource.tallies.entry(kind).or_default();
         let difference = match verdict {
             Verdict::Match => return count(&mut tally.matches),
             Verdict::NotComparable(why) => {
-                return count(tally.not_comparable.entry(why).or_default());
+                return count(tally.not_comparable.entry(*why).or_default());
             }
             Verdict::Difference(difference) => difference,
         };
@@ -109,7 +112,7 @@ impl Report {
         self.differences.push(Found {
             at: SystemTime::now(),
             subject: subject.clone(),
-            difference,
+            difference: difference.told(key),
         });
     }
 
@@ -154,12 +157,13 @@ mod tests {
             representation: Label::Json,
             version: 7,
         };
-        let difference = || Verdict::Difference(Difference::of_texts("status", "200", "404"));
+        let difference = Verdict::Difference(Difference::of_texts("status", "200", "404"));
+        let key = FingerprintKey::random().unwrap();
         for _ in 0..30 {
-            report.judged(&subject(0), difference());
+            report.judged(&subject(0), &difference, &key);
         }
-        report.judged(&subject(0), Verdict::Match);
-        report.judged(&subject(0), Verdict::NotComparable("evicted"));
+        report.judged(&subject(0), &Verdict::Match, &key);
+        report.judged(&subject(0), &Verdict::NotComparable("evicted"), &key);
         assert_eq!(report.differences.len(), KEPT_OF_RESOURCE);
         assert_eq!(report.dropped_differences, 10);
         let tally = &report.resources[&subject(0).gvr].tallies[&("list", Label::Json)];
@@ -167,7 +171,7 @@ mod tests {
         assert_eq!(tally.not_comparable["evicted"], 1);
         for n in 0..2 * MAX_RESOURCES {
             report.would(&subject(n).gvr, Some("filling"));
-            report.judged(&subject(n), difference());
+            report.judged(&subject(n), &difference, &key);
         }
         assert_eq!(report.resources.len(), MAX_RESOURCES);
         assert_eq!(report.differences.len(), KEPT);

@@ -64,6 +64,7 @@
     )
 )]
 
+pub mod fingerprint;
 pub mod metrics;
 pub mod read;
 pub mod reflector;

@@ -18,8 +18,8 @@ use kubernetes_wire::representation::list::List;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
-use sha2::{Digest, Sha256};
 
+use crate::fingerprint::{Digest, FingerprintKey};
 use crate::metrics::{CacheMetrics, SelfCheckResult};
 use crate::reflector::Cache;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
@@ -41,8 +41,8 @@ const OFF: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub result: SelfCheckResult,
-    /// The reason why it was skipped, or the difference. The message names no
-    /// object.
+    /// The reason why it was skipped, or the fingerprints of the difference. The
+    /// message names no object and holds no contents.
     pub message: String,
     pub version: u64,
     /// The number of objects in the compared state.
@@ -51,12 +51,20 @@ pub struct Checked {
 }
 
 /// The last comparison of each resource that is cached.
-#[derive(Default)]
-pub struct SelfChecks(Mutex<HashMap<GroupVersionResource, Checked>>);
+pub struct SelfChecks {
+    last: Mutex<HashMap<GroupVersionResource, Checked>>,
+    key: FingerprintKey,
+}
 
 impl SelfChecks {
+    /// `key` makes the fingerprints of differences.
+    pub fn new(key: FingerprintKey) -> Self {
+        let last = Mutex::default();
+        Self { last, key }
+    }
+
     pub fn last(&self, gvr: &GroupVersionResource) -> Option<Checked> {
-        self.0.lock().get(gvr).cloned()
+        self.last.lock().get(gvr).cloned()
     }
 
     /// Compares at each interval, forever. `interval` is called anew each time;
@@ -94,16 +102,16 @@ impl SelfChecks {
                 true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
                 false => Err(Skipped::Disconnected),
             };
-            let checked = judge(&entry.gvr, &snapshot, compared);
+            let checked = judge(&entry.gvr, &snapshot, compared, &self.key);
             metrics.resource(&entry.gvr).self_checked(checked.result);
-            self.0.lock().insert(entry.gvr.clone(), checked);
+            self.last.lock().insert(entry.gvr.clone(), checked);
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     /// Forgets resources that are not cached any more.
     fn retain(&self, cached: impl Fn(&GroupVersionResource) -> bool) {
-        self.0.lock().retain(|gvr, _| cached(gvr));
+        self.last.lock().retain(|gvr, _| cached(gvr));
     }
 }
 
@@ -120,7 +128,8 @@ enum Skipped {
     Upstream(#[from] UpstreamError),
     #[error("the list broke off: {0}")]
     Body(String),
-    #[error("the answer is not a list: {0}")]
+    /// The parser's own text may quote what it has read.
+    #[error("the answer is not a list: line {}, column {}", .0.line(), .0.column())]
     Json(#[from] serde_json::Error),
     /// Upstream ignores `resourceVersionMatch=Exact`.
     #[error("upstream lists version {0:?}")]
@@ -134,9 +143,9 @@ enum Skipped {
 struct Difference {
     /// The object's key in the store.
     key: String,
-    /// SHA-256 of either side's bytes. Empty if the side has no such object.
-    cached: String,
-    upstream: String,
+    /// Either side's bytes. `None` if the side has no such object.
+    cached: Option<Digest>,
+    upstream: Option<Digest>,
 }
 
 /// Returns the result of a comparison, and logs it.
@@ -144,6 +153,7 @@ fn judge(
     gvr: &GroupVersionResource,
     snapshot: &Snapshot,
     compared: Result<Option<Difference>, Skipped>,
+    fingerprints: &FingerprintKey,
 ) -> Checked {
     let version = snapshot.resource_version;
     let (result, message) = match compared {
@@ -153,11 +163,15 @@ fn judge(
             cached,
             upstream,
         })) => {
+            let side = |side: Option<Digest>| {
+                side.map_or_else(String::new, |digest| fingerprints.fingerprint(&digest))
+            };
+            let (cached, upstream) = (side(cached), side(upstream));
             tracing::error!(
                 resource = %gvr, resource_version = version, key, cached, upstream,
                 "the cache differs from upstream"
             );
-            let message = format!("sha256 {cached:?} cached, {upstream:?} upstream");
+            let message = format!("{cached:?} cached, {upstream:?} upstream");
             (SelfCheckResult::Mismatch, message)
         }
         Err(skipped) => {
@@ -227,15 +241,13 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
     body.map_err(|e| Skipped::Body(e.to_string()))
 }
 
-type Hash = [u8; 32];
-
 /// What a page of upstream's list tells.
 struct Page {
     resource_version: String,
     continue_token: String,
-    /// Hashes are kept instead of objects: a large resource must not be in memory
+    /// Digests are kept instead of objects: a large resource must not be in memory
     /// twice.
-    items: Vec<(String, Hash)>,
+    items: Vec<(String, Digest)>,
 }
 
 impl Page {
@@ -254,17 +266,17 @@ impl Page {
     }
 }
 
-/// Returns the key and the hash of an item of upstream's list.
-fn listed_item(item: &[u8], store: &Store) -> (String, Hash) {
+/// Returns the key and the digest of an item of upstream's list.
+fn listed_item(item: &[u8], store: &Store) -> (String, Digest) {
     let parsed = StoredObject::parse(Bytes::copy_from_slice(item), &store.resource.fields);
     let key = parsed.map_or_else(|_| "unusable".to_owned(), |o| o.key.as_str().to_owned());
-    (key, Sha256::digest(item).into())
+    (key, Digest::of(item))
 }
 
 /// Returns the first difference, in the order of lists.
 fn difference(
     state: &Snapshot,
-    listed: &[(String, Hash)],
+    listed: &[(String, Digest)],
     envelope: &Envelope,
 ) -> Option<Difference> {
     let mut listed = listed.iter();
@@ -273,9 +285,9 @@ fn difference(
         let ours = cached.next().map(|o| {
             // An object that cannot be written equals nothing.
             let item = o.json(envelope).unwrap_or_default();
-            (o.key.as_str(), Hash::from(Sha256::digest(item)))
+            (o.key.as_str(), Digest::of(&item))
         });
-        let theirs = listed.next().map(|(key, hash)| (key.as_str(), *hash));
+        let theirs = listed.next().map(|(key, digest)| (key.as_str(), *digest));
         if ours == theirs && ours.is_some() {
             continue;
         }
@@ -285,20 +297,16 @@ fn difference(
             (Some((key, _)), None) | (None, Some((key, _))) => key,
             (None, None) => return None,
         };
-        let hash = |side: Option<(&str, Hash)>| {
-            side.filter(|(k, _)| *k == key)
-                .map_or_else(String::new, |(_, hash)| hex(&hash))
+        let of_key = |side: Option<(&str, Digest)>| {
+            let side = side.filter(|(k, _)| *k == key);
+            side.map(|(_, digest)| digest)
         };
         return Some(Difference {
             key: key.to_owned(),
-            cached: hash(ours),
-            upstream: hash(theirs),
+            cached: of_key(ours),
+            upstream: of_key(theirs),
         });
     }
-}
-
-fn hex(hash: &Hash) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -352,7 +360,7 @@ mod tests {
             let found = difference(&store.snapshot(), &listed, &store.resource.envelope);
             let found = found
                 .as_ref()
-                .map(|d| (d.key.as_str(), !d.cached.is_empty(), !d.upstream.is_empty()));
+                .map(|d| (d.key.as_str(), d.cached.is_some(), d.upstream.is_some()));
             assert_eq!(found, expected);
         }
         let store = store(&all[..2]);
@@ -361,7 +369,26 @@ mod tests {
             .map(|item| listed_item(item.as_bytes(), &store))
             .collect();
         let found = difference(&store.snapshot(), &listed, &store.resource.envelope).unwrap();
-        assert_eq!((found.key.as_str(), found.cached.as_str()), ("a/c", ""));
+        assert_eq!((found.key.as_str(), found.cached), ("a/c", None));
+    }
+
+    /// The report once had the SHA-256 of either object, and what a parser quoted.
+    #[test]
+    fn messages_hold_no_contents_and_nothing_to_guess_them_from() {
+        let gvr = GroupVersionResource::new("", "v1", "configmaps");
+        let key = FingerprintKey::random().unwrap();
+        let (ours, theirs) = (item("a", "1"), item("a", "2"));
+        let store = store(std::slice::from_ref(&ours));
+        let listed = [listed_item(theirs.as_bytes(), &store)];
+        let found = difference(&store.snapshot(), &listed, &store.resource.envelope);
+        let message = |compared| judge(&gvr, &store.snapshot(), compared, &key).message;
+        let differs = message(Ok(found));
+        let fingerprint = |text: &str| key.fingerprint(&Digest::of(text.as_bytes()));
+        let (ours, theirs) = (fingerprint(&ours), fingerprint(&theirs));
+        assert_eq!(differs, format!("{ours:?} cached, {theirs:?} upstream"));
+        let junk = List::from_json(br#"{"metadata":"secret","items":[]}"#, 9);
+        let skipped = message(Err(junk.map(drop).unwrap_err().into()));
+        assert!(!skipped.contains("secret"), "{skipped}");
     }
 
     #[tokio::test]

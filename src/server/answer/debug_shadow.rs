@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::debug_cache::{CheckReport, check_report};
 use super::respond::Answer;
 use crate::server::state::generation::Generation;
-use crate::shadow::{Difference, Found, OfResource, Tally};
+use crate::shadow::{Found, OfResource, Tally, ToldDifference};
 
 pub(in crate::server) const SHADOW_PATH: &str = "/debug/shadow";
 
@@ -88,7 +88,7 @@ struct FoundReport {
     representation: &'static str,
     resource_version: String,
     #[serde(flatten)]
-    difference: Difference,
+    difference: ToldDifference,
 }
 
 /// Returns the answer to `/debug/shadow`.

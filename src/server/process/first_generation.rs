@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use apifront_upstream::Upstream;
 use apifront_upstream::review::{ReviewClient, ReviewError};
+use apifront_watch_cache::fingerprint::FingerprintKey;
 use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::self_check::SelfChecks;
@@ -145,7 +146,8 @@ impl ProcessParts<'_> {
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let tracing = Tracing::new(TracingMetrics::register(registry)?);
         tracing.apply(tracing.prepare(config.observability.tracing_config_file.as_deref())?);
-        let shadow = Arc::new(Shadow::new(metrics.shadow.clone()));
+        let fingerprints = FingerprintKey::random()?;
+        let shadow = Shadow::new(metrics.shadow.clone(), fingerprints.clone());
         let rights = RightsFeed::new(self.rbac);
         let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
         views.reload(build::views(config));
@@ -167,8 +169,8 @@ impl ProcessParts<'_> {
             own_user: Arc::default(),
             drain: Arc::new(Drain::default()),
             outage,
-            self_checks: SelfChecks::default(),
-            shadow,
+            self_checks: SelfChecks::new(fingerprints),
+            shadow: Arc::new(shadow),
             rights,
             views,
             watch_groups: Arc::default(),

@@ -21,6 +21,8 @@ pub enum StartError {
     Audit(#[from] AuditError),
     #[error(transparent)]
     Tracing(#[from] TracingError),
+    #[error(transparent)]
+    Randomness(#[from] apifront_watch_cache::fingerprint::NoRandomness),
     #[error("embedded API server: {0}")]
     Embedded(std::io::Error),
 }

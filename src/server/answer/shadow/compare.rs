@@ -256,7 +256,8 @@ async fn excused(sampled: &mut Sampled, verdict: Verdict, upstream: StatusCode) 
         return verdict;
     };
     let is_of_rights = found.path == "status"
-        && (upstream == StatusCode::FORBIDDEN || found.apifront == StatusCode::FORBIDDEN.as_str());
+        && (upstream == StatusCode::FORBIDDEN
+            || found.apifront.is_text(StatusCode::FORBIDDEN.as_str()));
     if !is_of_rights {
         return verdict;
     }
