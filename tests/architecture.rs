@@ -105,7 +105,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("spans", &["config", "request"]),
-    ("health", &["request", "config"]),
+    ("health", &["request", "config", "resource_pattern"]),
     ("fairness", &["request"]),
     ("flow", &["fairness", "request", "config"]),
     ("outage", &["config", "upstream"]),

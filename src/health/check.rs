@@ -1,8 +1,50 @@
 //! One named health check, and the health paths that it is part of.
 
+use std::fmt;
+
+use apifront_watch_cache::ResourcePattern;
+
 /// The result of a check. `Err` is the reason; only `/x/<check>` and the log
 /// show it.
-pub type CheckResult = Result<(), String>;
+pub type CheckResult = Result<(), Reason>;
+
+/// The reason why a check fails. Health paths answer everybody, so a reason is made
+/// of fixed words, numbers and resources of the configuration. It cannot hold the
+/// name of a caller or an object, or a text out of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(String);
+
+impl Reason {
+    pub fn new(words: &'static str) -> Self {
+        Self(words.to_owned())
+    }
+
+    /// Makes a reason such as `5 saved stores are still being read`.
+    pub fn of_count(count: u64, words: &'static str) -> Self {
+        Self(format!("{count} {words}"))
+    }
+
+    /// Makes a reason such as `no API server could be reached for 12s`.
+    pub fn of_time(words: &'static str, seconds: u64) -> Self {
+        Self(format!("{words} {seconds}s"))
+    }
+
+    /// Makes a reason such as `not filled yet: pods, nodes`.
+    pub fn of_resources<'a>(
+        words: &'static str,
+        resources: impl IntoIterator<Item = &'a ResourcePattern>,
+    ) -> Self {
+        let resources = resources.into_iter().map(ToString::to_string);
+        let resources: Vec<String> = resources.collect();
+        Self(format!("{words}: {}", resources.join(", ")))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// The three health paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 mod check;
 mod response;
 
-pub use check::{Check, CheckResult, Endpoint};
+pub use check::{Check, CheckResult, Endpoint, Reason};
 pub use response::HealthResponse;
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Health {
         health.register(
             Check::new("shutdown", move || {
                 if shutting_down.load(Ordering::Relaxed) {
-                    Err("process is shutting down".to_owned())
+                    Err(Reason::new("process is shutting down"))
                 } else {
                     Ok(())
                 }
@@ -119,17 +119,17 @@ mod tests {
         let health = Health::new(Instant::now(), Duration::from_secs(30));
         health.register(
             Check::new("upstream", move || {
-                upstream_ok.then_some(()).ok_or_else(|| ERROR.to_owned())
+                upstream_ok.then_some(()).ok_or_else(|| Reason::new(ERROR))
             })
             .readyz_only(),
         );
         health.register(
             Check::new("poststarthook/start-cache", move || {
-                upstream_ok.then_some(()).ok_or_else(|| ERROR.to_owned())
+                upstream_ok.then_some(()).ok_or_else(|| Reason::new(ERROR))
             })
             .boot_sequence(),
         );
-        health.register(Check::new("config", || Err("bad file".into())).informational());
+        health.register(Check::new("config", || Err(Reason::new("bad file"))).informational());
         health
     }
 

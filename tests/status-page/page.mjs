@@ -2,9 +2,10 @@
 // prints a line; the first that fails ends the run.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import net from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Browser } from "./devtools.mjs";
 
@@ -44,9 +45,9 @@ const port = await freePort();
 const origin = `http://127.0.0.1:${port}`;
 
 // Asks with a user agent of its own. `open` leaves the answer open.
-function ask(path, agent = "tester", open = false) {
+function ask(path, agent = "tester", open = false, from = origin) {
   return new Promise((resolve, reject) => {
-    const request = http.get(origin + path, { headers: { "user-agent": agent }, agent: false }, (answer) => {
+    const request = http.get(from + path, { headers: { "user-agent": agent }, agent: false }, (answer) => {
       if (open) return resolve(request);
       let text = "";
       answer.setEncoding("utf8").on("data", (part) => (text += part));
@@ -126,15 +127,74 @@ async function check() {
     page.evaluate("document.querySelector('#chart-watches .curve').getAttribute('d').length > 10"),
   );
   await allFits(page);
-
-  assert.deepEqual(page.console, [], "the console");
-  const foreign = page.requests.filter((url) => !url.startsWith(origin + "/status") && !/^(data|about):/.test(url));
-  assert.deepEqual(foreign, [], "requests elsewhere");
+  staysQuiet(page, origin);
   checked("nothing is in the console, nothing is loaded from elsewhere");
+  await openPortNamesNobody();
+  await page.send("Page.bringToFront");
 
   server.kill("SIGKILL");
   await eventually("a lost server is told", async () => (await state()).startsWith("No data"));
   checked("a lost server is told");
+}
+
+function staysQuiet(page, from) {
+  assert.deepEqual(page.console, [], "the console");
+  const foreign = page.requests.filter((url) => !url.startsWith(from + "/status") && !/^(data|about):/.test(url));
+  assert.deepEqual(foreign, [], "requests elsewhere");
+}
+
+// The port without authentication has the page, without the names of callers. The
+// embedded API server is behind another apifront there, with authentication.
+async function openPortNamesNobody() {
+  const [insecurePort, openPort] = [await freePort(), await freePort()];
+  const folder = mkdtempSync(join(tmpdir(), "apifront-status-"));
+  const [file, kubeconfig] = [join(folder, "front.yaml"), join(folder, "kubeconfig")];
+  const own = { name: "own", cluster: { server: origin }, user: {}, context: { cluster: "own", user: "own" } };
+  const embedded = { apiVersion: "v1", kind: "Config", "current-context": "own" };
+  writeFileSync(kubeconfig, JSON.stringify({ ...embedded, clusters: [own], users: [own], contexts: [own] }));
+  const config = {
+    apiVersion: "apifront.dev/v1alpha1",
+    kind: "FrontConfiguration",
+    serving: { securePort: 0, insecurePort },
+    observability: { port: openPort },
+    upstream: { kubeconfig },
+    authentication: { tokenReview: { enabled: true } },
+    identity: { mode: "PassThrough" },
+    cache: { preload: ["pods"], mode: "Shadow" },
+  };
+  writeFileSync(file, JSON.stringify(config));
+  const front = spawn(apifront, ["--config", file], { stdio: "ignore" });
+  try {
+    const from = `http://127.0.0.1:${openPort}`;
+    const askFront = (path, port) => ask(path, MARKUP, false, `http://127.0.0.1:${port}`);
+    await eventually("the front is ready", async () => (await askFront("/readyz", openPort)).status === 200);
+    assert.equal((await askFront(PODS, insecurePort)).status, 401);
+    const page = await browser.openPage();
+    await page.resize(1280, 900, false);
+    await page.send("Page.navigate", { url: from + "/status" });
+    const state = () => page.evaluate("document.getElementById('state').textContent");
+    await eventually("the page of the open port is live", async () => (await state()) === "Live");
+    const row = await page.evaluate(readRow("resources", "pods v1"));
+    assert.equal(row.State, "watching");
+    assert.ok(Number(row.Objects) > 0);
+    const servers = await page.evaluate("document.getElementById('servers').tBodies[0].innerText");
+    assert.match(servers, /API server\s+healthy/);
+    const text = await page.evaluate("document.body.innerText");
+    assert.match(text, /names no users and no programs\. The secure port shows them/);
+    assert.match(text, /Differences are listed at \/debug\/shadow on the secure port/);
+    assert.ok(!text.includes("onerror") && !text.includes("Order by"), text);
+    const shown = "[...document.querySelectorAll('#talkers, #users, #agents')].filter((e) => e.offsetParent).length";
+    assert.equal(await page.evaluate(shown), 0);
+    writeFileSync(join(shots, "open-port.png"), await page.screenshot());
+    await page.resize(320, 844, true);
+    await pause(200);
+    assert.ok((await page.evaluate("document.documentElement.scrollWidth")) <= 320);
+    staysQuiet(page, from);
+    checked("the page of the open port names nobody, and says where the rest is");
+  } finally {
+    front.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 async function numbersMatch(page) {

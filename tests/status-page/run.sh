@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Opens the status page in headless Chromium, before apifront with its embedded
 # API server, and checks what a person would: numbers, changes, keyboard, narrow
-# screens, the console. Keeps screenshots, and prints their folder.
+# screens, the console; and that the port without authentication names nobody. Keeps
+# screenshots, and prints their folder.
 # APIFRONT_TEST_BINARY names an apifront in place of the one that cargo builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -75,6 +75,7 @@ mod metrics;
 mod metrics_policy;
 mod new_for_old;
 mod newer_server;
+mod open_port;
 mod openapi;
 mod personal;
 mod recording;

@@ -31,8 +31,7 @@ const MAX_ENTRIES: usize = 64;
 const MAX_NAME: usize = 128;
 
 async fn status(front: &Apifront) -> Value {
-    let plain = Client::plain(front.observability);
-    plain.get("/status.json").await.expect(200)
+    front.admin_client().get("/status.json").await.expect(200)
 }
 
 /// Returns the entry of a name in a ranking, or null.
@@ -361,8 +360,7 @@ async fn invented_user_agents_fill_nothing() {
             .expect(200);
     }
     invent(200, 1_500).await;
-    let plain = Client::plain(front.observability);
-    let body = plain.get("/status.json").await;
+    let body = front.admin_client().get("/status.json").await;
     let status = body.json();
     let found = entry(&status, "userAgents", "requests", "honest-program");
     // Sums of before the flood may be in doubt, but not those of the name itself.

@@ -1,6 +1,10 @@
 //! The answer to `/debug/cache`: the cached resources, their states, and how
-//! they compare with upstream. `docs/operations.md` documents the answer.
+//! they compare with upstream. `docs/operations.md` documents the answer. The
+//! port without authentication shows resources whose names are proven, and of a
+//! comparison only its result.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::metrics::BYTES;
@@ -8,156 +12,210 @@ use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
 use apifront_watch_cache::{Consistency, ResourcePattern};
 use http::StatusCode;
-use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::api::{GroupVersionResource, Query, Status};
 use kubernetes_wire::representation::Encoding;
 use serde::Serialize;
 
+use super::nameless::{AnyResource, Named, ProvenResource, VersionNumber, named, nameless};
+use super::open_answer::OpenAnswer;
 use super::respond::Answer;
 use crate::config::Mode;
+use crate::server::stage::Granted;
 use crate::server::state::gauges;
 use crate::server::state::generation::Generation;
 use apifront_watch_cache::self_check::Checked;
 
-pub(in crate::server) const CACHE_PATH: &str = "/debug/cache";
-
+/// The answer to callers with a grant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CacheReport {
-    version: &'static str,
-    uptime_seconds: f64,
-    mode: &'static str,
-    cache_mode: &'static str,
-    consistency: &'static str,
-    max_staleness_seconds: f64,
-    self_check_interval_seconds: f64,
-    resources: Vec<ResourceReport>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourceReport {
-    pub(super) group: String,
-    pub(super) version: String,
-    pub(super) resource: String,
-    /// `listing`, `watching`, or `refused` by upstream.
-    pub(super) state: &'static str,
     #[serde(flatten)]
-    pub(super) store: Option<StoreReport>,
+    settings: CacheSettings,
+    resources: Vec<Named<AnyResource, ResourceReport>>,
 }
 
-/// The store of a resource that has been listed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StoreReport {
-    pub(super) resource_version: String,
-    pub(super) objects: usize,
-    /// The encoding of upstream's objects. It is JSON for custom resources, and
-    /// for built-in kinds whose protobuf the schema does not know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encoding: Option<&'static str>,
-    bytes: serde_json::Map<String, serde_json::Value>,
-    pub(super) watchers: i64,
-    snapshots: usize,
-    history: HistoryReport,
-    pub(super) staleness_seconds: f64,
-    pub(super) lag_seconds: f64,
-    /// Present in the modes that ask upstream for its version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    probes: Option<ProbesReport>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_restart: Option<Restart>,
+struct ResourceReport {
+    #[serde(flatten)]
+    state: ResourceState,
     #[serde(skip_serializing_if = "Option::is_none")]
     self_check: Option<CheckReport>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HistoryReport {
-    events: usize,
-    /// Watches from a lower version are forwarded to upstream.
-    oldest_version: String,
-    /// The age of the oldest event, or 0 without events.
-    age_seconds: f64,
-    /// Events older than this are dropped.
-    max_age_seconds: f64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ProbesReport {
-    /// The time that a read waits for late events after a probe.
-    settle_seconds: f64,
-    /// Whether reads go upstream for a while, because events came later than
-    /// promised.
-    suspended: bool,
-}
-
-/// The last time that upstream's list or watch was begun anew, and why.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Restart {
-    reason: &'static str,
-    seconds_ago: f64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct CheckReport {
-    result: &'static str,
-    /// The reason why the check was skipped, or the difference that it found.
+    #[serde(flatten)]
+    result: CheckResult,
+    /// The reason why the check was skipped, or the fingerprints of the difference
+    /// that it found.
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
-    resource_version: String,
-    objects: usize,
-    seconds_ago: f64,
 }
 
-/// Returns the answer to `/debug/cache?resource=…`.
-pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Instant) -> Answer {
+nameless! {
+    /// The answer to everybody.
+    struct OpenCacheReport {
+        #[serde(flatten)]
+        settings: CacheSettings,
+        resources: Vec<Named<ProvenResource, OpenResource>>,
+        /// Resources whose names no answer proved.
+        resources_omitted: usize,
+    }
+
+    struct OpenResource {
+        #[serde(flatten)]
+        state: ResourceState,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        self_check: Option<CheckResult>,
+    }
+
+    struct CacheSettings {
+        version: &'static str,
+        uptime_seconds: f64,
+        mode: &'static str,
+        cache_mode: &'static str,
+        consistency: &'static str,
+        max_staleness_seconds: f64,
+        self_check_interval_seconds: f64,
+    }
+
+    pub(super) struct ResourceState {
+        /// `listing`, `watching`, or `refused` by upstream.
+        pub(super) state: &'static str,
+        #[serde(flatten)]
+        pub(super) store: Option<StoreReport>,
+    }
+
+    /// The store of a resource that has been listed.
+    pub(super) struct StoreReport {
+        pub(super) resource_version: VersionNumber,
+        pub(super) objects: usize,
+        /// The encoding of upstream's objects. It is JSON for custom resources, and
+        /// for built-in kinds whose protobuf the schema does not know.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encoding: Option<&'static str>,
+        bytes: BTreeMap<&'static str, usize>,
+        pub(super) watchers: i64,
+        snapshots: usize,
+        history: HistoryReport,
+        pub(super) staleness_seconds: f64,
+        pub(super) lag_seconds: f64,
+        /// Present in the modes that ask upstream for its version.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        probes: Option<ProbesReport>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_restart: Option<Restart>,
+    }
+
+    struct HistoryReport {
+        events: usize,
+        /// Watches from a lower version are forwarded to upstream.
+        oldest_version: VersionNumber,
+        /// The age of the oldest event, or 0 without events.
+        age_seconds: f64,
+        /// Events older than this are dropped.
+        max_age_seconds: f64,
+    }
+
+    struct ProbesReport {
+        /// The time that a read waits for late events after a probe.
+        settle_seconds: f64,
+        /// Whether reads go upstream for a while, because events came later than
+        /// promised.
+        suspended: bool,
+    }
+
+    /// The last time that upstream's list or watch was begun anew, and why.
+    struct Restart {
+        reason: &'static str,
+        seconds_ago: f64,
+    }
+
+    /// The result of a self-check, without what differed.
+    struct CheckResult {
+        result: &'static str,
+        resource_version: VersionNumber,
+        objects: usize,
+        seconds_ago: f64,
+    }
+}
+
+/// Returns the answer to `/debug/cache?resource=…` for a caller who may get it.
+pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
+    let (generation, query) = (granted.generation(), granted.query());
+    let of_status = |status| Answer::from_status(&status, &http::HeaderMap::new(), query);
     let patterns = match patterns(query) {
         Ok(patterns) => patterns,
-        Err(status) => return Answer::from_status(&status, &http::HeaderMap::new(), query),
+        Err(status) => return of_status(status),
     };
-    let cache = &generation.config.cache;
+    let checked = |gvr: &_| generation.self_checks.last(gvr);
+    let resources = states(generation, &patterns, now).map(|(gvr, state)| {
+        let self_check = checked(&gvr).map(|checked| check_report(checked, now));
+        (gvr, ResourceReport { state, self_check })
+    });
+    let (resources, _) = named(resources, &generation.metrics.known, usize::MAX);
     let report = CacheReport {
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_seconds: now
-            .saturating_duration_since(generation.started)
-            .as_secs_f64(),
-        mode: mode(generation),
-        cache_mode: cache.modes.default.as_str(),
-        consistency: cache.consistency.as_str(),
-        max_staleness_seconds: cache.max_staleness.as_secs_f64(),
-        self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
-        resources: resources(generation, &patterns, now),
+        settings: settings(generation, now),
+        resources,
     };
     match serde_json::to_vec_pretty(&report) {
         Ok(mut body) => {
             body.push(b'\n');
             Answer::new(StatusCode::OK, "application/json", vec![body.into()])
         }
-        Err(error) => {
-            let status = Status::internal_error(error);
-            Answer::from_status(&status, &http::HeaderMap::new(), query)
-        }
+        Err(error) => of_status(Status::internal_error(error)),
     }
 }
 
-/// Returns the reports of the cached resources that a pattern matches, or of all
-/// if there is no pattern.
-pub(super) fn resources(
+/// Returns the answer for everybody.
+pub(super) fn open(generation: &Generation, query: &Query, now: Instant) -> OpenAnswer {
+    let Ok(patterns) = patterns(query) else {
+        return OpenAnswer::text(StatusCode::BAD_REQUEST, "400 no such form of resource=");
+    };
+    let checked = |gvr: &_| generation.self_checks.last(gvr);
+    let resources = states(generation, &patterns, now).map(|(gvr, state)| {
+        let self_check = checked(&gvr).map(|checked| check_result(&checked, now));
+        (gvr, OpenResource { state, self_check })
+    });
+    let (resources, resources_omitted) = named(resources, &generation.metrics.known, usize::MAX);
+    OpenAnswer::report(&OpenCacheReport {
+        settings: settings(generation, now),
+        resources,
+        resources_omitted,
+    })
+}
+
+fn settings(generation: &Generation, now: Instant) -> CacheSettings {
+    let cache = &generation.config.cache;
+    let uptime = now.saturating_duration_since(generation.started);
+    CacheSettings {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: uptime.as_secs_f64(),
+        mode: mode(generation),
+        cache_mode: cache.modes.default.as_str(),
+        consistency: cache.consistency.as_str(),
+        max_staleness_seconds: cache.max_staleness.as_secs_f64(),
+        self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
+    }
+}
+
+/// Returns the states of the cached resources that a pattern matches, or of all if
+/// there is no pattern.
+pub(super) fn states(
     generation: &Generation,
     patterns: &[ResourcePattern],
     now: Instant,
-) -> Vec<ResourceReport> {
+) -> impl Iterator<Item = (GroupVersionResource, ResourceState)> {
     let mut entries = generation.cache.entries();
     entries.retain(|e| patterns.is_empty() || patterns.iter().any(|p| p.matches(&e.gvr)));
     entries.sort_by(|a, b| {
-        let key = |e: &Entry| (e.gvr.group.clone(), e.gvr.resource.clone());
+        let key = |e: &Arc<Entry>| (e.gvr.group.clone(), e.gvr.resource.clone());
         (key(a), &a.gvr.version).cmp(&(key(b), &b.gvr.version))
     });
-    let entries = entries.iter();
-    entries.map(|e| resource(generation, e, now)).collect()
+    let entries = entries.into_iter();
+    entries.map(move |entry| (entry.gvr.clone(), state(generation, &entry, now)))
 }
 
 pub(super) fn mode(generation: &Generation) -> &'static str {
@@ -171,8 +229,9 @@ pub(super) fn mode(generation: &Generation) -> &'static str {
 impl StoreReport {
     /// Returns the bytes of every kind together.
     pub(super) fn total_bytes(&self) -> u64 {
-        let bytes = self.bytes.values().filter_map(serde_json::Value::as_u64);
-        bytes.fold(0, u64::saturating_add)
+        let bytes = self.bytes.values().copied();
+        let bytes = bytes.fold(0, usize::saturating_add);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
@@ -193,7 +252,7 @@ fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
         .collect()
 }
 
-fn resource(generation: &Generation, entry: &Entry, now: Instant) -> ResourceReport {
+fn state(generation: &Generation, entry: &Entry, now: Instant) -> ResourceState {
     let store = entry.store();
     let refused = entry.disconnected_for(now) == Duration::MAX;
     let state = match &store {
@@ -202,10 +261,7 @@ fn resource(generation: &Generation, entry: &Entry, now: Instant) -> ResourceRep
         Some(_) => generation.metrics.cache.resource(&entry.gvr).state(),
         None => None,
     };
-    ResourceReport {
-        group: entry.gvr.group.clone(),
-        version: entry.gvr.version.clone(),
-        resource: entry.gvr.resource.clone(),
+    ResourceState {
         state: state.unwrap_or("listing"),
         store: store.map(|store| self::store(generation, entry, &store, now)),
     }
@@ -218,7 +274,7 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
     let ago = |then: Instant| now.saturating_duration_since(then).as_secs_f64();
     let bytes = BYTES.iter().zip(state.bytes);
     StoreReport {
-        resource_version: state.resource_version.to_string(),
+        resource_version: VersionNumber(state.resource_version),
         objects: state.objects,
         encoding: store
             .snapshot()
@@ -228,14 +284,12 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
                 Encoding::Json => "json",
                 Encoding::Protobuf => "protobuf",
             }),
-        bytes: bytes
-            .map(|(kind, bytes)| ((*kind).to_owned(), bytes.into()))
-            .collect(),
+        bytes: bytes.map(|(kind, bytes)| (*kind, bytes)).collect(),
         watchers: series.watchers.get(),
         snapshots: state.snapshots,
         history: HistoryReport {
             events: window.events,
-            oldest_version: window.oldest_version.to_string(),
+            oldest_version: VersionNumber(window.oldest_version),
             age_seconds: state.history.as_secs_f64(),
             max_age_seconds: HISTORY_AGE.as_secs_f64(),
         },
@@ -251,27 +305,22 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
             reason,
             seconds_ago: ago(at),
         }),
-        self_check: generation
-            .self_checks
-            .last(&entry.gvr)
-            .map(|checked| check_report(checked, now)),
     }
 }
 
-/// Reports the last self-check of a resource.
+/// Reports the last self-check of a resource to callers with a grant.
 pub(super) fn check_report(checked: Checked, now: Instant) -> CheckReport {
-    let Checked {
-        result,
-        message,
-        version,
-        objects,
-        at,
-    } = checked;
     CheckReport {
-        result: result.as_str(),
-        message,
-        resource_version: version.to_string(),
-        objects,
-        seconds_ago: now.saturating_duration_since(at).as_secs_f64(),
+        result: check_result(&checked, now),
+        message: checked.message,
+    }
+}
+
+fn check_result(checked: &Checked, now: Instant) -> CheckResult {
+    CheckResult {
+        result: checked.result.as_str(),
+        resource_version: VersionNumber(checked.version),
+        objects: checked.objects,
+        seconds_ago: now.saturating_duration_since(checked.at).as_secs_f64(),
     }
 }

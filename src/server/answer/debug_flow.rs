@@ -1,32 +1,40 @@
 //! The answers to `/debug/api_priority_and_fairness/…`: priority levels, queues
 //! and requests as kube-apiserver dumps them (k8s.io/apiserver
-//! `util/flowcontrol/apf_controller_debug.go`).
+//! `util/flowcontrol/apf_controller_debug.go`). They name who has requests in
+//! flight, so that none is on the port without authentication.
 
 use http::StatusCode;
-use kubernetes_wire::api::Query;
 
+use super::open_answer::OpenAnswer;
 use super::respond::Answer;
+use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 
-pub(in crate::server) const LEVELS_PATH: &str =
-    "/debug/api_priority_and_fairness/dump_priority_levels";
-pub(in crate::server) const QUEUES_PATH: &str = "/debug/api_priority_and_fairness/dump_queues";
-pub(in crate::server) const REQUESTS_PATH: &str = "/debug/api_priority_and_fairness/dump_requests";
+const NEEDS_A_GRANT: &str = "403 ask on the secure port, as a user who may get this path \
+                             (nonResourceURLs)";
 
-/// Returns the answer to one of the paths.
-pub(in crate::server) fn answer(generation: &Generation, path: &str, query: &Query) -> Answer {
+#[derive(Clone, Copy)]
+pub(super) enum Dump {
+    Levels,
+    Queues,
+    Requests,
+}
+
+/// Returns a dump for a caller who may get it.
+pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
+    let generation = granted.generation();
     if !generation.config.flow.enable_priority_and_fairness {
         // kube-apiserver has no such paths then.
-        return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n");
+        return not_found().into_answer();
     }
     let fairness = generation.flow.fairness();
-    let text = match path {
-        LEVELS_PATH => fairness.dump_priority_levels(),
-        QUEUES_PATH => fairness.dump_queues(),
-        _ => {
+    let text = match dump {
+        Dump::Levels => fairness.dump_priority_levels(),
+        Dump::Queues => fairness.dump_queues(),
+        Dump::Requests => {
             // Any text asks for them.
-            let details = query.get("includeRequestDetails").unwrap_or_default();
-            fairness.dump_requests(!details.is_empty())
+            let details = granted.query().get("includeRequestDetails");
+            fairness.dump_requests(!details.unwrap_or_default().is_empty())
         }
     };
     Answer::new(
@@ -34,4 +42,16 @@ pub(in crate::server) fn answer(generation: &Generation, path: &str, query: &Que
         "text/plain; charset=utf-8",
         vec![text.into()],
     )
+}
+
+/// Says where the dumps are.
+pub(super) fn open(generation: &Generation) -> OpenAnswer {
+    match generation.config.flow.enable_priority_and_fairness {
+        true => OpenAnswer::text(StatusCode::FORBIDDEN, NEEDS_A_GRANT),
+        false => not_found(),
+    }
+}
+
+fn not_found() -> OpenAnswer {
+    OpenAnswer::text(StatusCode::NOT_FOUND, "404 page not found")
 }

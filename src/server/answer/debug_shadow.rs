@@ -1,7 +1,9 @@
 //! The answer to `/debug/shadow`: what shadow mode has found.
-//! `docs/operations.md` documents the answer.
+//! `docs/operations.md` documents the answer. The port without authentication
+//! shows counts: paths and fingerprints of differences are for callers with a
+//! grant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};
 
 use apifront_watch_cache::CacheMode;
@@ -11,46 +13,30 @@ use kubernetes_wire::api::GroupVersionResource;
 use serde::Serialize;
 
 use super::debug_cache::{CheckReport, check_report};
+use super::nameless::{AnyResource, Named, ProvenResource, named, nameless};
+use super::open_answer::OpenAnswer;
 use super::respond::Answer;
+use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
-use crate::shadow::{Found, OfResource, Tally, ToldDifference};
+use crate::shadow::{Found, OfResource, Report, Tally, ToldDifference};
 
-pub(in crate::server) const SHADOW_PATH: &str = "/debug/shadow";
-
+/// The answer to callers with a grant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ShadowReport {
-    mode: &'static str,
-    sampling_rate_per_million: u32,
-    uptime_seconds: f64,
-    /// The sums of all resources.
-    comparisons: Counts,
-    differences: Vec<FoundReport>,
+    #[serde(flatten)]
+    sums: Sums,
+    differences: Vec<Named<AnyResource, FoundReport>>,
     /// Differences that are counted, but not listed.
     further_differences: u64,
-    resources: Vec<ResourceReport>,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Counts {
-    matches: u64,
-    differences: u64,
-    not_comparable: BTreeMap<&'static str, u64>,
+    resources: Vec<Named<AnyResource, ResourceReport>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceReport {
-    group: String,
-    version: String,
-    resource: String,
-    mode: &'static str,
-    /// Sampled reads that the cache would have answered.
-    would_answer: u64,
-    /// Sampled reads that it would have forwarded, by reason.
-    would_forward: BTreeMap<&'static str, u64>,
-    comparisons: Vec<ComparisonReport>,
+    #[serde(flatten)]
+    counts: ResourceCounts,
     cost: CostReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     self_check: Option<CheckReport>,
@@ -58,32 +44,8 @@ struct ResourceReport {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ComparisonReport {
-    verb: &'static str,
-    representation: &'static str,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
-/// The bytes and the time of answers that were the same on both sides.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CostReport {
-    answers: u64,
-    bytes: u64,
-    /// Until upstream's answer began.
-    upstream_seconds: f64,
-    /// For making the answer here.
-    apifront_seconds: f64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct FoundReport {
     at: String,
-    group: String,
-    version: String,
-    resource: String,
     verb: &'static str,
     representation: &'static str,
     resource_version: String,
@@ -91,33 +53,86 @@ struct FoundReport {
     difference: ToldDifference,
 }
 
-/// Returns the answer to `/debug/shadow`.
-pub(in crate::server) fn answer(generation: &Generation, now: Instant) -> Answer {
-    let modes = &generation.config.cache.modes;
-    let found = generation.shadow.report();
-    let mut comparisons = Counts::default();
-    for tally in found.resources.values().flat_map(|r| r.tallies.values()) {
-        comparisons.add(tally);
+nameless! {
+    /// The answer to everybody.
+    struct OpenShadowReport {
+        #[serde(flatten)]
+        sums: Sums,
+        resources: Vec<Named<ProvenResource, ResourceCounts>>,
+        /// Resources whose names no answer proved.
+        resources_omitted: usize,
     }
-    let mut resources: Vec<_> = found.resources.iter().collect();
-    resources.sort_by_key(|(gvr, _)| (&gvr.group, &gvr.resource, &gvr.version));
+
+    struct Sums {
+        mode: &'static str,
+        sampling_rate_per_million: u32,
+        uptime_seconds: f64,
+        /// The sums of all resources.
+        comparisons: Counts,
+    }
+
+    #[derive(Default)]
+    struct Counts {
+        matches: u64,
+        differences: u64,
+        not_comparable: BTreeMap<&'static str, u64>,
+    }
+
+    struct ResourceCounts {
+        mode: &'static str,
+        /// Sampled reads that the cache would have answered.
+        would_answer: u64,
+        /// Sampled reads that it would have forwarded, by reason.
+        would_forward: BTreeMap<&'static str, u64>,
+        comparisons: Vec<ComparisonReport>,
+    }
+
+    struct ComparisonReport {
+        verb: &'static str,
+        representation: &'static str,
+        #[serde(flatten)]
+        counts: Counts,
+    }
+
+    /// The bytes and the time of answers that were the same on both sides.
+    struct CostReport {
+        answers: u64,
+        bytes: u64,
+        /// Until upstream's answer began.
+        upstream_seconds: f64,
+        /// For making the answer here.
+        apifront_seconds: f64,
+    }
+}
+
+/// Returns the answer to `/debug/shadow` for a caller who may get it.
+pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
+    let generation = granted.generation();
+    let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
+    let sums = sums(generation, &found, now);
+    let known = &generation.metrics.known;
+    let differences = found.differences.iter().map(FoundReport::of);
+    let (differences, _) = named(differences, known, usize::MAX);
+    let resources = sorted(found.resources).map(|(gvr, found)| {
+        let checked = generation.self_checks.last(&gvr);
+        let report = ResourceReport {
+            cost: CostReport {
+                answers: found.cost.answers,
+                bytes: found.cost.bytes,
+                upstream_seconds: found.cost.upstream.as_secs_f64(),
+                apifront_seconds: found.cost.apifront.as_secs_f64(),
+            },
+            self_check: checked.map(|checked| check_report(checked, now)),
+            counts: ResourceCounts::of(modes.of(&gvr), found),
+        };
+        (gvr, report)
+    });
+    let (resources, _) = named(resources, known, usize::MAX);
     let report = ShadowReport {
-        mode: modes.default.as_str(),
-        sampling_rate_per_million: modes.shadow.sampling_rate_per_million,
-        uptime_seconds: now
-            .saturating_duration_since(generation.started)
-            .as_secs_f64(),
-        comparisons,
-        differences: found.differences.iter().map(FoundReport::of).collect(),
+        sums,
+        differences,
         further_differences: found.dropped_differences,
-        resources: resources
-            .into_iter()
-            .map(|(gvr, of_resource)| {
-                let checked = generation.self_checks.last(gvr);
-                let self_check = checked.map(|checked| check_report(checked, now));
-                ResourceReport::of(gvr, modes.of(gvr), of_resource, self_check)
-            })
-            .collect(),
+        resources,
     };
     match serde_json::to_vec_pretty(&report) {
         Ok(body) => Answer::new(StatusCode::OK, "application/json", vec![body.into()]),
@@ -127,6 +142,47 @@ pub(in crate::server) fn answer(generation: &Generation, now: Instant) -> Answer
             vec![format!("{error}\n").into()],
         ),
     }
+}
+
+/// Returns the answer for everybody.
+pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
+    let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
+    let sums = sums(generation, &found, now);
+    let resources = sorted(found.resources).map(|(gvr, found)| {
+        let counts = ResourceCounts::of(modes.of(&gvr), found);
+        (gvr, counts)
+    });
+    let (resources, resources_omitted) = named(resources, &generation.metrics.known, usize::MAX);
+    OpenAnswer::report(&OpenShadowReport {
+        sums,
+        resources,
+        resources_omitted,
+    })
+}
+
+fn sums(generation: &Generation, found: &Report, now: Instant) -> Sums {
+    let modes = &generation.config.cache.modes;
+    let mut comparisons = Counts::default();
+    for tally in found.resources.values().flat_map(|r| r.tallies.values()) {
+        comparisons.add(tally);
+    }
+    let uptime = now.saturating_duration_since(generation.started);
+    Sums {
+        mode: modes.default.as_str(),
+        sampling_rate_per_million: modes.shadow.sampling_rate_per_million,
+        uptime_seconds: uptime.as_secs_f64(),
+        comparisons,
+    }
+}
+
+fn sorted(
+    resources: HashMap<GroupVersionResource, OfResource>,
+) -> impl Iterator<Item = (GroupVersionResource, OfResource)> {
+    let mut resources: Vec<_> = resources.into_iter().collect();
+    let name =
+        |gvr: &GroupVersionResource| (gvr.group.clone(), gvr.resource.clone(), gvr.version.clone());
+    resources.sort_by_cached_key(|(gvr, _)| name(gvr));
+    resources.into_iter()
 }
 
 impl Counts {
@@ -140,13 +196,8 @@ impl Counts {
     }
 }
 
-impl ResourceReport {
-    fn of(
-        gvr: &GroupVersionResource,
-        mode: CacheMode,
-        found: &OfResource,
-        self_check: Option<CheckReport>,
-    ) -> Self {
+impl ResourceCounts {
+    fn of(mode: CacheMode, found: OfResource) -> Self {
         let comparisons = found.tallies.iter().map(|((verb, representation), tally)| {
             let mut counts = Counts::default();
             counts.add(tally);
@@ -157,37 +208,24 @@ impl ResourceReport {
             }
         });
         Self {
-            group: gvr.group.to_string(),
-            version: gvr.version.to_string(),
-            resource: gvr.resource.to_string(),
             mode: mode.as_str(),
             would_answer: found.hits,
-            would_forward: found.bypasses.clone(),
             comparisons: comparisons.collect(),
-            cost: CostReport {
-                answers: found.cost.answers,
-                bytes: found.cost.bytes,
-                upstream_seconds: found.cost.upstream.as_secs_f64(),
-                apifront_seconds: found.cost.apifront.as_secs_f64(),
-            },
-            self_check,
+            would_forward: found.bypasses,
         }
     }
 }
 
 impl FoundReport {
-    fn of(found: &Found) -> Self {
-        let gvr = &found.subject.gvr;
-        Self {
+    fn of(found: &Found) -> (GroupVersionResource, Self) {
+        let report = Self {
             at: timestamp(found.at),
-            group: gvr.group.to_string(),
-            version: gvr.version.to_string(),
-            resource: gvr.resource.to_string(),
             verb: found.subject.verb,
             representation: found.subject.representation.as_str(),
             resource_version: found.subject.version.to_string(),
             difference: found.difference.clone(),
-        }
+        };
+        (found.subject.gvr.clone(), report)
     }
 }
 

@@ -1,25 +1,23 @@
 //! Serves the observability port: health, metrics and the cache's state over
 //! plain HTTP on loopback, without authentication. It answers programs, such as
 //! Prometheus through `kubectl port-forward`, and its own status page, but no web
-//! pages of others (`browser.rs`).
+//! pages of others (`browser.rs`). What it says is for everybody, and names no
+//! caller and no object (`open_answer.rs`).
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::ALLOW;
-use http::{HeaderValue, Method, Response, StatusCode};
-use kubernetes_wire::api::Query;
+use http::{Method, Response, StatusCode};
 use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_http::RequestHeader;
 
+use super::open_answer::OpenAnswer;
 use super::own_endpoints;
-use super::respond::Answer;
 use crate::server::listener::browser::{self, Port};
 use crate::server::state::generation::Generation;
-
-const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
 pub(in crate::server) struct Observability {
     pub(in crate::server) current: Arc<ArcSwap<Generation>>,
@@ -31,6 +29,7 @@ impl ServeHttp for Observability {
         let generation = self.current.load_full();
         let request = session.req_header();
         let answer = refuse(request).unwrap_or_else(|| answer(&generation, request));
+        let answer = answer.into_answer();
         let mut response = Response::new(answer.body.concat());
         *response.status_mut() = answer.status;
         response
@@ -42,32 +41,25 @@ impl ServeHttp for Observability {
 }
 
 /// Refuses requests that no monitoring program would make.
-fn refuse(request: &RequestHeader) -> Option<Answer> {
+fn refuse(request: &RequestHeader) -> Option<OpenAnswer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());
     let authorities = [authority, target].into_iter();
     if let Some(why) = browser::foreign(&request.headers, authorities, Port::Any) {
-        return Some(text(StatusCode::FORBIDDEN, why));
+        return Some(OpenAnswer::text(StatusCode::FORBIDDEN, why));
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
-        let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed");
-        answer.headers.insert(ALLOW, ALLOWED);
-        return Some(answer);
+        let answer = OpenAnswer::text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed");
+        return Some(answer.with_header(ALLOW, "GET, HEAD"));
     }
     None
 }
 
-fn answer(generation: &Generation, request: &RequestHeader) -> Answer {
+fn answer(generation: &Generation, request: &RequestHeader) -> OpenAnswer {
     let path = request.uri.path();
     let query = request.uri.query().unwrap_or_default();
-    own_endpoints::answer_health(generation, path, query)
-        .or_else(|| own_endpoints::answer_unasked(generation, path, &Query::parse(query)))
-        .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "404 page not found"))
-}
-
-fn text(status: StatusCode, text: &'static str) -> Answer {
-    let body = vec![text.into(), "\n".into()];
-    Answer::new(status, "text/plain; charset=utf-8", body)
+    own_endpoints::open(generation, path, query)
+        .unwrap_or_else(|| OpenAnswer::text(StatusCode::NOT_FOUND, "404 page not found"))
 }
 
 fn response_length(body: &[bytes::Bytes]) -> http::HeaderValue {

@@ -1,36 +1,48 @@
 //! The paths that apifront answers about itself: health, metrics, the cache's
-//! state, the status page.
+//! state, the status page. Each has two audiences: callers with a grant for the
+//! path, and whoever reaches the port without authentication.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use http::{Method, StatusCode};
+use http::Method;
 use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
-use super::debug_cache::{self, CACHE_PATH};
-use super::debug_flow;
-use super::debug_shadow::{self, SHADOW_PATH};
-use super::refusal;
+use super::debug_flow::{self, Dump};
+use super::open_answer::OpenAnswer;
 use super::respond::Answer;
-use super::status;
-use crate::metrics::CONTENT_TYPE;
-use crate::server::stage::PendingGrant;
+use super::{debug_cache, debug_shadow, refusal, status};
+use crate::server::stage::{Granted, PendingGrant};
 use crate::server::state::generation::Generation;
-
-const METRICS_PATH: &str = "/metrics";
 
 /// The paths that need a grant. Of them an API server has `/metrics` and the dumps
 /// of its own flow control, which are hidden.
-const OWN_PATHS: [&str; 8] = [
-    METRICS_PATH,
-    CACHE_PATH,
-    SHADOW_PATH,
-    debug_flow::LEVELS_PATH,
-    debug_flow::QUEUES_PATH,
-    debug_flow::REQUESTS_PATH,
-    status::PAGE_PATH,
-    status::DATA_PATH,
-];
+#[derive(Clone, Copy)]
+enum OwnPath {
+    Metrics,
+    Cache,
+    Shadow,
+    Flow(Dump),
+    StatusPage,
+    StatusData,
+}
+
+impl OwnPath {
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/metrics" => Self::Metrics,
+            "/debug/cache" => Self::Cache,
+            "/debug/shadow" => Self::Shadow,
+            "/debug/api_priority_and_fairness/dump_priority_levels" => Self::Flow(Dump::Levels),
+            "/debug/api_priority_and_fairness/dump_queues" => Self::Flow(Dump::Queues),
+            "/debug/api_priority_and_fairness/dump_requests" => Self::Flow(Dump::Requests),
+            "/status" => Self::StatusPage,
+            "/status.json" => Self::StatusData,
+            _ => return None,
+        })
+    }
+}
 
 /// Answers `/livez`, `/readyz`, `/healthz` and their checks, for every caller.
 pub(in crate::server) fn health(
@@ -38,67 +50,64 @@ pub(in crate::server) fn health(
     request: &RequestHeader,
 ) -> Option<Answer> {
     let uri = &request.uri;
-    answer_health(generation, uri.path(), uri.query().unwrap_or_default())
+    let answer = open_health(generation, uri.path(), uri.query().unwrap_or_default());
+    answer.map(OpenAnswer::into_answer)
 }
 
-pub(in crate::server) fn answer_health(
-    generation: &Generation,
-    path: &str,
-    query: &str,
-) -> Option<Answer> {
+fn open_health(generation: &Generation, path: &str, query: &str) -> Option<OpenAnswer> {
     let health = &generation.health;
     if !health.has(path) {
         // No clock is read for other requests.
         return None;
     }
     let response = health.respond(path, query, Instant::now())?;
-    let headers = response.headers().collect();
-    let body = vec![response.body];
-    Some(Answer::of_parts(response.status, headers, body))
+    Some(OpenAnswer::health(response))
 }
 
-/// Answers [`OWN_PATHS`], for callers whom upstream allows to get that path.
+/// Answers [`OwnPath`], for callers whom upstream allows to get that path.
 pub(in crate::server) async fn own_paths(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();
-    if !OWN_PATHS.contains(&info.path.as_str()) || info.method != Method::GET {
+    if OwnPath::of(&info.path).is_none() || info.method != Method::GET {
         return None;
     }
     match refusal::unless_granted(request, grant).await {
-        Ok(granted) => answer_unasked(granted.generation(), &granted.info().path, granted.query()),
+        Ok(granted) => answer_granted(&granted),
         Err(refused) => refused,
     }
 }
 
-/// Answers [`OWN_PATHS`] without asking for a grant.
-pub(in crate::server) fn answer_unasked(
-    generation: &Generation,
-    path: &str,
-    query: &Query,
-) -> Option<Answer> {
-    match path {
-        METRICS_PATH => Some(answer_metrics(generation)),
-        CACHE_PATH => Some(debug_cache::answer(generation, query, Instant::now())),
-        SHADOW_PATH => Some(debug_shadow::answer(generation, Instant::now())),
-        debug_flow::LEVELS_PATH | debug_flow::QUEUES_PATH | debug_flow::REQUESTS_PATH => {
-            Some(debug_flow::answer(generation, path, query))
-        }
-        status::PAGE_PATH => Some(status::page()),
-        status::DATA_PATH => Some(status::data(generation, query, Instant::now())),
-        _ => None,
-    }
+fn answer_granted(granted: &Arc<Granted>) -> Option<Answer> {
+    let now = Instant::now();
+    Some(match OwnPath::of(&granted.info().path)? {
+        OwnPath::Metrics => OpenAnswer::metrics(granted.generation()).into_answer(),
+        OwnPath::Cache => debug_cache::answer(granted, now),
+        OwnPath::Shadow => debug_shadow::answer(granted, now),
+        OwnPath::Flow(dump) => debug_flow::answer(granted, dump),
+        OwnPath::StatusPage => status::page(),
+        OwnPath::StatusData => status::data(granted, now),
+    })
 }
 
-fn answer_metrics(generation: &Generation) -> Answer {
-    generation.observe_cache();
-    match generation.metrics.encode() {
-        Ok(text) => Answer::new(StatusCode::OK, CONTENT_TYPE, vec![text]),
-        Err(error) => Answer::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain; charset=utf-8",
-            vec![format!("{error}\n").into()],
-        ),
+/// Answers the health paths and [`OwnPath`] to whoever reaches the port without
+/// authentication.
+pub(in crate::server) fn open(
+    generation: &Generation,
+    path: &str,
+    query: &str,
+) -> Option<OpenAnswer> {
+    if let Some(health) = open_health(generation, path, query) {
+        return Some(health);
     }
+    let now = Instant::now();
+    Some(match OwnPath::of(path)? {
+        OwnPath::Metrics => OpenAnswer::metrics(generation),
+        OwnPath::Cache => debug_cache::open(generation, &Query::parse(query), now),
+        OwnPath::Shadow => debug_shadow::open(generation, now),
+        OwnPath::Flow(_) => debug_flow::open(generation),
+        OwnPath::StatusPage => OpenAnswer::status_page(),
+        OwnPath::StatusData => status::open_data(generation, now),
+    })
 }

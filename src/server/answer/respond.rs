@@ -90,11 +90,6 @@ impl Answer {
         }
     }
 
-    /// Makes an answer that is a line of plain text.
-    pub(in crate::server) fn text(status: StatusCode, text: &'static str) -> Self {
-        Self::new(status, "text/plain; charset=utf-8", vec![text.into()])
-    }
-
     /// Sets the part that the cache had in the answer.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }

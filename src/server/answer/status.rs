@@ -1,20 +1,20 @@
-//! The answers to `/status`, a page for people, and to `/status.json`, its data.
+//! The answers to `/status`, a page for people, and to `/status.json`, its data. The
+//! page is the same for every audience, and shows what the data have.
 
 use std::time::Instant;
 
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::api::Status;
 
+use super::open_answer::OpenAnswer;
 use super::respond::Answer;
 use super::status_report;
+use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 use crate::status::page;
 
-pub(super) const PAGE_PATH: &str = "/status";
-pub(super) const DATA_PATH: &str = "/status.json";
-
-/// Both name callers, so no cache may keep them.
+/// The data may name callers, so no cache may keep them.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
@@ -38,9 +38,10 @@ pub(super) fn page() -> Answer {
     answer
 }
 
-/// Returns the data, which `docs/operations.md` documents.
-pub(super) fn data(generation: &Generation, query: &Query, now: Instant) -> Answer {
-    match serde_json::to_vec(&status_report::report(generation, now)) {
+/// Returns the data, which `docs/operations.md` documents, for a caller who may get
+/// them.
+pub(super) fn data(granted: &Granted, now: Instant) -> Answer {
+    match serde_json::to_vec(&status_report::report(granted, now)) {
         Ok(mut body) => {
             body.push(b'\n');
             let body = vec![body.into()];
@@ -48,12 +49,17 @@ pub(super) fn data(generation: &Generation, query: &Query, now: Instant) -> Answ
         }
         Err(error) => {
             let status = Status::internal_error(error);
-            Answer::from_status(&status, &HeaderMap::new(), query)
+            Answer::from_status(&status, &HeaderMap::new(), granted.query())
         }
     }
 }
 
-fn guarded(answer: Answer) -> Answer {
+/// Returns the data for everybody.
+pub(super) fn open_data(generation: &Generation, now: Instant) -> OpenAnswer {
+    OpenAnswer::data(&status_report::open_report(generation, now)).guarded()
+}
+
+pub(super) fn guarded(answer: Answer) -> Answer {
     let mut answer = answer.without_sniffing();
     answer.headers.insert(CACHE_CONTROL, NO_STORE);
     answer.headers.insert(RESOURCE_POLICY, SAME_ORIGIN);

@@ -3,55 +3,56 @@
 use std::cmp::Reverse;
 
 use kubernetes_wire::api::GroupVersionResource;
-use serde::Serialize;
 
+use super::nameless::{Named, NamesResources, named, nameless};
 use crate::server::state::generation::Generation;
 use crate::shadow::OfResource;
 
 /// The most resources of a report.
 const MAX_RESOURCES: usize = 250;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ShadowSummary {
-    sampling_rate_per_million: u32,
-    /// Those with differences come first, then the most read ones.
-    resources: Vec<Resource>,
-    resources_omitted: usize,
-}
+nameless! {
+    pub(super) struct ShadowSummary<N> {
+        sampling_rate_per_million: u32,
+        /// Those with differences come first, then the most read ones.
+        resources: Vec<Named<N, Comparisons>>,
+        resources_omitted: usize,
+    }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    group: String,
-    version: String,
-    resource: String,
-    mode: &'static str,
-    would_answer: u64,
-    would_forward: u64,
-    matches: u64,
-    differences: u64,
-    not_comparable: u64,
+    struct Comparisons {
+        mode: &'static str,
+        would_answer: u64,
+        would_forward: u64,
+        matches: u64,
+        differences: u64,
+        not_comparable: u64,
+    }
 }
 
 /// Returns the results, if there are any or any may come.
-pub(super) fn summary(generation: &Generation) -> Option<ShadowSummary> {
+pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<ShadowSummary<N>> {
     let modes = &generation.config.cache.modes;
     let found = generation.shadow.report();
     if found.resources.is_empty() && !modes.have_shadow() {
         return None;
     }
-    let resources = found.resources.iter();
+    let resources = found.resources.into_iter();
     let mut resources: Vec<_> = resources
-        .map(|(gvr, found)| Resource::of(gvr, modes.of(gvr).as_str(), found))
+        .map(|(gvr, found)| {
+            let comparisons = Comparisons::of(modes.of(&gvr).as_str(), &found);
+            (gvr, comparisons)
+        })
         .collect();
-    resources.sort_by(|a, b| {
-        let order = |r: &Resource| Reverse((r.differences, r.would_answer, r.would_forward));
-        let name = |r: &Resource| (r.group.clone(), r.resource.clone(), r.version.clone());
-        order(a).cmp(&order(b)).then_with(|| name(a).cmp(&name(b)))
+    resources.sort_by(|(a_name, a), (b_name, b)| {
+        let order = |r: &Comparisons| Reverse((r.differences, r.would_answer, r.would_forward));
+        let name = |gvr: &GroupVersionResource| {
+            (gvr.group.clone(), gvr.resource.clone(), gvr.version.clone())
+        };
+        order(a)
+            .cmp(&order(b))
+            .then_with(|| name(a_name).cmp(&name(b_name)))
     });
-    let resources_omitted = resources.len().saturating_sub(MAX_RESOURCES);
-    resources.truncate(MAX_RESOURCES);
+    let (resources, resources_omitted) = named(resources, &generation.metrics.known, MAX_RESOURCES);
     Some(ShadowSummary {
         sampling_rate_per_million: modes.shadow.sampling_rate_per_million,
         resources,
@@ -59,14 +60,11 @@ pub(super) fn summary(generation: &Generation) -> Option<ShadowSummary> {
     })
 }
 
-impl Resource {
-    fn of(gvr: &GroupVersionResource, mode: &'static str, found: &OfResource) -> Self {
+impl Comparisons {
+    fn of(mode: &'static str, found: &OfResource) -> Self {
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let tallies = || found.tallies.values();
         Self {
-            group: gvr.group.to_string(),
-            version: gvr.version.to_string(),
-            resource: gvr.resource.to_string(),
             mode,
             would_answer: found.hits,
             would_forward: sum(&mut found.bypasses.values().copied()),

@@ -153,6 +153,7 @@ impl ProcessParts<'_> {
         views.reload(build::views(config));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         Ok(ProcessState {
+            live_config: live.clone(),
             cache,
             current_aggregation: ArcSwap::new(self.aggregation.clone()),
             discovery: Arc::new(discovery),

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use crate::config::LiveConfig;
 use crate::flow::Flow;
 use crate::health::{
-    CONFIG, Check, DEGRADED, FLOW_SCHEMAS, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM,
+    CONFIG, Check, DEGRADED, FLOW_SCHEMAS, Health, INFORMER_SYNC, Reason, SAVED_STORES, UPSTREAM,
 };
 use crate::outage::Outage;
 
@@ -54,7 +54,7 @@ fn upstream_is_reachable(
         let bridged = bridged.is_some_and(|(degraded, lasts)| lasts < degraded.bounds.max_age);
         (upstream.load().any_healthy() || bridged)
             .then_some(())
-            .ok_or_else(|| "no API server is healthy".to_owned())
+            .ok_or_else(|| Reason::new("no API server is healthy"))
     })
 }
 
@@ -64,7 +64,7 @@ fn is_not_degraded(outage: Arc<Outage>) -> Check {
             return Ok(());
         }
         let lasts = outage.lasts(Instant::now()).unwrap_or_default().as_secs();
-        Err(format!("no API server could be reached for {lasts}s"))
+        Err(Reason::of_time("no API server could be reached for", lasts))
     })
 }
 
@@ -77,15 +77,10 @@ fn preloaded_are_filled(live: Arc<LiveConfig>, cache: Arc<Cache>) -> Check {
                 .iter()
                 .any(|e| pattern.matches(&e.gvr) && e.store().is_some())
         };
-        let missing: Vec<String> = preloaded
-            .iter()
-            .filter(|pattern| !filled(pattern))
-            .map(ToString::to_string)
-            .collect();
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("not filled yet: {}", missing.join(", ")))
+        let mut missing = preloaded.iter().filter(|p| !filled(p)).peekable();
+        match missing.peek() {
+            None => Ok(()),
+            Some(_) => Err(Reason::of_resources("not filled yet", missing)),
         }
     })
 }
@@ -95,7 +90,10 @@ fn preloaded_are_filled(live: Arc<LiveConfig>, cache: Arc<Cache>) -> Check {
 fn saved_are_read(cache: Arc<Cache>) -> Check {
     Check::new(SAVED_STORES, move || match cache.resuming() {
         0 => Ok(()),
-        left => Err(format!("{left} saved stores are still being read")),
+        left => {
+            let left = u64::try_from(left).unwrap_or(u64::MAX);
+            Err(Reason::of_count(left, "saved stores are still being read"))
+        }
     })
 }
 
@@ -105,10 +103,16 @@ fn flow_schemas_are_known(flow: Arc<Flow>, started: Instant) -> Check {
         let known = flow.is_settled() || started.elapsed() > FLOW_SCHEMAS_WITHIN;
         known
             .then_some(())
-            .ok_or_else(|| "not known yet".to_owned())
+            .ok_or_else(|| Reason::new("not known yet"))
     })
 }
 
+/// The error itself quotes the file, which names users, groups and objects. It is in
+/// the log and in `/status.json`.
 fn config_is_applied(live: Arc<LiveConfig>) -> Check {
-    Check::new(CONFIG, move || live.last_error().map_or(Ok(()), Err))
+    const WHERE: &str = "the configuration on disk is not in force: the log says why";
+    Check::new(CONFIG, move || match live.last_error() {
+        None => Ok(()),
+        Some(_) => Err(Reason::new(WHERE)),
+    })
 }

@@ -14,6 +14,7 @@ use super::known_rights::RightsFeed;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
 use crate::authn::OwnUser;
+use crate::config::LiveConfig;
 use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
 use crate::flow::Flow;
@@ -30,6 +31,8 @@ use crate::views::Views;
 /// The parts that a reload leaves in place. Some of them are told of the new
 /// configuration.
 pub struct ProcessState {
+    /// It tells whether the file on disk is in force.
+    pub live_config: Arc<LiveConfig>,
     pub cache: Arc<Cache>,
     /// The aggregation of the current generation, for tasks that outlive their
     /// own generation.

@@ -292,7 +292,8 @@ function drawShadow(shadow) {
   showShadow(shadow.resources, "Nothing was compared yet.");
   const omitted = shadow.resourcesOmitted ? ` ${count(shadow.resourcesOmitted)} resources are left out.` : "";
   const share = percent(shadow.samplingRatePerMillion / 1e6);
-  setText(byId("shadow-note"), `Of all reads, ${share} are compared. Differences are listed at /debug/shadow.${omitted}`);
+  const port = data.withheld ? " on the secure port" : "";
+  setText(byId("shadow-note"), `Of all reads, ${share} are compared. Differences are listed at /debug/shadow${port}.${omitted}`);
 }
 
 // The count of a name in a ranking, which lists only the largest.
@@ -312,7 +313,18 @@ const talkerColumns = (what) => [
 const showUsers = makeTable("users", "Users that cause the most work", talkerColumns("User"));
 const showAgents = makeTable("agents", "User agents that cause the most work", talkerColumns("User agent"));
 
-function drawTalkers(rankings, draw, noteId, nobody) {
+// A port without authentication has no talkers in its data.
+function drawTalkers(talkers, mode) {
+  byId("talkers").hidden = !talkers;
+  byId("talkers-withheld").hidden = Boolean(talkers);
+  if (!talkers) return;
+  const nobody = mode === "front" ? "(not authenticated)" : "(whoever reaches the port)";
+  setText(byId("talkers-span"), seconds(talkers.seconds));
+  drawRankings(talkers.users, showUsers, "users-note", nobody);
+  drawRankings(talkers.userAgents, showAgents, "agents-note", "(none)");
+}
+
+function drawRankings(rankings, draw, noteId, nobody) {
   const measure = byId("measure").value;
   const lookups = Object.entries(rankings).map(([name, ranking]) => [
     name,
@@ -345,7 +357,8 @@ function draw() {
 
   const servers = data.apiServers.map((s) => ({ ...s, part: "API server" }));
   for (const backend of data.backends) {
-    servers.push(...backend.servers.map((s) => ({ ...s, part: "backend " + backend.name })));
+    const part = backend.name ? "backend " + backend.name : "backend";
+    servers.push(...backend.servers.map((s) => ({ ...s, part, name: s.name || "(not named here)" })));
   }
   showServers(servers, "None.");
 
@@ -360,7 +373,7 @@ function draw() {
   const wanted = byId("filter").value.trim().toLowerCase();
   const found = data.resources.filter((r) => resourceName(r).toLowerCase().includes(wanted));
   showResources(found, data.resources.length ? "No name contains that." : "None yet.");
-  const omitted = data.resourcesOmitted ? `, ${count(data.resourcesOmitted)} smaller ones left out` : "";
+  const omitted = data.resourcesOmitted ? `, ${count(data.resourcesOmitted)} left out` : "";
   setText(byId("resources-note"), `${found.length} of ${data.resources.length}${omitted}`);
 
   showBypasses(
@@ -371,10 +384,7 @@ function draw() {
 
   drawShadow(data.shadow);
 
-  const nobody = data.mode === "front" ? "(not authenticated)" : "(whoever reaches the port)";
-  setText(byId("talkers-span"), seconds(data.topTalkers.seconds));
-  drawTalkers(data.topTalkers.users, showUsers, "users-note", nobody);
-  drawTalkers(data.topTalkers.userAgents, showAgents, "agents-note", "(none)");
+  drawTalkers(data.topTalkers, data.mode);
 }
 
 // ---- polling ----

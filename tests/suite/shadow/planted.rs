@@ -232,3 +232,73 @@ async fn a_defect_in_any_representation_is_found() {
     drop(watch);
     front.stop().await;
 }
+
+/// Differences were told as 64 bits of the contents' SHA-256 with their length, to
+/// everybody who reached the open port. Short or known values could be found by
+/// trying.
+#[tokio::test]
+async fn contents_could_be_guessed_from_what_was_told_of_them() {
+    skip_under_oracle!("kube-apiserver has no shadow mode");
+    let cluster = &Cluster::leased(&[]).await;
+    let link = Link::before(cluster).await;
+    let ns = cluster.namespace("guessed").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let mut of_processes = Vec::new();
+    for _ in 0..2 {
+        let front = start(cluster, |config| {
+            let server = format!("http://{}", link.address);
+            config["upstream"] = json!({ "servers": [server], "caFile": cluster.ca() });
+        })
+        .await;
+        let client = front.admin_client();
+        if of_processes.is_empty() {
+            let object = config_map("a", json!({ "planted": "planted-1" }), json!({}));
+            client.post(&list, &object).await.expect(201);
+        }
+        warm(&front, &list, "configmaps").await;
+        for path in [&list, &format!("{list}/a")] {
+            let answer = client.send(Method::GET, path, &[(TAMPER, "body")], "");
+            answer.await.expect(200);
+        }
+        eventually("both are found", SOON, || async {
+            report(&front).await["comparisons"]["differences"] == 2
+        })
+        .await;
+        let report = report(&front).await;
+        let found = report["differences"].as_array().expect("differences");
+        // The same values are seen to be the same in the list and in the object.
+        assert!(found[0]["path"] != found[1]["path"], "{report:#}");
+        for side in ["upstream", "apifront"] {
+            assert_eq!(found[0][side], found[1][side], "{report:#}");
+            let told = found[0][side].as_str().expect("a fingerprint");
+            let digits = told.strip_prefix("hmac:").expect("a fingerprint");
+            let is_hexadecimal = |c: char| c.is_ascii_hexdigit();
+            assert!(
+                digits.len() == 32 && digits.chars().all(is_hexadecimal),
+                "{told}"
+            );
+        }
+        of_processes.push([found[0]["upstream"].clone(), found[0]["apifront"].clone()]);
+        // The open port has counts.
+        let plain = Client::plain(front.observability);
+        let open = plain.get("/debug/shadow").await.expect(200);
+        assert_eq!(open["comparisons"]["differences"], 2, "{open:#}");
+        let resources = open["resources"].as_array().expect("resources");
+        let maps = resources.iter().find(|one| one["resource"] == "configmaps");
+        let maps = maps.unwrap_or_else(|| panic!("{open:#}"));
+        assert!(maps["wouldAnswer"].as_u64() >= Some(2), "{open:#}");
+        for path in ["/debug/shadow", "/debug/cache", "/status.json", "/metrics"] {
+            let text = plain.get(path).await.text();
+            for told in ["hmac:", "sha256", "metadata", "planted"] {
+                assert!(!text.contains(told), "{path} has {told}: {text}");
+            }
+        }
+        front.stop().await;
+    }
+    // Another process has another key.
+    let [one, other] = [&of_processes[0], &of_processes[1]];
+    assert!(
+        one[0] != other[0] && one[1] != other[1],
+        "{one:?} {other:?}"
+    );
+}

@@ -45,5 +45,6 @@ async fn refusals_are_compared_and_start_nothing() {
     let plain = Client::plain(front.observability);
     let answer = plain.send(Method::GET, "/debug/shadow", &[], "").await;
     assert_eq!(answer.json()["mode"], json!("Shadow"));
+    assert!(answer.json()["differences"].is_null());
     front.stop().await;
 }
