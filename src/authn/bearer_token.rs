@@ -3,7 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use kubernetes_wire::request::ConnectionOptions;
 
 /// The prefix of a WebSocket subprotocol that holds a token. Browsers cannot
 /// set headers on a WebSocket, so the API server takes a token in this way.
@@ -31,8 +32,11 @@ pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns the token among the protocols of a WebSocket request.
-pub fn from_websocket_protocol(headers: &HeaderMap) -> Result<Option<String>, TokenError> {
-    if !is_websocket(headers) {
+pub fn from_websocket_protocol(
+    headers: &HeaderMap,
+    connection: &ConnectionOptions,
+) -> Result<Option<String>, TokenError> {
+    if !connection.is_websocket() {
         return Ok(None);
     }
     let mut token = None;
@@ -67,22 +71,10 @@ pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-/// Tells whether the request asks for an upgrade. Like the API server, it looks
-/// for the word anywhere in `Connection`.
-pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    headers.get_all(CONNECTION).iter().any(|value| {
-        let value = value.as_bytes().to_ascii_lowercase();
-        value.windows(7).any(|word| word == b"upgrade")
-    })
-}
-
-fn is_websocket(headers: &HeaderMap) -> bool {
-    let protocol = headers.get(UPGRADE);
-    protocol.is_some_and(|p| p.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
-}
-
 #[cfg(test)]
 mod tests {
+    use http::Version;
+
     use super::*;
 
     fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -130,17 +122,21 @@ mod tests {
             (bad.as_str(), Err(TokenError::Encoding)),
             ("v5.channel.k8s.io", Ok(None)),
         ] {
-            let mut pairs = vec![("Sec-WebSocket-Protocol", protocol)];
-            assert_eq!(from_websocket_protocol(&headers(&pairs)), Ok(None));
-            pairs.extend([
-                ("Connection", "keep-alive, Upgrade"),
+            let mut pairs = vec![
+                ("Sec-WebSocket-Protocol", protocol),
                 ("Upgrade", "WebSocket"),
-            ]);
-            assert_eq!(
-                from_websocket_protocol(&headers(&pairs)),
-                expected,
-                "{protocol}"
-            );
+            ];
+            let token = |pairs: &[(&str, &str)]| {
+                let headers = headers(pairs);
+                from_websocket_protocol(
+                    &headers,
+                    &ConnectionOptions::read(&headers, Version::HTTP_11),
+                )
+            };
+            // Half an upgrade is none.
+            assert_eq!(token(&pairs), Ok(None));
+            pairs.push(("Connection", "keep-alive, Upgrade"));
+            assert_eq!(token(&pairs), expected, "{protocol}");
         }
     }
 }

@@ -30,6 +30,7 @@ use apifront_upstream::review::{ReviewClient, ReviewError};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use kubernetes_wire::api::{Status, UserInfo};
+use kubernetes_wire::request::ConnectionOptions;
 use rustls::pki_types::UnixTime;
 
 pub use ca_bundle::{CaBundle, CaBundleError, ChainError};
@@ -66,6 +67,16 @@ pub struct RequestHeaderSettings {
     /// certificate that `client_ca` issued.
     pub allowed_names: Vec<String>,
     pub names: RequestHeaderNames,
+}
+
+/// Everything by which a caller may say who it is.
+pub struct Presented<'a> {
+    /// The headers as received, without any removed that may name somebody.
+    pub headers: &'a HeaderMap,
+    pub connection: &'a ConnectionOptions,
+    pub peer: &'a Peer,
+    /// The address of the connection's other end.
+    pub from: Option<IpAddr>,
 }
 
 /// The way in which a caller was authenticated.
@@ -154,21 +165,15 @@ impl Authenticator {
     /// Returns the caller, or an error: 401 in general, 503 if the token could
     /// not be reviewed, and 429 if too many reviews wait.
     ///
-    /// `headers` must be those received, without any removed. `from` is the
-    /// address of the connection's other end. In degraded mode, `max_age` is the
-    /// time for which good tokens are believed.
+    /// In degraded mode, `max_age` is the time for which good tokens are believed.
     pub async fn authenticate(
         &self,
-        headers: &HeaderMap,
-        peer: &Peer,
-        from: Option<IpAddr>,
+        presented: &Presented<'_>,
         max_age: Option<Duration>,
     ) -> Result<Authenticated, Status> {
         let started = Instant::now();
         let settings = self.settings.load_full();
-        let (attempt, result) = self
-            .attempt(&settings, headers, peer, (from.into(), max_age))
-            .await;
+        let (attempt, result) = self.attempt(&settings, presented, max_age).await;
         self.metrics.attempt(attempt, started.elapsed());
         result
     }
@@ -176,13 +181,13 @@ impl Authenticator {
     async fn attempt(
         &self,
         settings: &AuthnSettings,
-        headers: &HeaderMap,
-        peer: &Peer,
-        (from, max_age): (Address, Option<Duration>),
+        presented: &Presented<'_>,
+        max_age: Option<Duration>,
     ) -> (Attempt, Result<Authenticated, Status>) {
         let now = UnixTime::now();
+        let peer = presented.peer;
         let mut failures = Vec::new();
-        match front_proxy(settings, headers, peer, now) {
+        match front_proxy(settings, presented.headers, peer, now) {
             Ok(Some(user)) => return success(user, None, Method::RequestHeader),
             Ok(None) => {}
             Err(failure) => failures.push(failure),
@@ -192,9 +197,10 @@ impl Authenticator {
             Ok(None) => {}
             Err(failure) => failures.push(failure),
         }
-        for token in tokens(settings, headers) {
+        for token in tokens(settings, presented) {
             let opinion = match token {
                 Ok((token, review)) => {
+                    let from = presented.from.into();
                     let user = self.token(&token, from, review, max_age).await;
                     user.map(|user| (user, token))
                 }
@@ -299,13 +305,14 @@ fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> MethodRe
 /// Returns the tokens of a request, in the order in which they are tried.
 fn tokens(
     settings: &AuthnSettings,
-    headers: &HeaderMap,
+    presented: &Presented<'_>,
 ) -> Vec<Result<(String, TokenReviewSettings), TokenError>> {
     let Some(review) = settings.token_review else {
         return Vec::new();
     };
+    let (headers, connection) = (presented.headers, presented.connection);
     let authorization = bearer_token::from_authorization(headers).map(|t| Ok(t.to_owned()));
-    let protocol = bearer_token::from_websocket_protocol(headers).transpose();
+    let protocol = bearer_token::from_websocket_protocol(headers, connection).transpose();
     authorization
         .into_iter()
         .chain(protocol)

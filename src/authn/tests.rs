@@ -62,13 +62,33 @@ fn world(anonymous: bool) -> World {
     }
 }
 
+impl World {
+    async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Authenticated, Status> {
+        authenticate(&self.authenticator, headers, peer).await
+    }
+}
+
+async fn authenticate(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    peer: &Peer,
+) -> Result<Authenticated, Status> {
+    let presented = Presented {
+        headers,
+        connection: &ConnectionOptions::read(headers, http::Version::HTTP_11),
+        peer,
+        from: None,
+    };
+    authenticator.authenticate(&presented, None).await
+}
+
 /// Returns the result in short: `method user [groups]`, or the code.
 async fn who(world: &World, peer: &Peer, pairs: &[(&str, &str)]) -> String {
-    match world
-        .authenticator
-        .authenticate(&headers(pairs), peer, None, None)
-        .await
-    {
+    match world.authenticate(&headers(pairs), peer).await {
         Ok(caller) => format!(
             "{} {} [{}]",
             caller.method.as_str(),
@@ -176,11 +196,7 @@ async fn client_certificates() {
 async fn a_certificate_has_a_uid_and_a_credential_id() {
     let world = world(false);
     let peer = world.clients.client(&[(CN, "jane"), (UID, "u-1")]).peer();
-    let caller = world
-        .authenticator
-        .authenticate(&HeaderMap::new(), &peer, None, None)
-        .await
-        .unwrap();
+    let caller = world.authenticate(&HeaderMap::new(), &peer).await.unwrap();
     assert_eq!(caller.user.uid, "u-1");
     let credential = &caller.user.extra["authentication.kubernetes.io/credential-id"];
     assert_eq!(credential.len(), 1);
@@ -200,9 +216,7 @@ async fn a_common_name_is_needed_only_by_certificates() {
         metrics(),
     );
     let nameless = clients.client(&[(O, "system:masters")]).peer();
-    let caller = authenticator
-        .authenticate(&HeaderMap::new(), &nameless, None, None)
-        .await;
+    let caller = authenticate(&authenticator, &HeaderMap::new(), &nameless).await;
     assert_eq!(caller.unwrap().user, UserInfo::anonymous());
 }
 
@@ -292,10 +306,7 @@ async fn only_the_front_proxy_names_users() {
         ("x-remote-extra-acme.io%2fscopes", "b"),
         ("X-Remote-Extra-Odd%zz", "c"),
     ]);
-    let caller = world
-        .authenticator
-        .authenticate(&sent, &proxy, None, None)
-        .await;
+    let caller = world.authenticate(&sent, &proxy).await;
     let user = caller.unwrap().user;
     assert_eq!(user.uid, "7");
     assert_eq!(user.extra["acme.io/scopes"], ["a", "b"]);
@@ -305,10 +316,7 @@ async fn only_the_front_proxy_names_users() {
         "x-remote-group",
         http::HeaderValue::from_bytes(b"a\xff").unwrap(),
     );
-    let caller = world
-        .authenticator
-        .authenticate(&sent, &proxy, None, None)
-        .await;
+    let caller = world.authenticate(&sent, &proxy).await;
     assert_eq!(caller.unwrap_err().code, 401);
 }
 
@@ -350,13 +358,7 @@ async fn bearer_tokens() {
         assert_eq!(who(&world, &nobody, &pairs).await, expected, "{pairs:?}");
     }
     let caller = world
-        .authenticator
-        .authenticate(
-            &headers(&[("Authorization", "Bearer good")]),
-            &nobody,
-            None,
-            None,
-        )
+        .authenticate(&headers(&[("Authorization", "Bearer good")]), &nobody)
         .await
         .unwrap();
     assert_eq!(caller.token.as_deref(), Some("good"));

@@ -2,23 +2,15 @@
 //! apifront.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use apifront_upstream::is_hop_by_hop;
-use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL, TRANSFER_ENCODING,
-    UPGRADE,
-};
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kubernetes_wire::request::{ConnectionOptions, is_framing};
 
 use crate::authn::RequestHeaderNames;
 use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
-
-/// Headers that are never removed, even if `Connection` names them: they tell
-/// the request's destination and the end of its body. Without them one request
-/// could become two. RFC 9110 forbids naming them there.
-const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
 /// The header of an upgrade to HTTP/2, which belongs to one connection (RFC 7540,
 /// 3.2.1).
@@ -35,23 +27,20 @@ pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
 /// - every header that `Connection` names, and the other hop-by-hop ones;
 /// - the header that asks this process for a view.
 ///
-/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Only HTTP/1.1 has
-/// upgrades (RFC 9110, 7.8): `may_upgrade` tells that this is one. Each item is a
-/// header to remove, and the value that replaces it. The changes must be made
-/// after authentication and before [`super::apply`].
+/// The fields of an upgrade are added elsewhere. Each item is a header to remove,
+/// and the value that replaces it. The changes must be made after authentication
+/// and before [`super::apply`].
 pub fn changes(
     headers: &HeaderMap,
+    connection: &ConnectionOptions,
     configured: Option<&RequestHeaderNames>,
-    may_upgrade: bool,
 ) -> Vec<(HeaderName, Option<HeaderValue>)> {
-    let upgrade = may_upgrade && headers.contains_key(UPGRADE) && bearer_token::is_upgrade(headers);
-    let named = named_by_connection(headers);
     let doomed = |name: &HeaderName| {
-        if FRAMING.contains(name) || *name == UPGRADE || *name == CONNECTION {
+        if is_framing(name) {
             return false;
         }
         is_hop_by_hop(name)
-            || named.contains(name)
+            || connection.names(name)
             || *name == VIEW
             || *name == HTTP2_SETTINGS
             || claims_identity(name.as_str())
@@ -62,32 +51,10 @@ pub fn changes(
         .filter(|name| doomed(name))
         .map(|name| (name.clone(), None))
         .collect();
-    if upgrade {
-        changes.push((CONNECTION, Some(HeaderValue::from_static("Upgrade"))));
-    } else {
-        for name in [CONNECTION, UPGRADE] {
-            if headers.contains_key(&name) {
-                changes.push((name, None));
-            }
-        }
-    }
     if !doomed(&SEC_WEBSOCKET_PROTOCOL) {
         changes.extend(without_tokens(headers).map(|v| (SEC_WEBSOCKET_PROTOCOL, v)));
     }
     changes
-}
-
-/// Returns the headers that are there and that `Connection` names. It may name as
-/// many as a head has room for.
-fn named_by_connection(headers: &HeaderMap) -> HashSet<HeaderName> {
-    headers
-        .get_all(CONNECTION)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
-        .filter_map(|name| std::str::from_utf8(name.trim_ascii()).ok())
-        .filter(|name| headers.contains_key(*name))
-        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
-        .collect()
 }
 
 /// Tells whether a header claims an identity. Underscores count as hyphens,

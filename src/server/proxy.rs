@@ -98,7 +98,7 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
-        let failed = if upgrade::is_relayed(session.req_header()) {
+        let failed = if upgrade::is_relayed(session.req_header(), &identified) {
             upgrade::tunnel(session, ctx).await?
         } else if stream::is_stream(session.req_header(), identified.info()) {
             stream::forward(session, ctx, sampled).await?
@@ -167,6 +167,7 @@ impl ProxyHttp for Proxy {
         response: &mut ResponseHeader,
         ctx: &mut RequestContext,
     ) -> Result<()> {
+        forward::refuse_switch(response)?;
         ctx.reply.code = response.status.as_u16();
         if let Some(observer) = &mut ctx.observer {
             observer.answered(response.status, &response.headers);

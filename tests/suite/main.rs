@@ -91,6 +91,7 @@ mod tables;
 mod tracing;
 mod traps;
 mod tree;
+mod upgrades;
 mod views;
 mod warm_restart;
 mod watch_history;

@@ -13,8 +13,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use http::header::{HOST, UPGRADE};
-use http::{HeaderMap, Request, Response};
+use http::header::HOST;
+use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
@@ -35,6 +35,17 @@ const MAX_HEADERS: usize = 256;
 /// not process the request, or when a connection turns out to be closed.
 const ATTEMPTS: usize = 3;
 
+/// How a request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It may be sent again if there is no answer.
+    Repeatable,
+    Once,
+    /// Once, on an HTTP/1.1 connection of its own, whose protocol may change. An
+    /// upgrade is not repeated: whatever its method, it may start a command.
+    Upgrade,
+}
+
 /// The server of an answer, in the answer's extensions.
 #[derive(Clone)]
 pub struct AnsweredBy(pub Arc<Endpoint>);
@@ -44,22 +55,22 @@ impl Upstream {
     /// a log that nothing is written to has no head yet. The body is sent while
     /// it comes, once a server can be connected to.
     /// Servers that cannot be connected to are passed over. Once the request is
-    /// sent, its answer is final, unless the request is `repeatable` and there
-    /// is no answer. Dropping the answer, or this future, cancels the request
-    /// upstream.
+    /// sent, its answer is final, unless the request is repeatable and there
+    /// is no answer. Only the answer to an upgrade changes the protocol. Dropping the
+    /// answer, or this future, cancels the request upstream.
     pub async fn send_long_running(
         &self,
         request: Request<()>,
         mut body: RequestBody,
-        repeatable: bool,
+        sending: Sending,
     ) -> Result<Response<LongRunningBody>, LongRunningError> {
         let mut tried = Vec::new();
         let mut last = LongRunningError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match self
-                .send_to(&endpoint, &request, &mut body, repeatable)
-                .await
-            {
+            match self.send_to(&endpoint, &request, &mut body, sending).await {
+                Ok(answer) if is_unasked_switch(&answer, sending) => {
+                    return Err(LongRunningError::Switched);
+                }
                 Ok(mut answer) => {
                     answer.extensions_mut().insert(AnsweredBy(endpoint));
                     return Ok(answer);
@@ -68,7 +79,7 @@ impl Upstream {
                     if let LongRunningError::Connect(error) = &error {
                         self.could_not_connect(&endpoint, error.unreachable());
                     }
-                    if !error.allows_another(repeatable) {
+                    if !error.allows_another(sending) {
                         return Err(error);
                     }
                     last = error;
@@ -84,7 +95,7 @@ impl Upstream {
         endpoint: &Endpoint,
         request: &Request<()>,
         body: &mut RequestBody,
-        repeatable: bool,
+        sending: Sending,
     ) -> Result<Response<LongRunningBody>, LongRunningError> {
         let after = self.timing.connect_timeout;
         let request = with_credentials(endpoint, request).await?;
@@ -92,7 +103,7 @@ impl Upstream {
             .uri()
             .path_and_query()
             .map_or(0, |t| t.as_str().len());
-        let own = request.headers().contains_key(UPGRADE)
+        let own = sending == Sending::Upgrade
             || !body.is_empty()
             || head_size(target, request.headers()) > LARGE_HEAD;
         let mut attempts: usize = 0;
@@ -115,7 +126,7 @@ impl Upstream {
             };
             let used_before = slot.used_before();
             match slot.send(endpoint, &request).await {
-                Err(error) if attempts < ATTEMPTS && is_stale(&error, repeatable, used_before) => {
+                Err(error) if attempts < ATTEMPTS && is_stale(&error, sending, used_before) => {
                     tracing::debug!(%error, "asking on another connection");
                 }
                 answer => return answer,
@@ -124,14 +135,20 @@ impl Upstream {
     }
 }
 
+/// Tells whether the server speaks another protocol from here on, though nobody asked
+/// it to.
+fn is_unasked_switch<B>(answer: &Response<B>, sending: Sending) -> bool {
+    answer.status() == StatusCode::SWITCHING_PROTOCOLS && sending != Sending::Upgrade
+}
+
 /// Tells whether the request failed because the server was closing its
 /// connection. A new connection may then work.
-fn is_stale(error: &LongRunningError, repeatable: bool, used_before: bool) -> bool {
+fn is_stale(error: &LongRunningError, sending: Sending, used_before: bool) -> bool {
     match error {
         LongRunningError::Http {
             unprocessed: true, ..
         } => true,
-        LongRunningError::Http { .. } => repeatable && used_before,
+        LongRunningError::Http { .. } => sending == Sending::Repeatable && used_before,
         _ => false,
     }
 }

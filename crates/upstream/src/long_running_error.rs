@@ -3,6 +3,7 @@
 use tower::BoxError;
 
 use super::connect::ConnectError;
+use super::long_running::Sending;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LongRunningError {
@@ -16,6 +17,8 @@ pub enum LongRunningError {
         /// again.
         unprocessed: bool,
     },
+    #[error("it switched protocols unasked")]
+    Switched,
     #[error("no API server is configured")]
     NoServers,
     #[error("no credentials for the API server: {0}")]
@@ -24,11 +27,11 @@ pub enum LongRunningError {
 
 impl LongRunningError {
     /// Tells whether another server may be asked.
-    pub(super) fn allows_another(&self, repeatable: bool) -> bool {
+    pub(super) fn allows_another(&self, sending: Sending) -> bool {
         match self {
             Self::Connect(_) => true,
-            Self::Http { unprocessed, .. } => *unprocessed || repeatable,
-            Self::NoServers | Self::Credentials(_) => false,
+            Self::Http { unprocessed, .. } => *unprocessed || sending == Sending::Repeatable,
+            Self::Switched | Self::NoServers | Self::Credentials(_) => false,
         }
     }
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::long_running::{LongRunningBody, LongRunningError};
+use super::long_running::{LongRunningBody, LongRunningError, Sending};
 use super::request_body::RequestBody;
 use super::{Credentials, Server, Settings, Upstream};
 use crate::metrics::UpstreamMetrics;
@@ -140,19 +140,19 @@ async fn http1(stream: Tls) {
 async fn ask(
     upstream: &Upstream,
     path: &str,
-    repeatable: bool,
+    sending: Sending,
 ) -> Result<Response<LongRunningBody>, LongRunningError> {
     let request = Request::get(path).body(()).unwrap();
     tokio::time::timeout(
         SOON,
-        upstream.send_long_running(request, RequestBody::default(), repeatable),
+        upstream.send_long_running(request, RequestBody::default(), sending),
     )
     .await
     .expect("an answer")
 }
 
 async fn open(upstream: &Upstream, path: &str, times: usize) -> Vec<LongRunningBody> {
-    let asked = (0..times).map(|_| ask(upstream, path, true));
+    let asked = (0..times).map(|_| ask(upstream, path, Sending::Repeatable));
     let answers = futures::future::join_all(asked).await;
     answers
         .into_iter()
@@ -220,9 +220,9 @@ async fn what_was_refused_unseen_is_sent_again_whatever_it_is() {
     })
     .await;
     let upstream = told.upstream();
-    let first = ask(&upstream, "/1", false).await.unwrap();
+    let first = ask(&upstream, "/1", Sending::Once).await.unwrap();
     told.refuse.store(true, Ordering::SeqCst);
-    let second = ask(&upstream, "/1", false).await.unwrap();
+    let second = ask(&upstream, "/1", Sending::Once).await.unwrap();
     assert_eq!(
         (first.status().as_u16(), second.status().as_u16()),
         (200, 200)
@@ -265,7 +265,7 @@ async fn a_server_that_is_away_fails_all_who_wait_at_once() {
     )
     .unwrap();
     let began = Instant::now();
-    let asked = (0..50).map(|_| ask(&upstream, "/1", true));
+    let asked = (0..50).map(|_| ask(&upstream, "/1", Sending::Repeatable));
     for answer in futures::future::join_all(asked).await {
         assert!(matches!(answer, Err(LongRunningError::Connect(_))));
     }

@@ -137,12 +137,12 @@ pub(in crate::server) fn answered(
 pub(in crate::server) fn checked(
     response: Response<LongRunningBody>,
     forward: &Forward,
-    upgrading: bool,
 ) -> std::result::Result<Response<LongRunningBody>, Answer> {
     let status = response.status();
     if forward.route().is_none() {
         return Ok(response);
     }
+    let upgrading = forward.upgrade().is_some();
     if upgrading && status.as_u16() < 400 && status != StatusCode::SWITCHING_PROTOCOLS {
         let why = format!("invalid upgrade response: status code {}", status.as_u16());
         return Err(unreachable(&why));

@@ -7,8 +7,9 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName,
 };
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, Uri, Version};
 use kubernetes_wire::api::query;
+use kubernetes_wire::request::ConnectionOptions;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -17,8 +18,8 @@ use super::head::written_by_go;
 use super::respond::NOT_CACHED;
 use crate::flow::Classification;
 use crate::server::stage::AUDIT_ID;
+use crate::server::stage::flow_control;
 use crate::server::stage::forwarded::Forward;
-use crate::server::stage::{flow_control, handshake};
 
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -68,7 +69,7 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
     }
     // Upgrades do not pass the aggregator's transport, which adds these
     // headers.
-    if handshake::is_upgrade(request) {
+    if forward.upgrade().is_some() {
         return Ok(());
     }
     request.insert_header(X_FORWARDED_URI, cleaned(&path))?;
@@ -112,13 +113,9 @@ pub(in crate::server) fn answer(
     audit_id: &HeaderValue,
     classification: Option<&Classification>,
 ) -> Result<()> {
-    let named = received.get_all(CONNECTION).iter();
-    let named = named
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| HeaderName::try_from(name.trim()).ok());
-    for name in named.filter(|name| !is_framing(name)) {
-        header.remove_header(&name);
+    let connection = ConnectionOptions::read(received, Version::HTTP_11);
+    for name in connection.named().filter(|name| !is_framing(name)) {
+        header.remove_header(name);
     }
     // The HTTP server takes care of the framing headers.
     let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));

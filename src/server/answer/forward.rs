@@ -5,8 +5,9 @@ use std::time::Instant;
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{LARGE_HEAD, Purpose, Unreachable, field_size, head_size};
 use http::header::{EXPECT, HOST};
-use http::{Method, StatusCode, Version};
+use http::{Method, StatusCode};
 use kubernetes_wire::api::{Query, Status, UserInfo};
+use kubernetes_wire::request::Upgrade;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -28,6 +29,9 @@ use crate::spans::RequestSpan;
 
 /// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The error type of an answer that changes the protocol.
+const SWITCHED: ErrorType = ErrorType::Custom("unasked switch of protocols");
 
 /// The Retry-After of answers while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -187,6 +191,17 @@ pub(in crate::server) async fn rewrite(
     request.insert_header(HOST, endpoint.name.as_str())
 }
 
+/// Refuses an answer that changes the protocol: pingora forwards no request that asks
+/// for that.
+pub(in crate::server) fn refuse_switch(response: &ResponseHeader) -> Result<()> {
+    match response.status {
+        StatusCode::SWITCHING_PROTOCOLS => {
+            Error::e_explain(SWITCHED, "it switched protocols unasked")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes the headers in which the caller claims an identity, and adds those
 /// that say who asks, from where, in which request and trace, and over which
 /// apifronts.
@@ -197,12 +212,16 @@ pub(in crate::server) fn introduce(
     span: Option<&mut RequestSpan>,
 ) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
-    let may_upgrade = request.version == Version::HTTP_11;
-    for (name, value) in identity::changes(&request.headers, front_proxy, may_upgrade) {
+    let changes = identity::changes(&request.headers, forward.connection(), front_proxy);
+    for (name, value) in changes {
         request.remove_header(&name);
         if let Some(value) = value {
             request.append_header(name, value)?;
         }
+    }
+    let upgrade = forward.upgrade().into_iter();
+    for (name, value) in upgrade.flat_map(Upgrade::fields) {
+        request.append_header(name, value)?;
     }
     for (name, value) in forward.identity() {
         request.append_header(name, value)?;
@@ -307,6 +326,13 @@ pub(in crate::server) fn unknown_outcome() -> Status {
     )
 }
 
+/// Returns the 502 for a request whose answer changed the protocol, though nobody
+/// asked for that. Upstream may have carried out the request.
+pub(in crate::server) fn switched() -> Status {
+    let why = "the API server switched protocols, which was not asked of it";
+    Status::failure(502, kubernetes_wire::api::Reason::Unknown, why)
+}
+
 /// Answers a request that could not be forwarded.
 pub(in crate::server) async fn failed(
     session: &mut Session,
@@ -391,6 +417,7 @@ fn status(error: &Error) -> Status {
                 .unwrap_or("request failed");
             Status::failure(*code, kubernetes_wire::api::Reason::Unknown, text)
         }
+        &SWITCHED => switched(),
         ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
         _ => unreachable(),
     }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use apifront_upstream::is_hop_by_hop;
-use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError};
+use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError, Sending};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -28,7 +28,6 @@ use crate::server::listener::loopback_guard;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
-use crate::server::stage::handshake;
 use crate::spans::RequestSpan;
 
 /// The time that a stop waits for the end of a half-sent event.
@@ -51,10 +50,21 @@ pub(in crate::server) async fn forward(
     ctx: &mut RequestContext,
     sampled: Option<Box<Capture>>,
 ) -> Result<Option<Answer>> {
-    let (mut upload, response) = match ask_upstream(session, ctx).await? {
-        Ok(asked) => asked,
-        Err(answer) => return Ok(Some(answer)),
-    };
+    match ask_upstream(session, ctx).await? {
+        Ok((upload, response)) => pass_on(session, ctx, sampled, upload, response).await,
+        Err(answer) => Ok(Some(answer)),
+    }
+}
+
+/// Passes on upstream's answer in a task of its own. Returns another answer if the
+/// request goes on for too long.
+pub(in crate::server) async fn pass_on(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    sampled: Option<Box<Capture>>,
+    mut upload: Upload,
+    response: Response<LongRunningBody>,
+) -> Result<Option<Answer>> {
     // A stream goes on in a task of its own, which has no use for a body.
     if !upload.finish(session, ctx.audit.as_deref_mut()).await {
         session.set_keepalive(None);
@@ -125,14 +135,16 @@ pub(in crate::server) async fn ask_upstream(
         }
     };
     let method = &session.req_header().method;
-    // An upgrade is not repeated: whatever its method, it may start a command.
-    let upgrading = handshake::is_upgrade(session.req_header());
-    let repeatable = *method == Method::GET && !has_body && !upgrading;
+    let sending = match forward.upgrade() {
+        Some(_) => Sending::Upgrade,
+        None if *method == Method::GET && !has_body => Sending::Repeatable,
+        None => Sending::Once,
+    };
     let (mut upload, body) = Upload::begin(session).await?;
     forward.asked = Some(Instant::now());
     let trail = ctx.audit.as_deref_mut();
     let asked = tokio::select! {
-        asked = forward.upstream.send_long_running(request, body, repeatable) => asked,
+        asked = forward.upstream.send_long_running(request, body, sending) => asked,
         gone = upload.go_on(session, trail) => return gone.map(|never| match never {}),
     };
     match asked {
@@ -143,7 +155,7 @@ pub(in crate::server) async fn ask_upstream(
                 }
                 span.answered(response.status().as_u16());
             }
-            let checked = aggregate::checked(response, forward, upgrading);
+            let checked = aggregate::checked(response, forward);
             Ok(checked.map(|response| (upload, response)))
         }
         Err(error) => {
@@ -154,7 +166,8 @@ pub(in crate::server) async fn ask_upstream(
             let status = match error {
                 LongRunningError::Http {
                     unprocessed: false, ..
-                } if !repeatable => forward::unknown_outcome(),
+                } if sending != Sending::Repeatable => forward::unknown_outcome(),
+                LongRunningError::Switched => forward::switched(),
                 _ => forward::unreachable(),
             };
             Ok(Err(answer(&status, session, forward)))

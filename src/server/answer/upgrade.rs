@@ -1,5 +1,8 @@
 //! Forwards upgrade requests, which are requests like others until upstream
 //! answers 101. Then the client's connection is joined to one upstream.
+//!
+//! No other request becomes a tunnel: a 101 that nobody asked for is refused by
+//! `long_running.rs` and `forward.rs`.
 
 use std::time::Instant;
 
@@ -17,15 +20,15 @@ use super::respond::Answer;
 use super::upload::Upload;
 use super::{deprecation, record_write, stream};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
+use crate::server::stage::Received;
 use crate::server::stage::context::RequestContext;
-use crate::server::stage::handshake;
 
 /// Tells whether the request is forwarded here: an upgrade, or a request of
 /// HTTP/1.0 that may change something. pingora would drop the first one's wish, and
 /// send chunks to the second one's client.
-pub(in crate::server) fn is_relayed(request: &RequestHeader) -> bool {
+pub(in crate::server) fn is_relayed(request: &RequestHeader, received: &Received) -> bool {
     let http_10 = request.version == Version::HTTP_10 && request.method != Method::GET;
-    handshake::is_upgrade(request) || http_10
+    received.upgrade().is_some() || http_10
 }
 
 /// Asks upstream to upgrade. If upstream agrees, a task of its own joins the
@@ -46,6 +49,10 @@ pub(in crate::server) async fn tunnel(
         }
         let upgrade = hyper::upgrade::on(&mut response);
         return switch(session, ctx, response.map(drop), upgrade).await;
+    }
+    let received = ctx.stage().received();
+    if received.is_some_and(|r| stream::is_stream(session.req_header(), r.info())) {
+        return stream::pass_on(session, ctx, None, upload, response).await;
     }
     relay(session, ctx, upload, response).await?;
     Ok(None)

@@ -9,6 +9,7 @@ use http::header::HeaderValue;
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::user::ANONYMOUS;
 use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::request::ConnectionOptions;
 use pingora_proxy::Session;
 
 use super::audit;
@@ -129,13 +130,21 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query.
+    /// Reads method, path, query and the fields of the connection, which nobody
+    /// after it can read again.
     pub(in crate::server) fn receive(
         &mut self,
-        session: &Session,
+        session: &mut Session,
     ) -> Result<Arc<Received>, Status> {
-        match Received::read(session, self.generation()) {
+        let read = Received::read(session, self.generation());
+        for field in &ConnectionOptions::FIELDS {
+            session.req_header_mut().remove_header(field);
+        }
+        match read {
             Ok(received) => {
+                if received.ends_connection() {
+                    session.set_keepalive(None);
+                }
                 self.stage = Stage::Received(received.clone());
                 Ok(received)
             }

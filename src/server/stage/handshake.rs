@@ -4,26 +4,15 @@
 //! error.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    AUTHORIZATION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION,
 };
 use http::{HeaderMap, Version};
+use kubernetes_wire::request::{Protocol, Upgrade};
 use pingora_http::RequestHeader;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
-
-/// Tells whether a request asks for an upgrade, which only HTTP/1.1 has.
-pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
-    request.version == Version::HTTP_11
-        && request.headers.contains_key(UPGRADE)
-        && request
-            .headers
-            .get_all(CONNECTION)
-            .iter()
-            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
-            .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
-}
 
 /// A handshake that kube-apiserver would accept, and the contents of its
 /// answer.
@@ -35,18 +24,18 @@ pub(in crate::server) struct Handshake {
 }
 
 impl Handshake {
-    /// Reads a handshake. `other_credentials` says that something else than a
+    /// Reads the handshake of an upgrade. `other_credentials` says that something else than a
     /// token among the protocols may identify the caller. Then the API server
     /// does not remove the token from the offer.
     pub(in crate::server) fn read(
         request: &RequestHeader,
+        upgrade: &Upgrade,
         other_credentials: bool,
     ) -> Option<Self> {
         let headers = &request.headers;
-        let websocket = headers.get(UPGRADE)?.as_bytes();
         let well_formed = request.version == Version::HTTP_11
-            && is_upgrade(request)
-            && websocket.eq_ignore_ascii_case(b"websocket")
+            && upgrade.protocol() == Protocol::WebSocket
+            && upgrade.is_plain()
             && headers.get(SEC_WEBSOCKET_VERSION)? == "13"
             && is_origin(headers.get(ORIGIN)?.to_str().ok()?)
             && is_authority(headers.get(HOST)?.to_str().ok()?);
@@ -125,6 +114,8 @@ fn is_authority(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::request::ConnectionOptions;
+
     use super::*;
 
     fn read(changes: &[(&'static str, &str)], other_credentials: bool) -> Option<Handshake> {
@@ -145,7 +136,8 @@ mod tests {
                 value => request.insert_header(*name, value).unwrap(),
             }
         }
-        Handshake::read(&request, other_credentials)
+        let connection = ConnectionOptions::read(&request.headers, request.version);
+        Handshake::read(&request, connection.upgrade()?, other_credentials)
     }
 
     #[test]
@@ -158,6 +150,7 @@ mod tests {
             ("upgrade", "SPDY/3.1", false),
             ("upgrade", "h2c, websocket", false),
             ("connection", "close", false),
+            ("connection", "xupgradex", false),
             ("sec-websocket-version", "8", false),
             ("sec-websocket-version", "", false),
             ("sec-websocket-key", "", false),

@@ -10,7 +10,7 @@ use kubernetes_wire::request::RequestInfo;
 use pingora_proxy::Session;
 
 use super::received::{Received, peer};
-use crate::authn::{Impersonation, Peer};
+use crate::authn::{Impersonation, Peer, Presented};
 use crate::authz::Purpose;
 use crate::authz::impersonation_mode::Mode;
 use crate::config::DegradedBounds;
@@ -253,10 +253,13 @@ async fn known(
         None if received.is_named() => Purpose::NamedRead,
         None => Purpose::Usual,
     };
-    let caller = gate
-        .authenticator
-        .authenticate(headers, peer, received.client(), max_age)
-        .await?;
+    let presented = Presented {
+        headers,
+        connection: received.connection(),
+        peer,
+        from: received.client(),
+    };
+    let caller = gate.authenticator.authenticate(&presented, max_age).await?;
     let mut user = caller.user;
     let impersonation =
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;

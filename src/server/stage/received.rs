@@ -5,10 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{HeaderName, HeaderValue, UPGRADE};
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use kubernetes_wire::api::{Query, Reason, Status};
-use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
+use kubernetes_wire::request::{
+    ConnectionOptions, Deadline, Protocol, RequestInfo, RequestInfoError, Upgrade,
+};
 use pingora_proxy::Session;
 
 use super::handshake::Handshake;
@@ -36,9 +38,9 @@ pub(in crate::server) struct Received {
     head: Head,
     info: RequestInfo,
     route: Option<Arc<Registered>>,
+    connection: ConnectionOptions,
     handshake: Option<Handshake>,
     deadline: Deadline,
-    wants_upgrade: bool,
     /// Whether degraded mode may answer such a read to some callers.
     named: bool,
     degraded: Option<DegradedBounds>,
@@ -106,14 +108,12 @@ impl Received {
                 return Err(Unreadable { head, status });
             }
         };
-        let wants_upgrade = request.headers.contains_key(UPGRADE);
-        let handshake = wants_upgrade
-            .then(|| {
-                let owner = matches!(generation.gate, Gate::Owner);
-                let certificate = peer(session).is_some_and(Peer::has_certificate);
-                Handshake::read(request, owner || certificate)
-            })
-            .flatten();
+        let connection = ConnectionOptions::read(&request.headers, request.version);
+        let handshake = connection.upgrade().and_then(|upgrade| {
+            let owner = matches!(generation.gate, Gate::Owner);
+            let certificate = peer(session).is_some_and(Peer::has_certificate);
+            Handshake::read(request, upgrade, owner || certificate)
+        });
         let route = generation.aggregation.route(&info.path).cloned();
         let named = route.is_none() && is_named(generation, &info);
         Ok(Arc::new(Self {
@@ -123,8 +123,8 @@ impl Received {
             route,
             head,
             info,
+            connection,
             handshake,
-            wants_upgrade,
         }))
     }
 
@@ -160,8 +160,30 @@ impl Received {
         self.named
     }
 
-    pub(in crate::server) fn wants_upgrade(&self) -> bool {
-        self.wants_upgrade
+    /// Returns what the request says of its connection. Its fields are gone since
+    /// they were read: pingora and the next server are asked a plain request.
+    pub(in crate::server) fn connection(&self) -> &ConnectionOptions {
+        &self.connection
+    }
+
+    /// Returns the upgrade with which the request must be forwarded. One that names
+    /// no protocol counts only where kube-apiserver hands its connection over:
+    /// elsewhere nobody means it.
+    pub(in crate::server) fn upgrade(&self) -> Option<&Upgrade> {
+        let upgrade = self.connection.upgrade()?;
+        let is_meant = upgrade.protocol() != Protocol::Unnamed || self.info.takes_upgrades();
+        is_meant.then_some(upgrade)
+    }
+
+    /// Tells whether no other request may follow on the connection, whatever the
+    /// answer: kube-apiserver ends the connection of an upgrade that is declined where
+    /// it is asked for one. What follows may not be meant as requests (CVE-2020-8559).
+    pub(in crate::server) fn ends_connection(&self) -> bool {
+        let written_here = self.info.verb == "watch" || self.info.subresource == "log";
+        self.upgrade().is_some()
+            && (self.info.takes_upgrades()
+                || self.route.is_some()
+                || written_here && self.connection.is_websocket())
     }
 
     pub(in crate::server) fn deadline(&self) -> Deadline {

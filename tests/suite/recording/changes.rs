@@ -1,7 +1,7 @@
 //! The whole list of what apifront changes in a request. Everything that is not
 //! in the list arrives as it was sent.
 
-use super::exchange::{Arrived, Request, Waits};
+use super::exchange::{Arrived, Request, Waits, Wire, has_word};
 use super::fields::{self, Field};
 use super::generate::{is_for_backend, origin_form};
 use super::go_url;
@@ -303,11 +303,30 @@ fn upgrade(name: &str, case: &Case<'_>) -> Option<String> {
     let mut right = Vec::new();
     if case.request.is_upgrade() {
         right = match name {
-            "connection" => vec![b"Upgrade".to_vec()],
+            "connection" => asks(case),
             _ => fields::values(&case.request.fields, name),
         };
     }
     is(name, case, &right)
+}
+
+/// Returns the lines by which upstream is asked. Whoever reads the first line alone,
+/// or looks for the word, or for the option, finds what it would have found.
+fn asks(case: &Case<'_>) -> Vec<Vec<u8>> {
+    let lines = fields::values(&case.request.fields, "connection");
+    let options = fields::tokens(&case.request.fields, "connection");
+    let is_option = options.contains(&"upgrade".to_owned());
+    let in_first = lines.first().is_some_and(|line| has_word(line));
+    let asks = if is_option { "Upgrade" } else { "like-upgrade" };
+    // Go's servers tell the next one that a connection of HTTP/1.0 ends.
+    let closes = case.request.wire == Wire::Http10 && !options.contains(&"keep-alive".to_owned());
+    let told = match (in_first, closes) {
+        (true, false) => vec![asks.to_owned()],
+        (true, true) => vec![asks.to_owned(), "close".to_owned()],
+        (false, false) => vec!["keep-alive".to_owned(), asks.to_owned()],
+        (false, true) => vec!["keep-alive".to_owned(), format!("close, {asks}")],
+    };
+    told.into_iter().map(String::into_bytes).collect()
 }
 
 /// Checks the identity: alice's, in the way of the mode.

@@ -69,12 +69,12 @@ impl Body {
 }
 
 impl Request {
-    /// Tells whether the request asks for an upgrade (RFC 9110, 7.8), which
-    /// only HTTP/1.1 has.
+    /// Tells whether the request asks for an upgrade, as kube-apiserver reads it: the
+    /// word is somewhere in Connection. HTTP/2 has no upgrades.
     pub fn is_upgrade(&self) -> bool {
-        let names = super::fields::tokens(&self.fields, "connection");
-        self.wire == Wire::Http11
-            && names.contains(&"upgrade".to_owned())
+        let lines = super::fields::values(&self.fields, "connection");
+        self.wire != Wire::Http2
+            && lines.iter().any(|line| has_word(line))
             && self.fields.iter().any(|field| field.is("upgrade"))
     }
 
@@ -107,6 +107,13 @@ impl Request {
         );
         text
     }
+}
+
+/// Tells whether a line of Connection has the word of an upgrade in it.
+pub fn has_word(line: &[u8]) -> bool {
+    line.to_ascii_lowercase()
+        .windows(7)
+        .any(|word| word == b"upgrade")
 }
 
 /// The answer that the recorder gives to one request.

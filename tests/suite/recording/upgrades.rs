@@ -39,7 +39,13 @@ pub fn fields(rng: &mut StdRng) -> Fields {
     }
     let names: &[&str] = match protocol {
         "h2c" => &["Upgrade, HTTP2-Settings", "HTTP2-Settings, upgrade"],
-        _ => &["Upgrade", "upgrade", "keep-alive, Upgrade", "UPGRADE ,x-a"],
+        _ => &[
+            "Upgrade",
+            "upgrade",
+            "keep-alive, Upgrade",
+            "UPGRADE ,x-a",
+            "xupgradex",
+        ],
     };
     if rng.random_bool(0.8) {
         fields.push(Field::new("Connection", names.choose(rng).expect("names")));

@@ -46,6 +46,12 @@ impl RequestInfo {
         )
     }
 
+    /// Tells whether kube-apiserver hands over the connection of an upgrade: to a
+    /// kubelet, a pod or a service. Logs are streams that it writes itself.
+    pub fn takes_upgrades(&self) -> bool {
+        self.is_connect() && self.subresource != "log"
+    }
+
     /// Tells whether the subresource carries a stream.
     fn is_connect(&self) -> bool {
         self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())

@@ -1,6 +1,8 @@
 //! Reads requests as k8s.io/apiserver does: `RequestInfo`, the objects that a
-//! path names, the request's time limit, its metric labels, and its target's octets.
+//! path names, the request's time limit, its metric labels, its target's octets, and
+//! the upgrade that it asks for.
 
+mod connection_options;
 mod deadline;
 mod metric_classes;
 pub mod metric_labels;
@@ -9,6 +11,7 @@ mod request_info;
 mod scope;
 pub mod target;
 
+pub use connection_options::{ConnectionOptions, Protocol, Upgrade, is_framing};
 pub use deadline::Deadline;
 pub use request_info::{RequestInfo, RequestInfoError};
 pub use scope::Scope;

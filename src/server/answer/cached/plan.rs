@@ -10,25 +10,6 @@ use kubernetes_wire::request::{Deadline, Scope};
 use super::watch;
 use crate::server::stage::Received;
 
-/// The protocol that the request wants its connection to change to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Upgrade {
-    No,
-    /// A WebSocket, requested by a handshake that can be answered here.
-    WebSocket,
-    Other,
-}
-
-impl Upgrade {
-    fn of(received: &Received) -> Self {
-        match received.handshake() {
-            Some(_) => Self::WebSocket,
-            None if received.wants_upgrade() => Self::Other,
-            None => Self::No,
-        }
-    }
-}
-
 pub(super) enum Plan {
     Get(Freshness),
     List(ListOptions, read::ListPlan),
@@ -118,8 +99,9 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !received.generation().config.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
-    let upgrade = Upgrade::of(received);
-    if upgrade == Upgrade::Other || upgrade == Upgrade::WebSocket && verb != "watch" {
+    // Only a WebSocket watch whose handshake is right changes the protocol here.
+    let is_answered_here = verb == "watch" && received.handshake().is_some();
+    if received.upgrade().is_some() && !is_answered_here {
         return Err(BypassReason::WatchProtocol);
     }
     if !info.is_canonical() {

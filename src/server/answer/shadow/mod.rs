@@ -20,7 +20,7 @@ use pingora_http::RequestHeader;
 use tokio::task::JoinHandle;
 
 use crate::server::stage::context::CacheResult;
-use crate::server::stage::{Identified, NotGranted, PendingGrant, handshake};
+use crate::server::stage::{Identified, NotGranted, PendingGrant};
 use crate::shadow::{Label, Shadow, Subject, Verdict};
 
 /// The time in which the store hears of any version: upstream sends a bookmark
@@ -49,7 +49,7 @@ pub(in crate::server) fn begin(
     let limits = &generation.config.cache.modes.shadow;
     let is_shadow = cache == CacheResult::Bypass(BypassReason::Shadow);
     // Streams of HTTP/1.0 and WebSockets are framed in another way.
-    let is_plain = request.version != Version::HTTP_10 && !handshake::is_upgrade(request);
+    let is_plain = request.version != Version::HTTP_10 && identified.upgrade().is_none();
     if !is_shadow || !is_plain || identified.degraded().is_some() || !Shadow::draws(limits) {
         return None;
     }

@@ -1,0 +1,62 @@
+//! Reads and watches whose `Upgrade` is none are answered from memory, and others
+//! as kube-apiserver answers them.
+
+use super::{ASKED, HANDSHAKE, answer, request, told};
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::Cluster;
+
+const WATCH: &str = "/api/v1/namespaces?watch=1&resourceVersion=0&timeoutSeconds=1\
+     &fieldSelector=metadata.name%3Dnone";
+const LIST: &str = "/api/v1/namespaces?resourceVersion=0";
+
+async fn warm() {
+    let front = Apifront::quiet();
+    front.warm(&front.admin_client(), LIST).await;
+}
+
+#[tokio::test]
+async fn reads_are_those_of_kube_apiserver() {
+    warm().await;
+    let direct = Cluster::quiet().admin_client();
+    let front = Apifront::quiet().admin_client();
+    for path in [LIST, WATCH] {
+        for form in ASKED {
+            for version in ["HTTP/1.1", "HTTP/1.0"] {
+                let asked = request("GET", path, version, form);
+                let ask = async |client: &crate::harness::client::Client| {
+                    let mut connection = client.raw().await.expect("a connection");
+                    connection.write(asked.as_bytes()).await.expect("written");
+                    answer(&mut connection).await
+                };
+                let (direct, front) = tokio::join!(ask(&direct), ask(&front));
+                assert_eq!(told(&direct), told(&front), "{asked}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_an_upgrade_is_a_hit() {
+    skip_under_oracle!("kube-apiserver does not say what came from its cache");
+    warm().await;
+    let front = Apifront::quiet().admin_client();
+    for path in [LIST, WATCH] {
+        for form in ASKED {
+            // No protocol is named: nobody means it.
+            let is_unnamed = form.lines == ["Connection: Upgrade"];
+            if form.is_upgrade && !is_unnamed {
+                continue;
+            }
+            let asked = request("GET", path, "HTTP/1.1", form);
+            let asked = asked.replace(HANDSHAKE, "X-Apifront-Debug: cache\r\n");
+            let mut connection = front.raw().await.expect("a connection");
+            connection.write(asked.as_bytes()).await.expect("written");
+            let answer = answer(&mut connection).await.to_ascii_lowercase();
+            assert!(answer.starts_with("http/1.1 200 "), "{form:?}: {answer}");
+            assert!(
+                answer.contains("x-apifront-cache: hit"),
+                "{form:?}: {answer}"
+            );
+        }
+    }
+}
