@@ -311,6 +311,15 @@ async fn heads_are_taken_as_go_takes_them() {
         ("too long a field", &[&too_long]),
         ("many fields", &many),
         ("keep-alive", &["Connection: keep-alive"]),
+        // pingora refuses more than nine options, and some others.
+        (
+            "many options of a connection",
+            &["Connection: a, b, c, d, e, f, g, h, i, j, k, l, m"],
+        ),
+        (
+            "options that no connection may have",
+            &["Connection: host, :authority, \"x\", a b"],
+        ),
     ] {
         both.ask(what, |configmaps| {
             request(&format!("GET {configmaps}/victim"), fields, "", false)

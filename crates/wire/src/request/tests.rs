@@ -408,6 +408,25 @@ fn classes_and_labels() {
 }
 
 #[test]
+fn connections_are_handed_over_where_streams_are_not_written_here() {
+    let pods = "/api/v1/namespaces/n/pods";
+    for (url, takes) in [
+        (format!("{pods}/p/exec"), true),
+        (format!("{pods}/p/attach"), true),
+        (format!("{pods}/p/portforward"), true),
+        (format!("{pods}/p/proxy/x"), true),
+        ("/api/v1/nodes/n/proxy/".to_owned(), true),
+        (format!("{pods}/p/log"), false),
+        (format!("{pods}/p"), false),
+        (format!("{pods}?watch=1"), false),
+        ("/exec".to_owned(), false),
+    ] {
+        let info = parse("GET", &url).unwrap();
+        assert_eq!(info.takes_upgrades(), takes, "{url}");
+    }
+}
+
+#[test]
 fn errors() {
     assert_eq!(parse("GET", "/api/v1/watch"), Err(RequestInfoError::NoKind));
     assert_eq!(
