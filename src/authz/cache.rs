@@ -84,7 +84,7 @@ pub fn key(user: &UserInfo, attributes: &Attributes) -> Key {
         digest.strings(&[key]);
         digest.strings(values);
     }
-    digest.0.finalize().into()
+    digest.digest()
 }
 
 fn parts(attributes: &Attributes) -> Vec<&str> {
@@ -115,19 +115,27 @@ fn parts(attributes: &Attributes) -> Vec<&str> {
 /// A digest of strings. It includes the length of every string and of every
 /// list, so that no two different questions have the same bytes.
 #[derive(Default)]
-struct Parts(Sha256);
+pub(super) struct Parts(Sha256);
 
 impl Parts {
-    fn number(&mut self, n: usize) {
+    pub(super) fn number(&mut self, n: usize) {
         self.0.update((n as u64).to_be_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len());
+        self.0.update(bytes);
     }
 
     fn strings<S: AsRef<str>>(&mut self, strings: &[S]) {
         self.number(strings.len());
         for string in strings {
-            self.number(string.as_ref().len());
-            self.0.update(string.as_ref());
+            self.bytes(string.as_ref().as_bytes());
         }
+    }
+
+    pub(super) fn digest(self) -> Key {
+        self.0.finalize().into()
     }
 }
 

@@ -12,6 +12,7 @@ pub struct AuthzMetrics {
     duration: HistogramVec,
     review_cache: IntCounterVec,
     refused: IntCounter,
+    self_reviews: IntCounterVec,
 }
 
 impl AuthzMetrics {
@@ -43,7 +44,18 @@ impl AuthzMetrics {
                 "apifront_subject_access_reviews_refused_total",
                 "Authorization questions answered 429 because too many of their user waited for their review.",
             )?,
+            self_reviews: IntCounterVec::new(
+                Opts::new(
+                    "apifront_self_subject_access_reviews_total",
+                    "SelfSubjectAccessReviews that were looked at, by the answer: upstream's own (upstream), a remembered one (memory), or yes because of a view (view).",
+                ),
+                &["answer"],
+            )?,
         };
+        for answer in ["memory", "upstream", "view"] {
+            metrics.self_reviews.with_label_values(&[answer]).inc_by(0);
+        }
+        registry.register(Box::new(metrics.self_reviews.clone()))?;
         registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.attempts.clone()))?;
         registry.register(Box::new(metrics.duration.clone()))?;
@@ -63,6 +75,11 @@ impl AuthzMetrics {
     pub fn review_cache(&self, hit: bool) {
         let result = if hit { "hit" } else { "miss" };
         self.review_cache.with_label_values(&[result]).inc();
+    }
+
+    /// Counts a SelfSubjectAccessReview. `answer` is one of memory, upstream and view.
+    pub fn self_review(&self, answer: &'static str) {
+        self.self_reviews.with_label_values(&[answer]).inc();
     }
 
     /// Counts a review that found no room in the queue.

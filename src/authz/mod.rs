@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod rbac;
 mod review;
 mod review_since;
+mod self_reviews;
 pub mod well_known_usernames;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub use metrics::AuthzMetrics;
 use parking_lot::Mutex;
 use rbac::SavedRbac;
 pub use review_since::PlaceReview;
+use self_reviews::SelfReviews;
+pub use self_reviews::{SelfReview, self_review_key};
 use tokio::time::Instant;
 
 use crate::config::DegradedBounds;
@@ -138,6 +141,7 @@ pub struct Authorizer {
     always: Arc<Verdict>,
     saved: Arc<dyn SavedRbac>,
     first_reads: FirstReads,
+    self_reviews: SelfReviews,
 }
 
 /// Asks the API server, and remembers its answers.
@@ -162,6 +166,7 @@ impl Authorizer {
         Self {
             saved,
             first_reads: FirstReads::default(),
+            self_reviews: SelfReviews::new(Instant::now()),
             reviewer: Arc::new(Reviewer {
                 client,
                 queue: FairQueue::new(TURNS),
@@ -185,9 +190,11 @@ impl Authorizer {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Forgets all decisions: upstream may be another cluster now.
+    /// Forgets all decisions and answers: upstream may be another cluster now.
     pub fn forget(&self) {
-        self.reviewer.decisions.clear(Instant::now());
+        let now = Instant::now();
+        self.reviewer.decisions.clear(now);
+        self.self_reviews.clear(now);
     }
 
     /// Tells whether a review would be needed for these attributes, and none was within

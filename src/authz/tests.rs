@@ -665,3 +665,49 @@ async fn a_flood_of_questions_drives_only_its_own_answers_out_of_memory() {
     code_of(&authorizer, &jane, &pods("list", "", "")).await;
     assert_eq!(server.calls(), before);
 }
+
+/// A caller's questions cannot make others be asked about again.
+#[tokio::test(start_paused = true)]
+async fn questions_drive_out_own_answers_alone() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+    let jane = user("jane", &[]);
+    let read = pods("get", "a", "");
+    let asked = async || {
+        let ruling = authorizer.authorize_request(&jane, &read, Purpose::Usual);
+        ruling.await.outcome.unwrap();
+        server.calls()
+    };
+    assert_eq!(asked().await, 1);
+    let none = http::HeaderMap::new();
+    let review = |body: &str| SelfReview {
+        decision: Decision::NoOpinion,
+        content_type: http::HeaderValue::from_static("application/json"),
+        body: body.to_owned().into(),
+    };
+    let of_jane = self_review_key(&jane, &none, &none, b"?");
+    authorizer.remember_self_review(of_jane, "jane", review("no"), Instant::now());
+    let mallory = user("mallory", &[]);
+    let keys: Vec<Key> = (0..10_000u32)
+        .map(|n| self_review_key(&mallory, &none, &none, &n.to_be_bytes()))
+        .collect();
+    for key in &keys {
+        authorizer.remember_self_review(*key, "mallory", review("no"), Instant::now());
+    }
+    let kept = |key| authorizer.self_review(key).is_some();
+    assert!(kept(&of_jane));
+    assert!(!kept(&keys[0]) && kept(&keys[9_999]));
+    assert!(keys.iter().filter(|key| kept(key)).count() < 4_096);
+    assert_eq!(asked().await, 1, "the decision is still remembered");
+    // Long answers are not kept, and none for longer than it is believed.
+    let long = self_review_key(&jane, &none, &none, b"long");
+    let body = "x".repeat(5_000);
+    authorizer.remember_self_review(long, "jane", review(&body), Instant::now());
+    assert!(!kept(&long));
+    advance(MINUTE).await;
+    assert!(!kept(&of_jane));
+    authorizer.remember_self_review(of_jane, "jane", review("no"), Instant::now());
+    assert!(kept(&of_jane));
+    authorizer.forget();
+    assert!(!kept(&of_jane));
+}

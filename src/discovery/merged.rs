@@ -138,6 +138,14 @@ impl Merged {
         self.groups.iter().any(|g| g.name == group)
     }
 
+    pub(super) fn preferred(&self, group: &str, resource: &str) -> Option<GroupVersionResource> {
+        let group = self.groups.iter().find(|g| g.name == group)?;
+        let versions = group.versions.iter();
+        let mut resources =
+            versions.map(|version| GroupVersionResource::new(&group.name, &version.name, resource));
+        resources.find(|resource| self.facts(resource).is_some())
+    }
+
     pub(super) fn facts(&self, resource: &GroupVersionResource) -> Option<ResourceFacts> {
         let facts = self.facts.get_or_init(|| document::facts(&self.groups));
         facts.get(resource).cloned()

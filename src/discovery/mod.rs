@@ -238,6 +238,18 @@ impl Discovery {
         self.last(self.everything(&resource.group))?.facts(resource)
     }
 
+    /// Returns the resource in the first version of its group that has it. `None` if
+    /// there is none, or upstream does not tell.
+    pub async fn preferred(&self, group: &str, resource: &str) -> Option<GroupVersionResource> {
+        let everything = self.everything(group);
+        let known = self.last(everything);
+        if let Some(known) = known.and_then(|known| known.preferred(group, resource)) {
+            return Some(known);
+        }
+        let merged = self.merged(everything, Aggregated::V2).await?;
+        merged.preferred(group, resource)
+    }
+
     /// Brings the gauges up to date.
     pub fn observe(&self) {
         let [apis, ..] = &self.apis.documents;

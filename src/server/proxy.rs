@@ -22,7 +22,7 @@ use crate::server::answer::respond::{self, Answer};
 use crate::server::answer::watch_stream::WatchHead;
 use crate::server::answer::{
     aggregate, browsers, deprecation, discovery, forward, openapi, own_endpoints, record_write,
-    refusal, shadow, stream, upgrade, watch_stream, websocket_watch,
+    refusal, self_review, shadow, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
@@ -92,6 +92,9 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
+        if let Some(answer) = self_review::answer(session, ctx, &identified).await? {
+            return self.finish(session, ctx, answer).await;
+        }
         let sampled = shadow::begin(session.req_header(), &identified, cache);
         if let Err(refused) = places::take(session, ctx, &authority) {
             let answer = Answer::too_many_requests(refused.retry_after);
@@ -180,6 +183,8 @@ impl ProxyHttp for Proxy {
         if ctx.generation().gate.is_owner() {
             loopback_guard::sandbox(response)?;
         }
+        let keeper = ctx.keeper.as_deref_mut();
+        self_review::answer_begins(session.req_header(), response, keeper)?;
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;
@@ -206,6 +211,9 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
+        if let Some(keeper) = &mut ctx.keeper {
+            keeper.piece(body);
+        }
         slow_client::answer_written(body.as_ref().map_or(0, Bytes::len));
         if let Some(forward) = &mut ctx.forward {
             record_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);

@@ -83,6 +83,7 @@ mod redefinition;
 mod reload;
 mod restart;
 mod schema;
+mod self_review;
 mod shadow;
 mod sharded;
 mod status;

@@ -60,12 +60,13 @@ pub enum Purpose {
     Short,
     /// Watches and logs: one lost connection must not end many of them.
     LongRunning,
-    /// Requests with large heads, each alone on its connection.
-    LargeHead,
+    /// Requests with large heads, and those whose bodies were read before, each alone
+    /// on its connection.
+    Alone,
 }
 
-/// The bit of a group's key that separates connections for large heads.
-const LARGE_HEADS: u64 = 1 << 63;
+/// The bit of a group's key that separates connections for requests alone.
+const ALONE: u64 = 1 << 63;
 
 pub struct Transport {
     pub headers: HeaderSource,
@@ -153,9 +154,9 @@ impl Transport {
                 // A watch may be silent for any time.
                 peer.options.read_timeout = None;
             }
-            Purpose::LargeHead => {
+            Purpose::Alone => {
                 peer.options.alpn = ALPN::H1;
-                peer.group_key ^= LARGE_HEADS;
+                peer.group_key ^= ALONE;
             }
         }
         peer

@@ -43,7 +43,8 @@ pub(in crate::server) fn begin(
     authority: Authority,
     backend: Option<InFlight>,
 ) {
-    let forward = Forward::new(authority);
+    let mut forward = Forward::new(authority);
+    forward.replays = ctx.replays;
     if forward.long_running {
         ctx.guards.long_running = Finished::new(session, ctx).long_running();
     }
@@ -118,8 +119,10 @@ pub(in crate::server) async fn peer(
         // A watch may be silent for any length of time.
         session.set_read_timeout(None);
         Purpose::LongRunning
-    } else if sent_head(session.req_header(), forward.user()) > LARGE_HEAD {
-        Purpose::LargeHead
+    } else if forward.replays || sent_head(session.req_header(), forward.user()) > LARGE_HEAD {
+        // Over HTTP/2, pingora would lose an answer that comes before a body that was
+        // read before.
+        Purpose::Alone
     } else {
         Purpose::Short
     };
@@ -267,8 +270,9 @@ pub(in crate::server) fn could_not_connect(
 }
 
 /// Decides whether to repeat a request whose connection broke after the request
-/// was, perhaps, sent. Reads are repeated, and requests that upstream did not
-/// process. Any other request may have had its effect.
+/// was, perhaps, sent. Reads are repeated, and reviews whose bodies were read, which
+/// have no effect, and requests that upstream did not process. Any other request may
+/// have had its effect.
 pub(in crate::server) fn broke_off(
     session: &Session,
     forward: Option<&mut Forward>,
@@ -277,10 +281,11 @@ pub(in crate::server) fn broke_off(
 ) -> Box<Error> {
     let upstreams = error.esource() == &ErrorSource::Upstream;
     let processed = !is_unprocessed(&error);
+    let is_review = forward.as_ref().is_some_and(|forward| forward.replays);
     let repeatable = upstreams
         && !answered(session)
         && !session.as_ref().retry_buffer_truncated()
-        && (!processed || is_read(&session.req_header().method));
+        && (!processed || is_read(&session.req_header().method) || is_review);
     if let Some(forward) = forward {
         if repeatable && (client_reused || !processed) {
             // A connection that the server wanted to close says nothing against

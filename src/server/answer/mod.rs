@@ -27,6 +27,7 @@ pub(super) mod own_endpoints;
 pub(super) mod record_write;
 pub(super) mod refusal;
 pub(super) mod respond;
+pub(super) mod self_review;
 pub(super) mod shadow;
 mod status;
 mod status_report;

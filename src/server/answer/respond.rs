@@ -221,6 +221,7 @@ pub(in crate::server) fn debug_value(
             cost => format!("hit; rv={version}; asked={}", cost.as_str()),
         },
         CacheResult::Document => "hit; document".to_owned(),
+        CacheResult::Remembered => "hit; remembered".to_owned(),
         CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
     };
     HeaderValue::from_str(&text).ok()

@@ -164,7 +164,7 @@ impl Finished {
             },
         );
         let cached = name
-            .filter(|_| cache != CacheResult::NotAsked)
+            .filter(|_| !matches!(cache, CacheResult::NotAsked | CacheResult::Remembered))
             .map(|name| ctx.generation().metrics.cache.resource(name.gvr()));
         let user = ctx.stage().identified().and_then(|i| i.user());
         Self {
@@ -267,7 +267,7 @@ impl Finished {
                 ..
             }) => (Some(CountedResult::Bypass), cost.as_str()),
             CacheResult::Hit(Hit { cost, .. }) => (Some(CountedResult::Hit), cost.as_str()),
-            CacheResult::Document => (Some(CountedResult::Hit), ""),
+            CacheResult::Document | CacheResult::Remembered => (Some(CountedResult::Hit), ""),
             CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {

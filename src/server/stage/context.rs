@@ -16,7 +16,7 @@ use super::audit;
 use super::forwarded::Forward;
 use super::granted::PendingGrant;
 use super::identified::{Identified, Refused};
-use super::observed::AnswerObserver;
+use super::observed::{AnswerKeeper, AnswerObserver};
 use super::reached::Stage;
 use super::received::Received;
 use super::span;
@@ -41,6 +41,8 @@ pub(in crate::server) enum CacheResult {
     Hit(Hit),
     /// The answer is a document of the API itself, such as discovery.
     Document,
+    /// The answer is one that upstream gave to the same question of the same caller.
+    Remembered,
     Bypass(BypassReason),
 }
 
@@ -71,6 +73,11 @@ pub struct RequestContext {
     pub(in crate::server) guards: Guards,
     /// Sees upstream's answer, if the read is compared.
     pub(in crate::server) observer: Option<Box<dyn AnswerObserver>>,
+    /// Whether pieces of the body were read, which pingora keeps in case that the
+    /// request is forwarded.
+    pub(in crate::server) replays: bool,
+    /// Sees upstream's answer to a SelfSubjectAccessReview, and may change it.
+    pub(in crate::server) keeper: Option<Box<dyn AnswerKeeper>>,
     /// The rest of an HTTP/1 connection, for a request that leaves pingora.
     pub(in crate::server) next_request: Option<NextRequest>,
     /// The part of the budget for large heads that the request's head has.
@@ -124,6 +131,8 @@ impl RequestContext {
             classification: None,
             forward: None,
             observer: None,
+            replays: false,
+            keeper: None,
             next_request: None,
             large_head: None,
             for_browsers: None,

@@ -27,6 +27,8 @@ pub(in crate::server) struct Forward {
     /// The API servers that were tried already.
     pub(in crate::server) tried: Vec<Arc<Endpoint>>,
     pub(in crate::server) long_running: bool,
+    /// Whether pieces of the body were read before the request was forwarded.
+    pub(in crate::server) replays: bool,
     /// Whether upstream may have acted on the request without saying so.
     pub(in crate::server) outcome_unknown: bool,
     /// The time at which an API server was asked, or was to be asked.
@@ -47,6 +49,7 @@ impl Forward {
             upstream,
             tried: Vec::new(),
             long_running: authority.info().is_long_running(),
+            replays: false,
             outcome_unknown: false,
             asked: None,
             answered: None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use apifront_watch_cache::store::Visible;
 use apifront_watch_cache::watch::Visibility;
 use http::{HeaderMap, HeaderValue};
-use kubernetes_wire::api::{Status, UserInfo, warning};
+use kubernetes_wire::api::{GroupVersionResource, Status, UserInfo, warning};
 
 use super::granted::PendingGrant;
 use super::identified::Identified;
@@ -48,15 +48,21 @@ pub(in crate::server) enum NoView {
 /// all namespaces, of somebody whom the configuration names, or who asks for a
 /// view if everybody may.
 pub(in crate::server) fn is_wanted(identified: &Identified, headers: &HeaderMap) -> bool {
-    let wants = |views: &config::Views, user: &UserInfo| {
-        views.names(user) || views.request_header && asks(headers)
-    };
     let info = identified.info();
-    let views = identified.generation().config.views.as_ref();
     matches!(info.verb.as_str(), "list" | "watch")
         && info.namespace.is_empty()
         && !info.is_verb_via_path()
-        && identified.degraded().is_none()
+        && is_of_viewer(identified, headers)
+}
+
+/// Tells whether the request is one of a caller whose lists and watches may have
+/// views.
+pub(in crate::server) fn is_of_viewer(identified: &Identified, headers: &HeaderMap) -> bool {
+    let wants = |views: &config::Views, user: &UserInfo| {
+        views.names(user) || views.request_header && asks(headers)
+    };
+    let views = identified.generation().config.views.as_ref();
+    identified.degraded().is_none()
         && views
             .zip(identified.user())
             .is_some_and(|(v, user)| wants(v, user))
@@ -67,16 +73,53 @@ fn asks(headers: &HeaderMap) -> bool {
     values.next().is_some_and(|value| value == "true") && values.next().is_none()
 }
 
+/// Tells whether RBAC in memory lets the request's caller list or watch a part of
+/// the resource. No part is granted by that.
+pub(in crate::server) async fn may_have(
+    identified: &Identified,
+    verb: &str,
+    gvr: &GroupVersionResource,
+) -> bool {
+    let Some(user) = identified.user() else {
+        return false;
+    };
+    let views = &identified.generation().views;
+    views.known_within(RBAC_WITHIN).await && views.may_hold(user, verb, gvr)
+}
+
+/// Returns the size of the view that the request's caller would get of a resource.
+/// `None` if the caller would get none, or not now. Nothing is granted by that.
+pub(in crate::server) async fn coverage(
+    identified: &Identified,
+    verb: &'static str,
+    gvr: &GroupVersionResource,
+    namespaced: bool,
+    versions: Arc<dyn Versions>,
+) -> Option<Coverage> {
+    let generation = identified.generation();
+    let (Gate::Delegated(gate), Some(user)) = (&generation.gate, identified.user()) else {
+        return None;
+    };
+    let asked = Asked {
+        user,
+        gvr,
+        verb,
+        namespaced,
+        reviewer: gate.authorizer.clone(),
+        versions,
+    };
+    let view = generation.views.view(&asked).ok()?;
+    view.ready(RIGHTS_WITHIN).await.ok()?;
+    (!view.visible().is_empty()).then(|| view.coverage())
+}
+
 impl PendingGrant<'_> {
     /// Tells whether RBAC in memory lets the caller read a part of the
     /// resource. No part is granted by that.
     pub(in crate::server) async fn may_have_view(&self) -> bool {
         let identified = self.identified();
-        let Some(user) = identified.user() else {
-            return false;
-        };
-        let (views, info) = (&identified.generation().views, identified.info());
-        views.known_within(RBAC_WITHIN).await && views.may_hold(user, &info.verb, &info.gvr)
+        let info = identified.info();
+        may_have(identified, &info.verb, &info.gvr).await
     }
 
     /// Asks for the view of a caller who may not read all of the resource.
@@ -123,10 +166,7 @@ impl PendingGrant<'_> {
             views.metrics().refused(Refusal::Nothing);
             return Err(NoView::Refused);
         }
-        let Coverage { namespaces, names } = coverage;
-        self.allow_view(format!(
-            "apifront: a view of {namespaces} namespaces and {names} names, each allowed by a review"
-        ));
+        self.allow_view(reason(coverage));
         Ok(GrantedView {
             identified,
             view: own,
@@ -134,6 +174,13 @@ impl PendingGrant<'_> {
             coverage,
         })
     }
+}
+
+/// Returns the reason why a list or watch is allowed as a view.
+pub(in crate::server) fn reason(Coverage { namespaces, names }: Coverage) -> String {
+    format!(
+        "apifront: a view of {namespaces} namespaces and {names} names, each allowed by a review"
+    )
 }
 
 impl GrantedView {

@@ -30,6 +30,9 @@ mod width;
 mod work;
 
 pub(super) use granted::{Granted, NotGranted, PendingGrant};
-pub(super) use granted_view::{GrantedView, NoView, is_wanted as wants_view};
+pub(super) use granted_view::{
+    GrantedView, NoView, coverage as view_coverage, is_of_viewer, is_wanted as wants_view,
+    may_have as may_have_view, reason as view_reason,
+};
 pub(super) use identified::{Identified, Refused};
 pub(super) use received::{AUDIT_ID, Received};

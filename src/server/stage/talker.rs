@@ -77,7 +77,10 @@ fn caller<'a>(session: &'a Session, ctx: &'a RequestContext) -> Caller<'a> {
 }
 
 fn is_from_cache(ctx: &RequestContext) -> bool {
-    matches!(ctx.reply.cache, CacheResult::Hit(_) | CacheResult::Document)
+    matches!(
+        ctx.reply.cache,
+        CacheResult::Hit(_) | CacheResult::Document | CacheResult::Remembered
+    )
 }
 
 fn is_watch(ctx: &RequestContext) -> bool {

@@ -2,5 +2,5 @@
 
 mod clients;
 mod outage;
-mod rbac;
+pub mod rbac;
 mod world;

@@ -65,8 +65,8 @@ const PATHS: [&str; 8] = [
     "/",
     "/metrics/slis",
 ];
-const USERS: [&str; 5] = ["ann", "bob", "cid", "system:node:n1", "a:b"];
-const USER_GROUPS: [&str; 4] = ["devs", "ops", "system:nodes", "ann"];
+pub const USERS: [&str; 5] = ["ann", "bob", "cid", "system:node:n1", "a:b"];
+pub const USER_GROUPS: [&str; 4] = ["devs", "ops", "system:nodes", "ann"];
 const ACCOUNTS: [&str; 3] = ["default", "agent", "ann"];
 
 /// Chooses one of the words, and sometimes another one that stands for many.
@@ -132,7 +132,7 @@ fn subject(random: &mut StdRng) -> Value {
 
 /// Creates random roles and bindings. Some bindings name roles that do not
 /// exist.
-async fn create(random: &mut StdRng, admin: &Client) {
+pub async fn create(random: &mut StdRng, admin: &Client) {
     for namespace in NAMESPACES {
         let object = json!({"metadata": {"name": namespace}});
         admin.post("/api/v1/namespaces", &object).await.expect(201);
@@ -204,7 +204,7 @@ fn user(random: &mut StdRng) -> UserInfo {
     }
 }
 
-fn attributes(random: &mut StdRng) -> Attributes {
+pub fn attributes(random: &mut StdRng) -> Attributes {
     if random.random_bool(0.2) {
         return Attributes::NonResource {
             verb: one(random, &["get", "post", "head"], &["delete"]),
@@ -278,7 +278,7 @@ async fn rights(admin: &Client) -> Rights {
 
 /// kube-apiserver's authorizer has its own caches. A last binding shows that
 /// they have everything.
-async fn settled(admin: &Client) {
+pub async fn settled(admin: &Client) {
     let last = "the-last-one";
     let binding = crate::harness::objects::cluster_role_binding(last, last, "User", last);
     let role = json!({"metadata": {"name": last}, "rules": [{

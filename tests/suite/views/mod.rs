@@ -10,4 +10,4 @@ mod tenants;
 mod told;
 mod watches;
 mod websocket;
-mod world;
+pub mod world;

@@ -34,6 +34,7 @@ use pingora_http::RequestHeader;
 pub(in crate::server) use pinned::{Pin, Pinned};
 use plan::Plan;
 use served::Served;
+pub(in crate::server) use view::coverage as view_coverage;
 
 use super::cpu_offload::OffloadUser;
 use super::respond::Answer;

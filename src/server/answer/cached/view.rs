@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use apifront_watch_cache::CacheMode;
 use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::{Snapshot, Store};
@@ -25,8 +26,10 @@ use crate::server::answer::cpu_offload::OffloadUser;
 use crate::server::answer::deprecation;
 use crate::server::answer::watch_stream::WatchHead;
 use crate::server::stage::context::{CacheResult, Hit};
-use crate::server::stage::{GrantedView, Identified, NoView, PendingGrant, wants_view};
-use crate::views::{Refusal, Versions};
+use crate::server::stage::{
+    GrantedView, Identified, NoView, PendingGrant, may_have_view, view_coverage, wants_view,
+};
+use crate::views::{Coverage, Refusal, Versions};
 
 /// The reason why a request is not answered with a view.
 enum Unviewed {
@@ -90,6 +93,33 @@ pub(super) async fn answer(
     };
     let answer = super::say(&status, &[], request, &identified);
     Some(Outcome::Answer(answer))
+}
+
+/// Returns the size of the view with which a plain list or watch of the whole
+/// resource would be answered to the caller now. `None` if there would be none.
+pub(in crate::server) async fn coverage(
+    identified: &Identified,
+    verb: &'static str,
+    gvr: &GroupVersionResource,
+) -> Option<Coverage> {
+    let generation = identified.generation();
+    // As for a list, nothing is read into memory for somebody who may see nothing.
+    if overlay::is_for(generation, gvr)
+        || generation.config.cache.modes.of(gvr) == CacheMode::Shadow
+        || !may_have_view(identified, verb, gvr).await
+    {
+        return None;
+    }
+    let entry = super::find(identified, gvr, super::WATCH_WAITS)
+        .await
+        .ok()?;
+    let store = entry.store()?;
+    let versions = Arc::new(OfCache {
+        gvr: gvr.clone(),
+        cache: generation.cache.clone(),
+    });
+    let namespaced = store.resource.namespaced;
+    view_coverage(identified, verb, gvr, namespaced, versions).await
 }
 
 /// Returns the answer to a request that a view cannot answer now, or not from

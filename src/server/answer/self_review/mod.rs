@@ -1,0 +1,227 @@
+//! SelfSubjectAccessReviews: "may I …?"
+//!
+//! ```text
+//! question ─▶ remembered? ── yes ──▶ upstream's answer ─┐
+//!                │ no                                   ├─▶ no, but a view? ─▶ yes
+//!                └─▶ forwarded ─▶ upstream's answer ────┘
+//! ```
+//!
+//! An answer is upstream's own, from memory or on its way. It differs in one case:
+//! upstream says no to a list or watch of a whole resource, and the caller's list
+//! or watch would be answered with a view.
+
+mod passing;
+mod question;
+mod review;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_upstream::cdn_loop::CDN_LOOP;
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::negotiation::input_media_type;
+use pingora_core::{Error, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+use tokio::time::{Instant, timeout};
+
+use self::passing::{Memory, Passing, Viewed};
+use self::question::{OfWhole, Spec};
+use super::cached::view_coverage;
+use super::respond::Answer;
+use crate::authz::{Authorizer, Decision, SelfReview, self_review_key};
+use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::observed::AnswerKeeper;
+use crate::server::stage::{Identified, is_of_viewer, may_have_view, view_reason};
+use crate::server::state::gate::Gate;
+
+const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// The longest question that is looked at: pingora keeps up to 64 KiB of a body
+/// that was read before it is forwarded. Usual questions have 400 bytes.
+const MAX_QUESTION: usize = 32 << 10;
+
+/// The time in which a question must have come to be looked at. Whoever is slower
+/// is forwarded, without a seat.
+const READ_WITHIN: Duration = Duration::from_secs(1);
+
+/// Answers a question from memory if possible. Otherwise upstream's answer is
+/// looked at on its way.
+pub(in crate::server) async fn answer(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    identified: &Arc<Identified>,
+) -> Result<Option<Answer>> {
+    let Gate::Delegated(gate) = &identified.generation().gate else {
+        return Ok(None);
+    };
+    let Some(user) = identified.user() else {
+        return Ok(None);
+    };
+    let Some(length) = question_length(session.req_header(), identified) else {
+        return Ok(None);
+    };
+    let asked = Instant::now();
+    ctx.replays = true;
+    let Some(body) = read(session, length).await? else {
+        return Ok(None);
+    };
+    let headers = &session.req_header().headers;
+    let authorizer = &gate.authorizer;
+    // What another apifront has remembered would be older than it seems.
+    let remembers = !headers.contains_key(CDN_LOOP);
+    let key = self_review_key(user, identified.identity(), headers, &body);
+    let known = remembers.then(|| authorizer.self_review(&key)).flatten();
+    let viewed = viewed(identified, headers, &body, known.as_deref()).await;
+    if let Some(known) = known {
+        if let Some(trail) = &mut ctx.audit {
+            trail.request_piece(&body);
+        }
+        let mut answer = remembered(&known, viewed.as_ref(), authorizer);
+        answer.warn(&configured_warnings(identified));
+        return Ok(Some(answer));
+    }
+    ctx.keeper = Some(Box::new(Passing {
+        authorizer: authorizer.clone(),
+        memory: remembers.then(|| Memory {
+            key,
+            user: user.name.clone(),
+            asked,
+        }),
+        viewed,
+        head: None,
+    }));
+    Ok(None)
+}
+
+/// Returns the length of the question if the request is one that is looked at: with
+/// no parameter, and nothing else that upstream might heed.
+fn question_length(request: &RequestHeader, identified: &Identified) -> Option<usize> {
+    let info = identified.info();
+    let is_question = request.method == Method::POST
+        && request.uri.path() == PATH
+        && request.uri.query().is_none()
+        && info.path == PATH
+        && matches!(request.version, Version::HTTP_11 | Version::HTTP_2)
+        && identified.route().is_none()
+        && identified.degraded().is_none()
+        && !identified.wants_upgrade()
+        && !request.headers.contains_key(EXPECT)
+        && !request.headers.contains_key(CONTENT_ENCODING)
+        && !request.headers.contains_key(TRANSFER_ENCODING);
+    let length = request.headers.get(CONTENT_LENGTH)?.to_str().ok()?;
+    let length: usize = length.parse().ok()?;
+    (is_question && (1..=MAX_QUESTION).contains(&length)).then_some(length)
+}
+
+/// Reads a body of this length, which pingora keeps in case that the request is
+/// forwarded. `None` if it does not come at once.
+async fn read(session: &mut Session, length: usize) -> Result<Option<Bytes>> {
+    let session = session.as_mut();
+    session.enable_retry_buffering();
+    let mut body = BytesMut::with_capacity(length);
+    let whole = async {
+        while let Some(piece) = session.read_request_body().await? {
+            body.extend_from_slice(&piece);
+            if body.len() > length {
+                break;
+            }
+        }
+        Ok(())
+    };
+    match timeout(READ_WITHIN, whole).await {
+        Err(_) => Ok(None),
+        Ok(Err(error)) => Err(Error::into_down(error)),
+        Ok(Ok(())) => Ok(Some(body.freeze()).filter(|body| body.len() == length)),
+    }
+}
+
+/// Returns what the answer shall be if upstream says no: `None` if the caller's list
+/// or watch would have no view either, or if the question is another one.
+async fn viewed(
+    identified: &Identified,
+    headers: &HeaderMap,
+    body: &[u8],
+    known: Option<&SelfReview>,
+) -> Option<Viewed> {
+    let is_allowed = known.is_some_and(|known| known.decision == Decision::Allow);
+    if is_allowed || !is_of_viewer(identified, headers) {
+        return None;
+    }
+    let content_type = match headers.get(CONTENT_TYPE) {
+        Some(content_type) => Some(content_type.to_str().ok()?),
+        None => None,
+    };
+    let spec = Spec::of_request(input_media_type(content_type)?, body)?;
+    let whole = spec.of_whole()?;
+    let gvr = located(identified, &whole).await?;
+    let coverage = view_coverage(identified, whole.verb, &gvr).await?;
+    Some(Viewed {
+        spec,
+        reason: view_reason(coverage),
+    })
+}
+
+/// Returns the resource that is asked about: in the first version of its group, if
+/// the question is about no certain version.
+async fn located(
+    identified: &Identified,
+    OfWhole {
+        verb,
+        group,
+        version,
+        resource,
+    }: &OfWhole<'_>,
+) -> Option<GroupVersionResource> {
+    let in_version = |version| GroupVersionResource::new(group, version, resource);
+    if let Some(version) = version {
+        return Some(in_version(version));
+    }
+    // RBAC knows no versions.
+    if !may_have_view(identified, verb, &in_version("")).await {
+        return None;
+    }
+    let discovery = &identified.generation().discovery;
+    discovery.preferred(group, resource).await
+}
+
+fn remembered(known: &SelfReview, viewed: Option<&Viewed>, authorizer: &Authorizer) -> Answer {
+    let media_type = review::media_type(known.content_type.as_bytes());
+    let changed = viewed
+        .zip(media_type)
+        .and_then(|(viewed, media_type)| viewed.answer(media_type, &known.body));
+    authorizer.count_self_review(if changed.is_some() { "view" } else { "memory" });
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, known.content_type.clone());
+    let body = vec![changed.unwrap_or_else(|| known.body.clone())];
+    Answer::of_parts(StatusCode::CREATED, headers, body).out_of(CacheResult::Remembered)
+}
+
+/// Returns the warnings that the configuration has for all such requests. An answer
+/// with a warning of upstream's own is not remembered.
+fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
+    let generation = identified.generation();
+    let configured = &generation.config.apis.deprecations;
+    let gvr = &identified.info().gvr;
+    generation.deprecations.of_cached(gvr, &[], configured)
+}
+
+/// Sees the head of upstream's answer. An answer that may change has another length.
+pub(in crate::server) fn answer_begins(
+    request: &RequestHeader,
+    response: &mut ResponseHeader,
+    keeper: Option<&mut (dyn AnswerKeeper + 'static)>,
+) -> Result<()> {
+    let Some(keeper) = keeper else { return Ok(()) };
+    if response.status.is_informational() || !keeper.answered(response.status, &response.headers) {
+        return Ok(());
+    }
+    response.remove_header(&CONTENT_LENGTH);
+    if request.version == Version::HTTP_11 {
+        response.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    Ok(())
+}
