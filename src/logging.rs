@@ -77,7 +77,8 @@ fn targets(verbosity: u8) -> Targets {
         LevelFilter::WARN
     };
     // A client's reset or bad handshake is an `error!` in pingora, and an
-    // unexpected frame a `warn!` in h2, so that clients could fill the log.
+    // unexpected frame a `warn!` in h2, so that clients could fill the log. So is a
+    // connection that is wanted at the moment at which it was put back.
     // apifront itself logs failed connections in kube and certificates that are
     // not trusted.
     let pingora = if verbosity >= 4 {
@@ -91,6 +92,7 @@ fn targets(verbosity: u8) -> Targets {
         .with_target(ACCESS, access)
         .with_target("h2", pingora)
         .with_target("pingora_core::apps", pingora)
+        .with_target("pingora_core::connectors", pingora)
         .with_target("pingora_core::protocols", pingora)
         .with_target("pingora_proxy", pingora)
         .with_target("kube_client", pingora)

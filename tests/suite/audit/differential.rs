@@ -174,6 +174,8 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
             && !metadata.contains_key("name")
         {
             metadata.remove("resourceVersion");
+            // A review's has the time.
+            metadata.remove("managedFields");
         }
     }
     // kube-apiserver records the object as it understood it: with defaults, and
@@ -293,6 +295,21 @@ fn reads(ns: &str) -> Vec<(Who, Sent)> {
             .header("x-real-ip", "2001:db8::1")
             .header("user-agent", "x<y>".repeat(300)),
     ));
+    // The second answer to each is remembered.
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": { "resourceAttributes": { "verb": "get", "resource": "pods" } },
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = Sent::with_body(
+        Method::POST,
+        path.to_owned(),
+        "application/json",
+        &review.to_string(),
+    );
+    for who in [Who::Tess, Who::AdminAsTess, Who::Admin] {
+        all.extend([(who, review.clone()), (who, review.clone())]);
+    }
     let exec = Sent::with_body(Method::POST, format!("{pods}/none/exec"), "text/plain", "");
     all.push((Who::Admin, exec.clone()));
     all.push((Who::Theo, exec));

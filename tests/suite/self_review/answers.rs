@@ -64,7 +64,7 @@ fn forms() -> Vec<Form> {
         json(
             "a path that is allowed",
             of_spec(json!({
-                "nonResourceAttributes": {"path": "/healthz", "verb": "get"},
+                "nonResourceAttributes": {"path": "/openapi", "verb": "get"},
             })),
         ),
         json("selectors", question(&selected)),
@@ -305,11 +305,11 @@ async fn front(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Apifront {
 async fn every_form_has_kube_apiservers_answer() {
     let cluster = Cluster::shared();
     let front = front(cluster, |_| {}).await;
-    let user = cluster.certificates.client(&unique("asks"), &["askers"]);
-    let (direct, front) = (cluster.client(Some(&user)), front.client(Some(&user)));
-    same_answers(&direct, &front).await;
-    let direct = direct.over(Protocol::Http1);
-    same_answers(&direct, &front.over(Protocol::Http1)).await;
+    for protocol in [Protocol::Http2, Protocol::Http1] {
+        let user = cluster.certificates.client(&unique("asks"), &["askers"]);
+        let (direct, front) = (cluster.client(Some(&user)), front.client(Some(&user)));
+        same_answers(&direct.over(protocol), &front.over(protocol)).await;
+    }
 }
 
 /// A caller who may have views and has no right has kube-apiserver's answers, too.

@@ -166,7 +166,7 @@ fn question(random: &mut StdRng, askers: &[Arc<Asker>]) -> Question {
     Question {
         asker: askers.choose(random).expect("askers").clone(),
         content_type,
-        accept: *[JSON, JSON, PROTOBUF, YAML]
+        accept: [JSON, JSON, PROTOBUF, YAML]
             .choose(random)
             .expect("encodings"),
         body,

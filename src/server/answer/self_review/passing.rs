@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apifront_upstream::review::Key;
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::negotiation::MediaType;
 use tokio::time::Instant;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::question::Spec;
 use super::review;
 use crate::authz::{Authorizer, Decision, SelfReview};
+use crate::server::answer::respond::NOT_CACHED;
 use crate::server::stage::observed::AnswerKeeper;
 
 /// The most bytes of an answer that is looked at.
@@ -92,7 +93,7 @@ impl Head {
             media_type: review::media_type(content_type.as_bytes())?,
             content_type: content_type.clone(),
             length,
-            is_plain: headers.keys().all(|name| HEADERS.contains(&name.as_str())),
+            is_plain: is_plain(headers),
             body: BytesMut::with_capacity(length.unwrap_or_default()),
         })
     }
@@ -104,6 +105,12 @@ impl Head {
             None => self.body.len() > MAX_ANSWER || review::is_whole(self.media_type, &self.body),
         }
     }
+}
+
+/// Tells whether an answer from memory has the same head.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let is_usual = headers.get(CACHE_CONTROL).is_some_and(|v| v == NOT_CACHED);
+    is_usual && headers.keys().all(|name| HEADERS.contains(&name.as_str()))
 }
 
 impl AnswerKeeper for Passing {
