@@ -34,7 +34,12 @@ const OF_VIEW: &str = "apifront: a view of ";
 
 /// The reason of a right is any binding that gives it: kube-apiserver looks at them
 /// in no order. So it is asked again until it gives the reason that is compared.
-const TRIES: usize = 60;
+/// One that comes right after another in its memory is the first in one of some hundred
+/// tries.
+const TRIES: usize = 1500;
+
+/// The tries until a question and its list agree: a resource is read into memory.
+const TRIES_TO_AGREE: usize = 60;
 
 /// Resources that there are.
 const WITH_LISTS: [(&str, &str); 5] = [
@@ -235,7 +240,7 @@ fn says_yes(answer: &Answer) -> bool {
 async fn disagrees(question: &Question, path: &str) -> Option<String> {
     let viewer = &question.asker.viewer;
     let mut found = None;
-    for _ in 0..TRIES {
+    for _ in 0..TRIES_TO_AGREE {
         let ours = asked(viewer, question).await;
         let list = viewer.get(path).await;
         let (is_listed, has_view) = (
