@@ -1,7 +1,7 @@
 //! One run of a program: directly, or through an apifront of its own.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -13,11 +13,13 @@ use crate::harness::apifront::Apifront;
 use crate::harness::binaries;
 use crate::harness::cluster::{Cluster, create_namespace_named};
 use crate::harness::kubeconfig::{self, Credential};
-use crate::harness::objects::{cluster_role_binding, config_map};
+use crate::harness::objects::{cluster_role_binding, config_map, pod};
 use crate::harness::process;
 
 /// The group of all users as whom programs call.
 const GROUP: &str = "software";
+/// The group of tenants, who have views.
+const TENANTS: &str = "tenants";
 /// The number of namespaces with some objects that are there before.
 const NAMESPACES: usize = 5;
 const OBJECTS: usize = 60;
@@ -102,8 +104,13 @@ pub async fn run(stage: &mut Stage, software: Software, program: &Path, way: Way
     let certificate = stage.cluster.certificates.client(&user, &[GROUP]);
     let who = Credential::Certificate(&certificate);
     let ca = Some(stage.cluster.ca());
+    let tenant = match software.name {
+        "k9s" => Some(tenant(&stage.cluster, &name, way, &folder, &url).await),
+        _ => None,
+    };
     let task = json!({
         "kubeconfig": kubeconfig::write(&folder, "client", &url, ca, who),
+        "tenant": tenant,
         "kubectl": binaries::path("kubectl"),
         "namespace": name,
         "rounds": software.rounds,
@@ -148,8 +155,44 @@ pub async fn run(stage: &mut Stage, software: Software, program: &Path, way: Way
     outcome
 }
 
+/// Makes three namespaces, of which a tenant may read two, and returns the tenant's
+/// kubeconfig. Before kube-apiserver, which has no views, the tenant may read all.
+async fn tenant(cluster: &Cluster, name: &str, way: Way, folder: &Path, url: &str) -> PathBuf {
+    let admin = cluster.admin_client();
+    let user = format!("{name}-tenant");
+    for part in ["mine", "also-mine", "others"] {
+        let namespace = format!("{name}-{part}");
+        create_namespace_named(&admin, &namespace).await;
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let pod = pod(&format!("pod-{part}"), json!({}));
+        admin.post(&pods, &pod).await.expect(201);
+        if part == "others" {
+            continue;
+        }
+        let binding = json!({
+            "metadata": {"name": "tenant"},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {
+                "kind": "ClusterRole", "name": "system:aggregate-to-view",
+                "apiGroup": "rbac.authorization.k8s.io",
+            },
+        });
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let path = format!("{rbac}/namespaces/{namespace}/rolebindings");
+        admin.post(&path, &binding).await.expect(201);
+    }
+    let groups = match way {
+        Way::Direct => GROUP,
+        Way::Strict | Way::Fresh => TENANTS,
+    };
+    let certificate = cluster.certificates.client(&user, &[groups]);
+    let who = Credential::Certificate(&certificate);
+    kubeconfig::write(folder, "tenant", url, Some(cluster.ca()), who)
+}
+
 async fn start(cluster: &Cluster, mode: &str) -> Apifront {
     Apifront::start(cluster, |config| {
+        config["views"] = json!({ "groups": [TENANTS] });
         config["cache"] = json!({ "consistency": mode });
         config["logging"] = json!({ "format": "json", "verbosity": 2 });
     })

@@ -1,5 +1,6 @@
 """k9s shows views of a cluster in a terminal of tmux: pods, nodes, config maps, custom
-objects and namespaces, and an object that is made meanwhile."""
+objects and namespaces, and an object that is made meanwhile. A tenant is shown the pods
+of all namespaces that they may read."""
 
 import os
 import pathlib
@@ -86,6 +87,14 @@ def main():
     finally:
         terminal.tmux("kill-server")
     kubectl(task, "delete", "crd", made["metadata"]["name"])
+    terminal = Terminal(
+        K9S, "--kubeconfig", task["tenant"], "--all-namespaces", "--command", "pods",
+        "--logoless", "--splashless",
+    )
+    try:
+        check("a tenant's pods", lambda: terminal.shows("pods(all)", "pod-mine", "pod-also-mine"))
+    finally:
+        terminal.tmux("kill-server")
 
 
 main()
