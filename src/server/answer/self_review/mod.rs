@@ -74,9 +74,10 @@ pub(in crate::server) async fn answer(
     // What another apifront has remembered would be older than it seems.
     let remembers = !headers.contains_key(CDN_LOOP);
     let key = self_review_key(user, identified.identity(), headers, &body);
-    let known = remembers.then(|| authorizer.self_review(&key)).flatten();
-    let viewed = viewed(identified, headers, &body, known.as_deref()).await;
-    if let Some(known) = known {
+    let believed = || remembers.then(|| authorizer.self_review(&key)).flatten();
+    let viewed = viewed(identified, headers, &body, believed().as_deref()).await;
+    // The view may have taken longer than the answer is believed.
+    if let Some(known) = believed() {
         if let Some(trail) = &mut ctx.audit {
             trail.request_piece(&body);
         }
