@@ -14,7 +14,7 @@ async fn a_tenant_asks_what_it_may() {
     world.settled(&client, &[&world.namespaces[0]]).await;
     let certificate = world.certificate();
     let kubeconfig = |server: &str, name: &str| {
-        let (folder, ca) = (&world.cluster.folder, Some(Cluster::ca(world.cluster)));
+        let (folder, ca) = (&world.cluster.folder, Some(Cluster::ca(&world.cluster)));
         let name = format!("{}-{name}", world.tenant);
         kubeconfig::write(
             folder,

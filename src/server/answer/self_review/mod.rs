@@ -109,7 +109,7 @@ fn question_length(request: &RequestHeader, identified: &Identified) -> Option<u
         && matches!(request.version, Version::HTTP_11 | Version::HTTP_2)
         && identified.route().is_none()
         && identified.degraded().is_none()
-        && !identified.wants_upgrade()
+        && identified.upgrade().is_none()
         && !request.headers.contains_key(EXPECT)
         && !request.headers.contains_key(CONTENT_ENCODING)
         && !request.headers.contains_key(TRANSFER_ENCODING);
