@@ -21,6 +21,12 @@ const MAX_DECISIONS: usize = 8192;
 /// digest, so that long selectors are not reviewed for each request.
 const MAX_KEPT_ATTRIBUTES_BYTES: usize = 10_000;
 
+/// Reviews of a user with very many groups or extra are not kept either.
+pub const MAX_KEPT_REVIEW_BYTES: usize = 32 << 10;
+
+/// A decision with a longer reason is not remembered: the authorizer chooses the reason.
+pub const MAX_KEPT_REASON_BYTES: usize = 8 << 10;
+
 /// A decision.
 #[derive(Clone)]
 pub struct Remembered {

@@ -378,7 +378,11 @@ impl Reviewer {
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
         let verdict = self.ask(&question).await?;
+        if verdict.reason.len() > cache::MAX_KEPT_REASON_BYTES {
+            return Ok(verdict);
+        }
         let Question { sharer, body, .. } = question;
+        let is_kept = is_kept && body.len() <= cache::MAX_KEPT_REVIEW_BYTES;
         let remembered = cache::Remembered {
             verdict: verdict.clone(),
             review: is_kept.then_some(body),

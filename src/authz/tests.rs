@@ -198,6 +198,23 @@ async fn a_zero_ttl_remembers_nothing() {
     assert_eq!(server.calls(), 3);
 }
 
+/// An authorizer that gives long reasons could fill memory with them.
+#[tokio::test]
+async fn a_decision_with_a_long_reason_is_asked_for_again() {
+    for (length, calls) in [(8_192, 1), (8_193, 3)] {
+        let reason = "r".repeat(length);
+        let server =
+            FakeApiServer::new(move |_, _| answer(json!({"allowed": true, "reason": reason})));
+        let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+        for _ in 0..3 {
+            let asked =
+                authorizer.authorize_request(&user("jane", &[]), &path("/x"), Purpose::Usual);
+            assert_eq!(asked.await.verdict.unwrap().reason.len(), length);
+        }
+        assert_eq!(server.calls(), calls);
+    }
+}
+
 #[tokio::test]
 async fn commands_in_pods_need_create_even_by_get() {
     let server = FakeApiServer::new(|_, review| {
