@@ -3,6 +3,7 @@
 //! is the same whose answer is wrong.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -26,6 +27,8 @@ use crate::harness::{eventually, ports};
 const TAMPER: &str = "x-test-tamper";
 const WRITTEN: &[u8] = b"planted-1";
 const CHANGED: &[u8] = b"planted-2";
+/// A comparison may wait for a bookmark, of which upstream sends one each minute.
+const HEARS_WITHIN: Duration = Duration::from_secs(90);
 
 /// Passes requests on to kube-apiserver, and changes the answers to those that
 /// ask for it.
@@ -142,7 +145,7 @@ async fn a_defect_in_any_representation_is_found() {
     let mut expected = 0;
     let mut found = async |what: &str, path: &str| {
         expected += 1;
-        eventually(&format!("{what} is found"), SOON, || async {
+        eventually(&format!("{what} is found"), HEARS_WITHIN, || async {
             let report = report(&front).await;
             report["comparisons"]["differences"].as_u64() >= Some(expected)
         })
@@ -210,7 +213,7 @@ async fn a_defect_in_any_representation_is_found() {
             client.post(&list, &object).await.expect(201);
             // The next event shows that one is missing before it. It comes later,
             // in a piece of its own.
-            crate::harness::pace::of_load(std::time::Duration::from_millis(500)).await;
+            crate::harness::pace::of_load(Duration::from_millis(500)).await;
             let next = config_map(&format!("{name}-next"), json!({}), json!({}));
             client.post(&list, &next).await.expect(201);
             let path = match *representation {
@@ -260,7 +263,7 @@ async fn contents_could_be_guessed_from_what_was_told_of_them() {
             let answer = client.send(Method::GET, path, &[(TAMPER, "body")], "");
             answer.await.expect(200);
         }
-        eventually("both are found", SOON, || async {
+        eventually("both are found", HEARS_WITHIN, || async {
             report(&front).await["comparisons"]["differences"] == 2
         })
         .await;
