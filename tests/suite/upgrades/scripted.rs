@@ -117,7 +117,7 @@ async fn what_is_no_upgrade_reaches_upstream_as_none() {
                     "{was:?} {is:?}"
                 );
             }
-            let first = |lines: &[&str]| lines.first().is_some_and(|line| has_word(line));
+            let first = |lines: &[&str]| lines.first().is_some_and(&has_word);
             assert_eq!(first(&was), first(&is), "{was:?} {is:?}");
         }
     }
