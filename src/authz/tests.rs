@@ -206,9 +206,9 @@ async fn a_decision_with_a_long_reason_is_asked_for_again() {
         let server =
             FakeApiServer::new(move |_, _| answer(json!({"allowed": true, "reason": reason})));
         let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+        let (jane, path) = (user("jane", &[]), path("/x"));
         for _ in 0..3 {
-            let asked =
-                authorizer.authorize_request(&user("jane", &[]), &path("/x"), Purpose::Usual);
+            let asked = authorizer.authorize_request(&jane, &path, Purpose::Usual);
             assert_eq!(asked.await.verdict.unwrap().reason.len(), length);
         }
         assert_eq!(server.calls(), calls);
