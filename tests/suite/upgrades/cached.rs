@@ -7,11 +7,25 @@ use crate::harness::cluster::Cluster;
 
 const WATCH: &str = "/api/v1/namespaces?watch=1&resourceVersion=0&timeoutSeconds=1\
      &fieldSelector=metadata.name%3Dnone";
-const LIST: &str = "/api/v1/namespaces?resourceVersion=0";
+/// A list of what nobody writes.
+const LIST: &str = "/api/v1/namespaces?resourceVersion=0&fieldSelector=metadata.name%3Ddefault";
 
 async fn warm() {
     let front = Apifront::quiet();
     front.warm(&front.admin_client(), LIST).await;
+}
+
+/// Returns an answer without the version of its list, up to which each cache has heard
+/// of others' writes.
+fn without_version(answer: &str) -> String {
+    let list = "List\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"";
+    match answer.split_once(list) {
+        Some((before, after)) => {
+            let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}{list}{after}")
+        }
+        None => answer.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -29,6 +43,7 @@ async fn reads_are_those_of_kube_apiserver() {
                     answer(&mut connection).await
                 };
                 let (direct, front) = tokio::join!(ask(&direct), ask(&front));
+                let (direct, front) = (without_version(&direct), without_version(&front));
                 assert_eq!(told(&direct), told(&front), "{asked}");
             }
         }
