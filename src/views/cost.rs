@@ -254,11 +254,11 @@ async fn writes_of_rbac_under_many_views() {
         watched.push((view.watch_state(1).expect("a set"), view));
     }
     counting.0.store(0, Ordering::Relaxed);
-    // A user's binding goes to another one who has no view.
+    // A binding goes from a user without a view to one who has one, and back.
     let began = used();
     for write in 0..WRITES {
-        let user = if write % 2 == 0 { SUBJECTS - 1 } else { 0 };
-        index.put_binding(binding_of(0, user));
+        let user = if write % 2 == 0 { 0 } else { SUBJECTS - 1 };
+        index.put_binding(binding_of(7, user));
         rights.send_replace(Some(index.rights()));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

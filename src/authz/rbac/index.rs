@@ -26,7 +26,7 @@ pub struct Index {
 
 /// The memory of a binding without its subjects, and of a subject: in the index, and in
 /// the rights of who it is.
-const BINDING: usize = 500;
+const BINDING: usize = 900;
 const SUBJECT: usize = 350;
 
 impl Index {
