@@ -81,7 +81,7 @@ mod tests {
         }
         chain.insert(0, last.client(&[]).chain[0].clone());
         assert!(are_few(&chain));
-        // What leads nowhere does not count.
+        // Certificates that lead nowhere do not count.
         let mut chain = certificates("other", 15);
         chain.insert(0, last.client(&[]).chain[0].clone());
         assert!(are_few(&chain));

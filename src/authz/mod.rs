@@ -354,7 +354,7 @@ impl Authorizer {
 
 /// The body of a review, and whose it is.
 struct Question {
-    /// Who has one share of what is remembered.
+    /// The decision takes a place in the share of this user, or of these accounts.
     sharer: Arc<str>,
     waits_as: WaitsAs,
     body: Bytes,
@@ -362,9 +362,9 @@ struct Question {
 
 /// In which queue a question waits for its turn.
 enum WaitsAs {
-    /// That of requests, in the user's place.
+    /// It waits among the requests, in this user's turn.
     Request(Arc<str>),
-    /// That of views.
+    /// It waits among the questions of views.
     Place,
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use apifront_watch_cache::watch::Visibility;
 use async_trait::async_trait;
 use bytes::Bytes;
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
@@ -100,6 +101,41 @@ fn used() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// Begins a view of each of the first users, and a watch of it.
+async fn watched(
+    users: usize,
+    max_grants: usize,
+    rights: &watch::Sender<Option<Arc<Rights>>>,
+    counting: &Arc<Counting>,
+) -> Vec<(Visibility, Arc<View>)> {
+    let shared = Arc::new(Shared {
+        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
+            review_ttl: Duration::from_secs(300),
+            outage: Duration::from_secs(30),
+            max_views: users,
+            max_grants,
+            max_names: 0,
+        }),
+        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
+        budgets: Budgets::default(),
+    });
+    let mut watched = Vec::new();
+    for user in 0..users {
+        let user = UserInfo {
+            name: format!("user-{user}"),
+            groups: vec!["tenants".into(), "system:authenticated".into()],
+            ..UserInfo::default()
+        };
+        let what = (GroupVersionResource::new("", "v1", "pods"), "watch", true);
+        let (reviewer, versions) = (counting.clone(), counting.clone());
+        let view = Arc::new(View::new(user, what, reviewer, versions, Instant::now()));
+        tokio::spawn(follow(view.clone(), rights.subscribe(), shared.clone()));
+        view.ready(Duration::from_secs(60)).await.expect("a view");
+        watched.push((view.watch_state(1).expect("a set"), view));
+    }
+    watched
+}
+
 #[tokio::test(start_paused = true)]
 #[ignore = "measures"]
 async fn an_hour_of_many_views() {
@@ -113,39 +149,10 @@ async fn an_hour_of_many_views() {
     );
     let rights = watch::Sender::new(Some(Arc::new(read)));
     let counting = Arc::new(Counting::default());
-    let shared = Arc::new(Shared {
-        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
-            review_ttl: Duration::from_secs(300),
-            outage: Duration::from_secs(30),
-            max_views: USERS,
-            max_grants: NAMESPACES,
-            max_names: 0,
-        }),
-        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
-        budgets: Budgets::default(),
-    });
     let before = used();
-    let mut watched = Vec::new();
-    for user in 0..USERS {
-        let user = UserInfo {
-            name: format!("user-{user}"),
-            groups: vec!["tenants".into(), "system:authenticated".into()],
-            ..UserInfo::default()
-        };
-        let pods = GroupVersionResource::new("", "v1", "pods");
-        let what = (pods, "watch", true);
-        let view = View::new(
-            user,
-            what,
-            counting.clone(),
-            counting.clone(),
-            Instant::now(),
-        );
-        let view = Arc::new(view);
-        tokio::spawn(follow(view.clone(), rights.subscribe(), shared.clone()));
-        view.ready(Duration::from_secs(60)).await.expect("a view");
+    let watched = watched(USERS, NAMESPACES, &rights, &counting).await;
+    for (_, view) in &watched {
         assert_eq!(view.coverage().namespaces, OF_EACH);
-        watched.push((view.watch_state(1).expect("a set"), view));
     }
     let asked = counting.0.swap(0, Ordering::Relaxed);
     println!(
@@ -222,37 +229,7 @@ async fn writes_of_rbac_under_many_views() {
     );
     let rights = watch::Sender::new(Some(index.rights()));
     let counting = Arc::new(Counting::default());
-    let shared = Arc::new(Shared {
-        settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
-            review_ttl: Duration::from_secs(300),
-            outage: Duration::from_secs(30),
-            max_views: VIEWS,
-            max_grants: ALL_NAMESPACES,
-            max_names: 100,
-        }),
-        metrics: ViewsMetrics::register(&Registry::new()).unwrap(),
-        budgets: Budgets::default(),
-    });
-    let mut watched = Vec::new();
-    for user in 0..VIEWS {
-        let user = UserInfo {
-            name: format!("user-{user}"),
-            groups: vec!["tenants".into(), "system:authenticated".into()],
-            ..UserInfo::default()
-        };
-        let what = (GroupVersionResource::new("", "v1", "pods"), "watch", true);
-        let view = View::new(
-            user,
-            what,
-            counting.clone(),
-            counting.clone(),
-            Instant::now(),
-        );
-        let view = Arc::new(view);
-        tokio::spawn(follow(view.clone(), rights.subscribe(), shared.clone()));
-        view.ready(Duration::from_secs(60)).await.expect("a view");
-        watched.push((view.watch_state(1).expect("a set"), view));
-    }
+    let _watched = watched(VIEWS, ALL_NAMESPACES, &rights, &counting).await;
     counting.0.store(0, Ordering::Relaxed);
     // A binding goes from a user without a view to one who has one, and back.
     let began = used();

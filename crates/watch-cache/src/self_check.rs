@@ -241,7 +241,7 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
     body.map_err(|e| Skipped::Body(e.to_string()))
 }
 
-/// What a page of upstream's list tells.
+/// A page of upstream's list, without the objects.
 struct Page {
     resource_version: String,
     continue_token: String,

@@ -13,9 +13,9 @@ pub type Key = (Arc<str>, Arc<str>);
 /// The rights of all subjects, and the objects that give them.
 #[derive(Default)]
 pub struct Index {
-    rights: Rights,
+    pub(super) rights: Rights,
     roles: HashMap<Key, Arc<Rules>>,
-    bindings: HashMap<Key, Arc<Binding>>,
+    bindings: HashMap<Key, Binding>,
     /// The bindings that name a role, also one that does not exist.
     of_role: HashMap<Key, HashSet<Key>>,
     /// The number of changes of rights.
@@ -69,8 +69,7 @@ impl Index {
     /// Takes up a RoleBinding or ClusterRoleBinding, in the place of what it was before.
     pub fn put_binding(&mut self, binding: Binding) {
         let key = binding.key();
-        let known = self.bindings.get(&key);
-        if known.is_some_and(|known| **known == binding) {
+        if self.bindings.get(&key) == Some(&binding) {
             return;
         }
         self.remove_binding(&key);
@@ -82,7 +81,7 @@ impl Index {
             self.of_role.entry(role).or_default().insert(key.clone());
         }
         self.count(bytes(&binding), 0);
-        self.bindings.insert(key, Arc::new(binding));
+        self.bindings.insert(key, binding);
     }
 
     pub fn remove_binding(&mut self, key: &Key) {
@@ -269,12 +268,7 @@ mod tests {
                 fresh.put_role(role);
             }
             for binding in index.bindings.values() {
-                let binding = super::super::Binding {
-                    metadata: binding.metadata.clone(),
-                    subjects: binding.subjects.clone(),
-                    role_ref: binding.role_ref.clone(),
-                };
-                fresh.put_binding(binding);
+                fresh.put_binding(binding.clone());
             }
             assert_eq!(index.bytes, fresh.bytes);
             let fresh = fresh.rights();

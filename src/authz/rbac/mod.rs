@@ -79,7 +79,7 @@ pub struct Role {
 }
 
 /// A RoleBinding or ClusterRoleBinding.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
     metadata: Metadata,
@@ -177,7 +177,7 @@ impl Rights {
         for json in all.chain(&objects.role_bindings) {
             index.put_binding(Binding::read(json)?);
         }
-        Ok(index.rights().as_ref().clone())
+        Ok(index.rights.clone())
     }
 
     /// Tells whether the user has the same rights as before. It may miss that they
@@ -253,14 +253,14 @@ impl Bound {
     }
 
     fn is_same(&self, before: &Self) -> bool {
-        let (now, before_) = (&self.namespaces, &before.namespaces);
-        self.everywhere.is_same(&before.everywhere)
-            && (now.ptr_eq(before_)
-                || now.len() == before_.len()
-                    && now
-                        .iter()
-                        .zip(before_)
-                        .all(|(now, before)| now.0 == before.0 && now.1.is_same(before.1)))
+        if !self.everywhere.is_same(&before.everywhere) {
+            return false;
+        }
+        let (now, before) = (&self.namespaces, &before.namespaces);
+        let mut both = now.iter().zip(before);
+        now.ptr_eq(before)
+            || now.len() == before.len()
+                && both.all(|(now, before)| now.0 == before.0 && now.1.is_same(before.1))
     }
 
     fn allows(&self, attributes: &Attributes) -> bool {

@@ -41,7 +41,7 @@ pub(super) const INITIAL_BATCH_BYTES: usize = 128 << 10;
 const LOOKED_AT_OBJECTS: usize = 10_000;
 const LOOKED_AT_BYTES: usize = 1 << 20;
 
-/// What was looked at since other tasks had their turn.
+/// Counts the objects that were looked at since other tasks had their turn.
 #[derive(Default)]
 pub(super) struct LookedAt {
     objects: usize,

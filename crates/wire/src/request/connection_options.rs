@@ -1,5 +1,5 @@
-//! What a message says of its own connection: the fields `Connection` and `Upgrade`
-//! (RFC 9110, 7.6.1 and 7.8). Requests are read as kube-apiserver reads them, here
+//! The fields `Connection` and `Upgrade`, by which a message tells of its own
+//! connection (RFC 9110, 7.6.1 and 7.8). Requests are read as kube-apiserver reads them, here
 //! and nowhere else: two readings would be two requests.
 
 use std::collections::HashSet;
@@ -104,7 +104,7 @@ impl ConnectionOptions {
     }
 }
 
-/// What one line of `Connection` has, or several together.
+/// The options that one line of `Connection` has, or several lines together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     has_word: bool,
@@ -244,7 +244,7 @@ mod tests {
             (&["Upgrade"], &["SPDY/3.1"], Some(Other)),
             (&["Upgrade, HTTP2-Settings"], &["h2c"], Some(Other)),
             (&["Upgrade"], &["TLS/1.2"], Some(Other)),
-            // Of several protocols, the first line counts as a whole.
+            // The first line counts as a whole, also if it has several protocols.
             (&["Upgrade"], &["h2c, websocket"], Some(Other)),
             (&["Upgrade"], &["websocket, h2c"], Some(Other)),
             (&["Upgrade"], &["websocket/13"], Some(Other)),

@@ -9,7 +9,7 @@ use apifront_watch_cache::read::{
     SharedPage, SharedState, Unanswered, WatchPlan, reached,
 };
 use apifront_watch_cache::reflector::Entry;
-use apifront_watch_cache::store::{self, Snapshot, Store, StoredObject, Visible};
+use apifront_watch_cache::store::{self, ObjectKey, Snapshot, Store, StoredObject, Visible};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::Scope;
 
@@ -27,8 +27,8 @@ const LATER_WITHIN: Duration = Duration::from_secs(3);
 /// time by itself.
 const COMES_WITHIN: Duration = Duration::from_millis(10);
 
-/// While nothing at all is written, there is no such version. Upstream is asked again
-/// after this time.
+/// While nothing at all is written, there is no such version. The state is looked at
+/// again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The resource that a read is about.
@@ -247,27 +247,25 @@ pub(super) async fn as_stored(
 ) -> Option<Arc<Snapshot>> {
     let version = snapshot.resource_version;
     let scope = store::Scope::Visible(visible);
-    let shown = |snapshot: &Snapshot| {
-        let objects = snapshot.iter(&scope);
-        objects
-            .map(|object| (object.key.clone(), object.resource_version))
-            .collect::<Vec<_>>()
-    };
-    let wanted = shown(&snapshot);
     let until = tokio::time::Instant::now().checked_add(LATER_WITHIN)?;
     loop {
         if version <= store.progress().resource_version {
             return Some(store.snapshot());
         }
         let own = store.snapshot();
-        if shown(&own) == wanted {
+        if own.iter(&scope).map(of).eq(snapshot.iter(&scope).map(of)) {
             return Some(own);
         }
         if tokio::time::Instant::now() >= until {
             return None;
         }
-        reached(store, version, COMES_WITHIN).await;
+        reached(store, version, AGAIN).await;
     }
+}
+
+/// Returns an object's key and version.
+fn of(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
+    (&object.key, object.resource_version)
 }
 
 /// Returns all of the resource at its most recent version.
