@@ -22,8 +22,9 @@ use super::asking::{
 use crate::degraded::rbac::{USER_GROUPS, USERS, attributes, create, settled};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, grant};
 use crate::harness::differential::compare;
+use crate::harness::objects::{role, role_binding};
 use crate::harness::{pace, volume};
 
 const QUESTIONS: usize = 3_000;
@@ -49,6 +50,12 @@ const WITH_LISTS: [(&str, &str); 5] = [
     ("apps", "deployments"),
     ("rbac.authorization.k8s.io", "clusterroles"),
 ];
+
+/// Those that are in namespaces.
+const NAMESPACED: [&str; 4] = ["pods", "secrets", "serviceaccounts", "deployments"];
+
+/// A user whom no random binding names.
+const VIEWED: &str = "nobody";
 
 /// One user before each server.
 struct Asker {
@@ -311,6 +318,10 @@ async fn random_questions_have_kube_apiservers_answers() {
     let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     create(&mut random, &admin).await;
+    // Chance may give nobody a view. This user has nothing but one.
+    let reads = role("viewed", &["", "apps"], &NAMESPACED, &["list", "watch"]);
+    let bound = role_binding("viewed", "viewed", "User", VIEWED);
+    grant(&admin, "rights-a", &[reads, bound]).await;
     settled(&admin).await;
     let remembering = |config: &mut Value| {
         config["authorization"]["subjectAccessReview"] =
@@ -322,7 +333,7 @@ async fn random_questions_have_kube_apiservers_answers() {
         config["views"] = json!({"users": ["*"]});
     })
     .await;
-    let accounts = ["system:serviceaccount:rights-a:agent", "nobody"];
+    let accounts = ["system:serviceaccount:rights-a:agent", VIEWED];
     let [a, b, c, d] = USER_GROUPS;
     let (first, second) = ([a, b], [c, d]);
     let askers: Vec<Arc<Asker>> = USERS
