@@ -59,42 +59,46 @@ pub fn is_remembered(answer: &Answer) -> bool {
 }
 
 /// Returns the answer without the moment in it: `managedFields` has the time of the
-/// request.
+/// request, and so has the message that quotes them.
 pub fn timeless(answer: &Answer) -> Answer {
-    let body = match answer.header("content-type").contains("protobuf") {
-        true => without_message_time(&answer.body),
-        false => without_text_time(&answer.body),
-    };
+    let mut body = answer.body.to_vec();
+    blank_texts_of_times(&mut body);
+    if answer.header("content-type").contains("protobuf") {
+        blank_message_time(&mut body);
+    }
     Answer {
-        body,
+        body: body.into(),
         ..answer.clone()
     }
 }
 
-fn without_text_time(body: &[u8]) -> Bytes {
-    const LENGTH: usize = "2026-01-01T00:00:00Z".len();
-    let mut body = body.to_vec();
-    for before in ["\"time\":\"", "\"time\": \"", " time: \""] {
-        let found = body
-            .windows(before.len())
-            .position(|found| found == before.as_bytes());
-        if let Some(at) = found {
-            let from = at + before.len();
-            body[from..from + LENGTH].fill(b'T');
-        }
+fn blank_texts_of_times(body: &mut [u8]) {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00Z";
+    let is_time = |found: &[u8]| {
+        let same = |(byte, of): (&u8, &u8)| match of {
+            b'0' => byte.is_ascii_digit(),
+            of => byte == of,
+        };
+        found.iter().zip(SHAPE).all(same)
+    };
+    let times: Vec<_> = body
+        .windows(SHAPE.len())
+        .enumerate()
+        .filter(|(_, found)| is_time(found))
+        .map(|(at, _)| at)
+        .collect();
+    for at in times {
+        body[at..at + SHAPE.len()].copy_from_slice(SHAPE);
     }
-    body.into()
 }
 
 /// The time is field 4 of an entry, and its seconds field 1 of the time.
-fn without_message_time(body: &[u8]) -> Bytes {
+fn blank_message_time(body: &mut [u8]) {
     const BEFORE: [u8; 3] = [0x22, 8, 8];
     const SECONDS: usize = 5;
-    let mut body = body.to_vec();
     if let Some(at) = body.windows(3).position(|found| found == BEFORE) {
         body[at + 3..at + 3 + SECONDS].fill(0);
     }
-    body.into()
 }
 
 /// Returns the last field of a message, whose fields all have a length: in a review

@@ -77,7 +77,7 @@ async fn an_absolute_target_may_name_any_authority() {
     ];
     let absolute = authorities.iter().flat_map(|authority| {
         ["http", "https"].map(|scheme| {
-            let target = format!("{scheme}://{authority}{OBJECT}?resourceVersion=0");
+            let target = format!("{scheme}://{authority}{OBJECT}?pretty=false");
             get(Wire::Http11, &target, &[host])
         })
     });
