@@ -167,7 +167,7 @@ impl Apifront {
         for _ in 1..hops() {
             let mut its = config_before(cluster);
             its["upstream"] = config["upstream"].clone();
-            let mut front = Self::start_alone(cluster, &[], &its).await;
+            let mut front = Self::start_alone(cluster, &[], &[], &its).await;
             front.upper = upper;
             config["upstream"]["kubeconfig"] = json!(front.kubeconfig_for_lower(cluster));
             upper = Some(Box::new(front));
@@ -189,7 +189,7 @@ impl Apifront {
         let mut config = config_before(cluster);
         change(&mut config);
         let upper = Self::start_upper(cluster, &mut config).await;
-        let mut front = Self::start_alone(cluster, flags, &config).await;
+        let mut front = Self::start_alone(cluster, flags, &[], &config).await;
         front.upper = upper;
         front
     }
@@ -200,10 +200,27 @@ impl Apifront {
     pub async fn start_directly(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
         let mut config = config_before(cluster);
         change(&mut config);
-        Self::start_alone(cluster, &[], &config).await
+        Self::start_alone(cluster, &[], &[], &config).await
     }
 
-    async fn start_alone(cluster: &Cluster, flags: &[&str], config: &Value) -> Self {
+    /// Does the same as [`Apifront::start_directly`], and its allocator gives freed
+    /// memory back at once, not after a second: what is resident is what it holds.
+    pub async fn start_without_free_memory(
+        cluster: &Cluster,
+        change: impl FnOnce(&mut Value),
+    ) -> Self {
+        let mut config = config_before(cluster);
+        change(&mut config);
+        let at_once = [("MIMALLOC_PURGE_DELAY", "0")];
+        Self::start_alone(cluster, &[], &at_once, &config).await
+    }
+
+    async fn start_alone(
+        cluster: &Cluster,
+        flags: &[&str],
+        variables: &[(&str, &str)],
+        config: &Value,
+    ) -> Self {
         let folder = process::temporary_folder("front");
         let config_file = folder.join("config.yaml");
         write_config(&config_file, config);
@@ -213,6 +230,7 @@ impl Apifront {
         };
         let mut command = Command::new(binary());
         command.arg("--config").arg(&config_file).args(flags);
+        command.envs(variables.iter().copied());
         if oracle() {
             command = Command::new("sleep");
             command.arg("infinity");

@@ -23,10 +23,16 @@ const SOON: Duration = Duration::from_secs(30);
 /// What `cache.memoryLimit` is in these tests, in MiB.
 const LIMIT: u64 = 48;
 
-/// Above the limit: a page being parsed, buffers of sockets, what the allocator
-/// keeps, and that this is no release build. A server without end has sent more
-/// long before.
-const SLACK: u64 = 160;
+/// What is held above the limit, in MiB. The bytes of pages, half-read events and
+/// objects count against the limit when they come. A page is there a second time when
+/// its pieces are joined, and while it is parsed its items have a place each. Of each
+/// resource 64 KiB of an event, the room in its last piece and a socket's buffer are
+/// not counted: 2 MiB. A server without end has sent more long before.
+const UNCOUNTED: u64 = LIMIT + 2 * (HOSTILE.len() as u64 + 1);
+
+/// What the allocator gives back a second after it was freed, in MiB: at most what was
+/// counted before. Beside a busy machine that made the difference between two runs.
+const FREED: u64 = LIMIT;
 
 /// The highest resident size while `attack` goes on.
 async fn highest(front: &Apifront, attack: impl Future<Output = ()>) -> u64 {
@@ -72,7 +78,7 @@ async fn attack(client: &Client, during: Duration) {
 
 async fn front_of(hostile: &Hostile) -> Apifront {
     let cluster = Cluster::shared();
-    let front = Apifront::start(cluster, |config| {
+    let front = Apifront::start_without_free_memory(cluster, |config| {
         config["upstream"] = json!({
             "servers": [hostile.server.url()], "caFile": cluster.ca(),
         });
@@ -105,7 +111,7 @@ async fn an_api_server_without_end_takes_bounded_memory() {
     );
     assert!(sent > 2 * LIMIT * MEGABYTE, "only {sent} bytes were sent");
     assert!(
-        most < before + (LIMIT + SLACK) * MEGABYTE,
+        most < before + (LIMIT + UNCOUNTED) * MEGABYTE,
         "from {before} to {most} bytes"
     );
     let reading = front.metric("apifront_cache_reading_bytes", &[]).await;
@@ -177,7 +183,7 @@ async fn a_backend_without_end_leaves_the_others_served() {
     // OpenAPI documents have a bound of their own, of 128 MiB, and the buffer of
     // one that grows is there twice for a moment; v3 is asked for beside v2.
     assert!(
-        most < before + (LIMIT + SLACK + 3 * 128) * MEGABYTE,
+        most < before + (LIMIT + UNCOUNTED + FREED + 3 * 128) * MEGABYTE,
         "from {before} to {most} bytes"
     );
     let debug = [("x-apifront-debug", "cache")];

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -17,6 +17,7 @@ use super::list_error::ListError;
 use super::list_page::{ITEM_BYTES, ListPage};
 use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
+use super::pieces::Pieces;
 use super::source_encoding;
 use crate::store::{FieldTable, Gatherer};
 
@@ -243,7 +244,7 @@ async fn whole(
 /// Reads a page's bytes. Each piece is counted before it is kept.
 async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<Bytes, ListError> {
     let mut stream = body.into_stream();
-    let mut all = BytesMut::new();
+    let mut all = Pieces::default();
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(|e| ListError::Body(e.to_string()))?;
         let Ok(data) = frame.into_data() else {
@@ -253,9 +254,10 @@ async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<
             return Err(ListError::Endless("its page is too long"));
         }
         reading.take(data.len()).await?;
-        all.extend_from_slice(&data);
+        all.push(&data);
+        all.go_on();
     }
-    Ok(all.freeze())
+    Ok(all.join().await)
 }
 
 /// Returns the number of items that there is room for: a page of empty items

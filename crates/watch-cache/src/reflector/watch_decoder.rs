@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::memory_pool::{MemoryExhausted, MemoryReservation};
+use super::pieces::Pieces;
 use crate::store::{Change, MalformedObject, Resource, StoredObject};
 
 /// The most bytes of a frame, which holds one object. etcd refuses objects
@@ -107,8 +108,8 @@ impl Object {
 pub(super) struct WatchDecoder<B> {
     body: B,
     encoding: Encoding,
-    buffer: BytesMut,
-    /// The length of the start of `buffer` that is known to hold no newline.
+    buffer: Pieces,
+    /// The length of the start of the last piece that is known to hold no newline.
     scanned: usize,
     /// The most bytes of a frame.
     most: usize,
@@ -132,7 +133,7 @@ where
         Self {
             body,
             encoding,
-            buffer: BytesMut::new(),
+            buffer: Pieces::default(),
             scanned: 0,
             most: MAX_FRAME_BYTES,
             reading: Some(reading),
@@ -145,7 +146,7 @@ where
         Self {
             body,
             encoding,
-            buffer: BytesMut::new(),
+            buffer: Pieces::default(),
             scanned: 0,
             most: MAX_BOOKMARK_BYTES,
             reading: None,
@@ -178,11 +179,12 @@ where
                 reading.set(counted).await?;
             }
             match self.body.frame().await {
-                None if self.buffer.is_empty() => return Ok(None),
+                None if self.buffer.len() == 0 => return Ok(None),
                 // The last line may lack its newline.
                 None if self.encoding == Encoding::Json => {
                     self.scanned = 0;
-                    return decode(self.encoding, &self.buffer.split().freeze()).map(Some);
+                    let line = self.buffer.take(usize::MAX);
+                    return decode(self.encoding, &line).map(Some);
                 }
                 None => {
                     return Err(WatchDecodeError::Connection(
@@ -192,7 +194,7 @@ where
                 Some(frame) => {
                     let frame = frame.map_err(|e| WatchDecodeError::Connection(e.to_string()))?;
                     if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
+                        self.buffer.push(&data);
                     }
                 }
             }
@@ -200,31 +202,38 @@ where
     }
 
     fn line(&mut self) -> Option<Bytes> {
-        let rest = self.buffer.get(self.scanned..).unwrap_or_default();
+        let rest = self.buffer.last().get(self.scanned..).unwrap_or_default();
         let Some(at) = rest.iter().position(|b| *b == b'\n') else {
-            self.scanned = self.buffer.len();
+            self.buffer.go_on();
+            self.scanned = self.buffer.last().len();
             return None;
         };
         let end = self.scanned.saturating_add(at);
-        let line = self.buffer.split_to(end).freeze();
-        self.buffer.advance(1);
+        let line = self.buffer.take(end);
+        self.buffer.skip(1);
         self.scanned = 0;
         Some(line)
     }
 
     fn message(&mut self) -> Result<Option<Bytes>, WatchDecodeError> {
-        let Some(length) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+        let Some(length) = self.buffer.first().first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
         };
         let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
         if length > self.most {
             return Err(WatchDecodeError::TooLong(self.most));
         }
-        if self.buffer.len() < length.saturating_add(LENGTH_BYTES) {
+        let Some(beyond) = self
+            .buffer
+            .len()
+            .checked_sub(length.saturating_add(LENGTH_BYTES))
+        else {
+            self.buffer.go_on();
             return Ok(None);
-        }
-        self.buffer.advance(LENGTH_BYTES);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        };
+        let of_last = self.buffer.last().len().saturating_sub(beyond);
+        let mut message = self.buffer.take(of_last);
+        Ok(Some(message.split_off(LENGTH_BYTES.min(message.len()))))
     }
 }
 
