@@ -10,12 +10,13 @@
 //! that an older cluster gives to `*` must not become rights to modes that it
 //! does not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use kubernetes_wire::api::{Attributes, Status, UserInfo};
+use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
 use moka::future::Cache;
 
 use super::impersonation_mode::Mode;
@@ -27,6 +28,15 @@ use crate::config::access::ConstrainedImpersonation;
 /// Callers whose last mode is remembered, as many as in the API server. A
 /// forgotten caller costs a few more reviews.
 const MAX_REMEMBERED_CALLERS: u64 = 10_000;
+
+/// The time for all questions of a request: that of a request of kube-apiserver
+/// (`--request-timeout`). A head has room for 16,000 groups, and kube-apiserver asks
+/// about each, too, though without a network in between.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// The number of questions after which others have their turn on the thread. All of
+/// them may be answered from memory.
+const QUESTIONS_AT_ONCE: usize = 32;
 
 const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 const NODES_GROUP: &str = "system:nodes";
@@ -96,6 +106,9 @@ impl ImpersonationAuthorizer {
     /// Returns the wanted user, if `requestor` may make the request
     /// `attributes` as that user; else a 403 with the API server's text. The
     /// request itself must still be authorized for the returned user.
+    ///
+    /// The questions are asked one after the other, equal ones once, until the first
+    /// refusal. No more are asked when the returned future is dropped.
     pub async fn impersonate(
         &self,
         requestor: &UserInfo,
@@ -107,6 +120,19 @@ impl ImpersonationAuthorizer {
             user: requestor,
             purpose,
         };
+        let decided = self.decide(by, impersonation, attributes);
+        tokio::time::timeout(WITHIN, decided)
+            .await
+            .unwrap_or_else(|_| Err(timed_out()))
+    }
+
+    async fn decide(
+        &self,
+        by: Requestor<'_>,
+        impersonation: &Impersonation,
+        attributes: &Attributes,
+    ) -> Result<Impersonated, Status> {
+        let requestor = by.user;
         let wanted = &impersonation.wanted;
         let last = self.last_modes.get(&requestor.name).await;
         let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
@@ -195,9 +221,13 @@ impl ImpersonationAuthorizer {
                 }
             }
         }
+        let mut seen = HashSet::new();
         for group in groups {
-            self.allowed(requestor, &impersonation_checks::group(mode, group))
-                .await?;
+            if seen.insert(group) {
+                let attributes = impersonation_checks::group(mode, group);
+                self.allowed(requestor, &attributes).await?;
+                pause_after(seen.len()).await;
+            }
         }
         Ok(())
     }
@@ -221,10 +251,14 @@ impl ImpersonationAuthorizer {
                 }
             }
         }
+        let mut seen = HashSet::new();
         for (key, values) in extra {
             for value in values {
-                self.allowed(requestor, &impersonation_checks::extra(mode, key, value))
-                    .await?;
+                if seen.insert((key, value)) {
+                    let attributes = impersonation_checks::extra(mode, key, value);
+                    self.allowed(requestor, &attributes).await?;
+                    pause_after(seen.len()).await;
+                }
             }
         }
         Ok(())
@@ -243,6 +277,17 @@ impl ImpersonationAuthorizer {
             _ => Err(forbidden(user, attributes, &verdict.reason)),
         }
     }
+}
+
+async fn pause_after(questions: usize) {
+    if questions.is_multiple_of(QUESTIONS_AT_ONCE) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn timed_out() -> Status {
+    let message = "Timeout: request did not complete within the allotted timeout";
+    Status::failure(504, Reason::Timeout, message)
 }
 
 /// Returns the wanted user with the groups that it has without asking for them.

@@ -729,3 +729,98 @@ async fn questions_drive_out_own_answers_alone() {
     authorizer.forget();
     assert!(!kept(&of_jane));
 }
+
+/// The questions of one request about a user with these groups, and its answer.
+async fn legacy_questions(
+    groups: impl IntoIterator<Item = String>,
+    extra: &[&str],
+    refused: &'static str,
+) -> (Vec<String>, Result<Impersonated, Status>) {
+    let server = FakeApiServer::new(move |_, review| {
+        let name = &review["spec"]["resourceAttributes"]["name"];
+        answer(json!({ "allowed": name != refused }))
+    });
+    // No answer is believed for any time.
+    let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
+    let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 35)));
+    let mut wanted = user("bob", &[]);
+    wanted.groups = groups.into_iter().collect();
+    let values = extra.iter().map(|value| value.to_string()).collect();
+    wanted.extra.insert("scopes".to_owned(), values);
+    let asked = Impersonation { wanted };
+    let (jane, list) = (user("jane", &[]), pods("list", "", ""));
+    let done = impersonator
+        .impersonate(&jane, &asked, &list, Purpose::Usual)
+        .await;
+    let reviews = server.asked.lock().unwrap().clone();
+    let name = |review: &Value| review["spec"]["resourceAttributes"]["name"].clone();
+    let names = reviews.iter().map(name);
+    let names = names.map(|name| name.as_str().unwrap_or_default().to_owned());
+    (names.collect(), done)
+}
+
+#[tokio::test]
+async fn one_request_asks_once_about_each_group_and_nothing_after_a_refusal() {
+    let many = || (0..3000).map(|n| format!("g{}", n % 1000));
+    let (names, done) = legacy_questions(many(), &["a", "b", "a"], "nothing").await;
+    let expected = ["bob".to_owned()].into_iter().chain(many().take(1000));
+    let expected = expected.chain(["a".to_owned(), "b".to_owned()]);
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    // What upstream learns of the user is as it was asked for.
+    assert_eq!(done.unwrap().user.groups.len(), 3001);
+
+    let (names, done) = legacy_questions(many(), &["a"], "g200").await;
+    assert_eq!(names.len(), 1 + 201);
+    let status = done.unwrap_err();
+    assert_eq!(status.code, 403);
+    assert!(status.message.contains("groups \"g200\" is forbidden"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_end_with_their_request_or_after_a_minute() {
+    /// Answers after a second.
+    #[derive(Default)]
+    struct Slow(std::sync::atomic::AtomicUsize);
+
+    #[async_trait::async_trait]
+    impl ReviewClient for Slow {
+        async fn create_review(
+            &self,
+            _: &str,
+            _: Bytes,
+        ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (_, text) = answer(json!({ "allowed": true }))?;
+            Ok((http::StatusCode::CREATED, text.into()))
+        }
+    }
+
+    let server = Arc::new(Slow::default());
+    let settings = AuthzSettings {
+        allow_ttl: MINUTE,
+        deny_ttl: MINUTE,
+        outage: Duration::ZERO,
+        degraded: Duration::ZERO,
+    };
+    let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
+    let authorizer = Authorizer::new(server.clone(), settings, metrics, Arc::new(Nothing));
+    let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 35)));
+    let mut wanted = user("bob", &[]);
+    wanted.groups = (0..16_000).map(|n| n.to_string()).collect();
+    let (asked, jane) = (Impersonation { wanted }, user("jane", &[]));
+    let list = pods("list", "", "");
+    let calls = || server.0.load(std::sync::atomic::Ordering::Relaxed);
+    let ask = || impersonator.impersonate(&jane, &asked, &list, Purpose::Usual);
+    let given_up = tokio::time::timeout(Duration::from_millis(4500), ask()).await;
+    assert!(given_up.is_err());
+    assert_eq!(calls(), 5);
+    advance(MINUTE).await;
+    assert_eq!(calls(), 5, "nobody waits any more");
+    // Nothing is remembered any more.
+    advance(MINUTE).await;
+    let status = ask().await.unwrap_err();
+    assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
+    // The last one began as the time ended.
+    assert_eq!(calls(), 5 + 61);
+}

@@ -335,7 +335,7 @@ async fn admit(
         ctx.classification = flow_control::of_health(session, received).await;
         return Ok(ControlFlow::Break(answer));
     }
-    let identified = match ctx.identify(received.clone(), session).await {
+    let identified = match ctx.identify(received.clone(), session).await? {
         Ok(identified) => identified,
         Err(refused) => {
             let request = session.req_header();

@@ -15,7 +15,7 @@ use pingora_proxy::Session;
 use super::audit;
 use super::forwarded::Forward;
 use super::granted::PendingGrant;
-use super::identified::{Identified, Refused};
+use super::identified::{Identified, Refused, Unidentified};
 use super::observed::{AnswerKeeper, AnswerObserver};
 use super::reached::Stage;
 use super::received::Received;
@@ -25,6 +25,7 @@ use crate::audit::Trail;
 use crate::deprecation::Requested;
 use crate::flow::{Admitted, Classification, Place};
 use crate::metrics::LongRunning;
+use crate::server::listener::client_gone;
 use crate::server::listener::http1::NextRequest;
 use crate::server::listener::http2;
 use crate::server::listener::large_heads::LargeHead;
@@ -165,13 +166,20 @@ impl RequestContext {
     }
 
     /// Authenticates the caller, who may act as another user. An unknown
-    /// caller's HTTP/2 connection is ended.
+    /// caller's HTTP/2 connection is ended. It is an error if the client goes away.
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
-        session: &Session,
-    ) -> Result<Arc<Identified>, Refused> {
-        let identified = Identified::identify(received.clone(), session).await;
+        session: &mut Session,
+    ) -> pingora_core::Result<Result<Arc<Identified>, Refused>> {
+        let identified = match Identified::identify(received.clone(), session).await {
+            Ok(identified) => Ok(identified),
+            Err(Unidentified::Refused(refused)) => Err(*refused),
+            Err(Unidentified::ClientGone) => {
+                self.audit = audit::unasked(session, &received);
+                return Err(client_gone::error());
+            }
+        };
         if is_unknown(&identified, &session.req_header().headers) {
             http2::end_after(session);
         }
@@ -191,7 +199,7 @@ impl RequestContext {
                 self.span = span::refused(session, &received, refused);
             }
         }
-        identified
+        Ok(identified)
     }
 
     /// Returns the [`PendingGrant`] by which a later step asks for the request's

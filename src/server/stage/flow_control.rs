@@ -23,7 +23,7 @@ const CALLER_KNOWN_WITHIN: Duration = Duration::from_millis(250);
 /// Clients ask `/livez/ping` whether the API server has Priority and Fairness, and
 /// slow themselves down if it has not.
 pub(in crate::server) async fn of_health(
-    session: &Session,
+    session: &mut Session,
     received: Arc<Received>,
 ) -> Option<Classification> {
     let identify = Identified::identify(received, session);

@@ -16,7 +16,7 @@ use crate::authz::impersonation_mode::Mode;
 use crate::config::DegradedBounds;
 use crate::flow::RequestDigest;
 use crate::identity::{self, Caller as Named};
-use crate::server::listener::loopback_guard;
+use crate::server::listener::{client_gone, loopback_guard};
 use crate::server::state::gate::{Delegated, Gate};
 
 pub(in crate::server) struct Identified {
@@ -93,12 +93,26 @@ impl From<Status> for Refused {
     }
 }
 
+/// The reason why a request has no known caller.
+pub(in crate::server) enum Unidentified {
+    Refused(Box<Refused>),
+    /// The client went away while upstream was asked whether the caller may act as
+    /// another user. That may take a question for each group that the caller names.
+    ClientGone,
+}
+
+impl<R: Into<Refused>> From<R> for Unidentified {
+    fn from(refused: R) -> Self {
+        Self::Refused(Box::new(refused.into()))
+    }
+}
+
 impl Identified {
     /// Authenticates the caller, and finds the user that the request acts as.
     pub(in crate::server) async fn identify(
         received: Arc<Received>,
-        session: &Session,
-    ) -> Result<Arc<Self>, Refused> {
+        session: &mut Session,
+    ) -> Result<Arc<Self>, Unidentified> {
         let generation = received.generation().clone();
         let identified = match &generation.gate {
             Gate::Owner => owner(received, session)?,
@@ -213,9 +227,9 @@ fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refus
 
 async fn delegated(
     received: Arc<Received>,
-    session: &Session,
+    session: &mut Session,
     gate: &Delegated,
-) -> Result<Identified, Refused> {
+) -> Result<Identified, Unidentified> {
     // In degraded mode, what was known before counts only for a caller whom the
     // configuration names. Everybody else is identified as without it.
     if let Some(bounds) = received.degraded()
@@ -223,10 +237,10 @@ async fn delegated(
         && let Some(degraded) = &received.generation().config.degraded
         && degraded.names(&received.info().gvr, &known.user)
     {
-        return identified(received, known, gate, Some(bounds));
+        return Ok(identified(received, known, gate, Some(bounds))?);
     }
     let known = known(&received, session, gate, None).await?;
-    identified(received, known, gate, None)
+    Ok(identified(received, known, gate, None)?)
 }
 
 /// A caller, and the user as whom the caller acts.
@@ -240,10 +254,10 @@ struct Known {
 /// Authenticates the caller, and finds the user as whom the request is made.
 async fn known(
     received: &Received,
-    session: &Session,
+    session: &mut Session,
     gate: &Delegated,
     degraded: Option<DegradedBounds>,
-) -> Result<Known, Refused> {
+) -> Result<Known, Unidentified> {
     let headers = &session.req_header().headers;
     let unknown = Peer::unknown();
     let peer = peer(session).unwrap_or(&unknown);
@@ -265,11 +279,15 @@ async fn known(
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;
     let mut impersonator = None;
     if let Some(impersonation) = &impersonation {
-        let impersonated = gate
+        let attributes = received.info().attributes();
+        let asked = gate
             .impersonator
-            .impersonate(&user, impersonation, &received.info().attributes(), purpose)
-            .await
-            .map_err(|s| Refused::identity(s, Some(&user)))?;
+            .impersonate(&user, impersonation, &attributes, purpose);
+        let impersonated = tokio::select! {
+            biased;
+            answered = asked => answered.map_err(|s| Refused::identity(s, Some(&user)))?,
+            () = client_gone::wait(session) => return Err(Unidentified::ClientGone),
+        };
         impersonator = Some(Box::new(Impersonator {
             caller: std::mem::replace(&mut user, impersonated.user),
             constraint: match impersonated.mode {

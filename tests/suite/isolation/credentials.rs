@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::flood::Flood;
 use super::measure::{Bound, Times, assert_unharmed};
-use crate::harness::client::Client;
+use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
-use crate::harness::objects::{config_map, role, role_binding};
+use crate::harness::objects::{cluster_role_binding, config_map, role, role_binding};
 use crate::harness::slow_link::SlowLink;
 use crate::harness::volume;
 
@@ -167,5 +167,66 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     let attacked = Times::of(COUNT, reading).await;
     println!("{} questions", flood.end());
     assert_unharmed("another user's question", &quiet, &attacked, BOUND);
+    front.stop().await;
+}
+
+/// A request with many groups has a question for each. It asked them all, whether its
+/// client was there or not.
+#[tokio::test]
+async fn questions_about_groups_end_when_the_client_goes_away() {
+    skip_under_oracle!("the reviews are apifront's");
+    const SOON: Duration = Duration::from_secs(30);
+    const MISSES: &str = "apifront_subject_access_review_cache_total";
+    let cluster = Cluster::shared();
+    let (_link, front) = SlowLink::before(cluster, Duration::from_millis(20), |config| {
+        config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "0s" } });
+    })
+    .await;
+    let admin = cluster.admin_client();
+    let who = cluster.namespace("actor").await;
+    let mut may = role(&who, &[""], &["users", "groups"], &["impersonate"]);
+    may["kind"] = json!("ClusterRole");
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let (roles, bindings) = ("clusterroles", "clusterrolebindings");
+    admin
+        .post(&format!("{rbac}/{roles}"), &may)
+        .await
+        .expect(201);
+    let bound = cluster_role_binding(&who, &who, "User", &who);
+    admin
+        .post(&format!("{rbac}/{bindings}"), &bound)
+        .await
+        .expect(201);
+    let actor = front.client(Some(&cluster.certificates.client(&who, &[])));
+    let actor = actor.with_header("impersonate-user", "somebody");
+    eventually("the right is there", SOON, || async {
+        reads(&actor, VERSION).await
+    })
+    .await;
+    let misses = async || front.metric(MISSES, &[("result", "miss")]).await;
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let mut many = actor.over(protocol);
+        for n in 0..2000 {
+            many = many.with_header("impersonate-group", &format!("group-{n}"));
+        }
+        let before = misses().await;
+        let asking = tokio::spawn(async move { reads(&many, VERSION).await });
+        eventually("some are asked", SOON, || async {
+            misses().await > before + 20.0
+        })
+        .await;
+        asking.abort();
+        eventually("no more are asked", SOON, || async {
+            let then = misses().await;
+            crate::harness::pace::lasting(Duration::from_millis(500)).await;
+            misses().await == then
+        })
+        .await;
+        let asked = misses().await - before;
+        assert!(asked < 1500.0, "{protocol:?}: {asked}");
+    }
+    for what in [roles, bindings] {
+        admin.delete(&format!("{rbac}/{what}/{who}")).await;
+    }
     front.stop().await;
 }
