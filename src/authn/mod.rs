@@ -5,6 +5,7 @@
 //! asked. Bad credentials are answered with 401, not as anonymous, unless a
 //! later authenticator accepts others.
 
+mod accepted_tokens;
 pub mod bearer_token;
 pub mod ca_bundle;
 mod chain_paths;

@@ -19,14 +19,11 @@ use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::accepted_tokens::{Accepted, AcceptedTokens};
 use super::jwt_expiry;
 use super::metrics::AuthnMetrics;
 use super::remote_address::Address;
 use super::token_review::{self, PATH};
-
-/// Good tokens that are remembered: those of 5,000 nodes and 10,000 namespaces
-/// with a margin of two, as in kube-apiserver.
-const MAX_ACCEPTED: usize = 32_768;
 
 /// Bad tokens that are remembered. They are kept apart from the good ones, so
 /// that a flood of bad tokens drives out no good one. A bad token that was
@@ -82,14 +79,6 @@ pub enum TokenOutcome {
     Rejected(String),
 }
 
-/// A good token, valid until the expiry that the token itself names.
-#[derive(Clone)]
-struct Accepted {
-    outcome: Arc<TokenOutcome>,
-    user: Arc<str>,
-    expires: Option<Instant>,
-}
-
 pub struct TokenAuthenticator {
     reviewer: Arc<Reviewer>,
     in_flight: SingleFlight<Key, Result<Arc<TokenOutcome>, ReviewError>>,
@@ -100,7 +89,7 @@ struct Reviewer {
     client: Arc<dyn ReviewClient>,
     strangers: Arc<FairQueue<Address>>,
     known: Arc<FairQueue<Arc<str>>>,
-    accepted: AnswerCache<Arc<str>, Accepted>,
+    accepted: AcceptedTokens,
     rejected: AnswerCache<Address, Arc<TokenOutcome>>,
     metrics: AuthnMetrics,
 }
@@ -123,7 +112,7 @@ impl TokenAuthenticator {
                 client,
                 strangers: FairQueue::new(OF_STRANGERS),
                 known: FairQueue::new(OF_KNOWN),
-                accepted: AnswerCache::new(MAX_ACCEPTED, now),
+                accepted: AcceptedTokens::new(now),
                 rejected: AnswerCache::new(MAX_REJECTED, now),
                 metrics,
             }),
@@ -200,14 +189,13 @@ impl Reviewer {
             TokenOutcome::User(user) => {
                 let expires = remaining(&question.token, SystemTime::now())
                     .and_then(|left| asked.checked_add(left));
-                let user: Arc<str> = user.name.as_str().into();
                 let accepted = Accepted {
                     outcome: outcome.clone(),
-                    user: user.clone(),
+                    user: user.name.as_str().into(),
                     expires,
                 };
                 let longest = settings.success_ttl.max(KNOWN_FOR).max(settings.degraded);
-                self.accepted.insert(key, user, accepted, asked, longest);
+                self.accepted.insert(key, accepted, asked, longest);
                 self.rejected.remove(&key);
             }
             TokenOutcome::Rejected(_) => {
@@ -373,7 +361,7 @@ mod tests {
     async fn random_tokens_drive_no_good_one_out_of_memory() {
         let world = World::new();
         assert_eq!(world.calls("good", SETTINGS).await, 1);
-        for n in 0..MAX_ACCEPTED + 1 {
+        for n in 0..32_769 {
             let token = format!("bad-{n}");
             let _ = world
                 .tokens
