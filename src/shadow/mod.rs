@@ -11,13 +11,14 @@ mod difference;
 mod frames;
 mod headers;
 mod json;
+mod log_rate;
 mod protobuf;
 mod report;
 mod representation;
 mod version;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::ShadowLimits;
 use apifront_watch_cache::fingerprint::FingerprintKey;
@@ -33,6 +34,7 @@ pub use columns::Columns;
 pub use difference::{Difference, ToldDifference};
 pub use frames::{Frame, FrameReader};
 pub use headers::compare as compare_headers;
+use log_rate::LogRate;
 pub use report::{Found, OfResource, Report, Subject, Tally, Verdict};
 pub use representation::Label;
 pub use version::of_answer as version_of;
@@ -51,6 +53,7 @@ pub struct Shadow {
     pub watches: Arc<Semaphore>,
     metrics: ShadowMetrics,
     report: Mutex<Report>,
+    log_rate: Mutex<LogRate>,
     key: FingerprintKey,
 }
 
@@ -63,6 +66,7 @@ impl Shadow {
             watches: Arc::new(Semaphore::new(WATCHES)),
             metrics,
             report: Mutex::default(),
+            log_rate: Mutex::default(),
             key,
         }
     }
@@ -88,7 +92,9 @@ impl Shadow {
         };
         let labels = [subject.verb, subject.representation.as_str(), result];
         self.metrics.compared(&subject.gvr, labels, not_comparable);
-        if let Verdict::Difference(difference) = &verdict {
+        if let Verdict::Difference(difference) = &verdict
+            && let Some(left_out) = self.log_rate.lock().take(Instant::now())
+        {
             let difference = difference.told(&self.key);
             tracing::error!(
                 resource = %subject.gvr,
@@ -96,6 +102,7 @@ impl Shadow {
                 representation = subject.representation.as_str(),
                 resource_version = subject.version,
                 %difference,
+                left_out,
                 "the cache would have answered differently"
             );
         }

@@ -1,0 +1,58 @@
+//! The rate of lines in the log. Whoever reads objects of their own that the cache
+//! shows differently would otherwise write a line for each answer.
+
+use std::time::{Duration, Instant};
+
+/// The lines in each [`PERIOD`]. The first of them tell of every resource that
+/// differs, as a rule; metrics and `/debug/shadow` count all differences.
+const LINES: u32 = 20;
+const PERIOD: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(super) struct LogRate {
+    /// The time of the first line of the period.
+    began: Option<Instant>,
+    lines: u32,
+    left_out: u64,
+}
+
+impl LogRate {
+    /// Returns how many lines were left out since the last one, if another may be
+    /// written.
+    pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
+        let is_over = |began: Instant| now.saturating_duration_since(began) >= PERIOD;
+        if self.began.is_none_or(is_over) {
+            self.began = Some(now);
+            self.lines = 0;
+        }
+        if self.lines >= LINES {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        self.lines = self.lines.saturating_add(1);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_differences_writes_few_lines_and_their_number() {
+        let mut rate = LogRate::default();
+        let began = Instant::now();
+        let lines: Vec<_> = (0..100_000)
+            .filter_map(|n| rate.take(began + Duration::from_millis(n)))
+            .collect();
+        // 100 seconds: two periods.
+        assert_eq!(lines.len(), 2 * LINES as usize);
+        let told: Vec<_> = lines.iter().filter(|left_out| **left_out > 0).collect();
+        assert_eq!(told, [&(60_000 - u64::from(LINES))]);
+        assert_eq!(
+            rate.take(began + Duration::from_secs(200)),
+            Some(40_000 - u64::from(LINES))
+        );
+        assert_eq!(rate.take(began + Duration::from_secs(200)), Some(0));
+    }
+}
