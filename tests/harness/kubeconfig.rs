@@ -1,5 +1,6 @@
 //! Writes kubeconfig files, as JSON, which is YAML.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -35,7 +36,8 @@ pub fn write(
     write_parts(folder, name, cluster, user)
 }
 
-/// Writes a kubeconfig with any fields of cluster and user.
+/// Writes a kubeconfig with any fields of cluster and user. Tests may write the same
+/// one at the same time, and read it: the file is whole at every moment.
 pub fn write_parts(folder: &Path, name: &str, cluster: Value, user: Value) -> PathBuf {
     let document = json!({
         "apiVersion": "v1",
@@ -46,6 +48,9 @@ pub fn write_parts(folder: &Path, name: &str, cluster: Value, user: Value) -> Pa
         "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
     });
     let path = folder.join(format!("{name}.kubeconfig"));
-    std::fs::write(&path, format!("{document:#}\n")).expect("kubeconfig");
+    let mut file = tempfile::NamedTempFile::new_in(folder).expect("a file for a kubeconfig");
+    file.write_all(format!("{document:#}\n").as_bytes())
+        .expect("kubeconfig");
+    file.persist(&path).expect("kubeconfig");
     path
 }
