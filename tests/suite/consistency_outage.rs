@@ -54,14 +54,22 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
         fronts.push((mode, front, client, watch));
     }
 
-    // The allowances of all are young, however long the starts took.
-    for (_, _, client, _) in &fronts {
-        for path in [
-            &list,
-            &format!("{list}?resourceVersion=0"),
-            &format!("{list}/kept"),
-        ] {
-            client.get(path).await.expect(200);
+    // The allowances of all are young, however long the starts took and however busy
+    // the machine is: the earlier ones end first, and new ones are asked for at once.
+    loop {
+        tokio::time::sleep_until((Instant::now() + ALLOWED).into()).await;
+        let asked = Instant::now();
+        for (_, _, client, _) in &fronts {
+            for path in [
+                &list,
+                &format!("{list}?resourceVersion=0"),
+                &format!("{list}/kept"),
+            ] {
+                client.get(path).await.expect(200);
+            }
+        }
+        if asked.elapsed() < ALLOWED / 2 {
+            break;
         }
     }
     cluster.apiserver.kill();
