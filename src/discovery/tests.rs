@@ -274,6 +274,7 @@ async fn a_silent_api_server_is_waited_for_once() {
     let began = Instant::now();
     assert!(text(&discovery).await.contains("deployments"));
     let one_wait = began.elapsed();
+    assert!(one_wait < remote_document::WITHIN, "{one_wait:?}");
     let began = Instant::now();
     for _ in 0..20 {
         assert!(text(&discovery).await.contains("deployments"));
