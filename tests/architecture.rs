@@ -13,6 +13,7 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/watch-cache/src", "apifront_watch_cache", None),
     ("crates/embedded/src", "apifront_embedded", Some("embedded")),
     ("crates/fairness/src", "apifront_fairness", Some("fairness")),
+    ("crates/shares/src", "apifront_shares", Some("shares")),
     ("src", "apifront", None),
 ];
 
@@ -110,6 +111,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("spans", &["config", "request"]),
     ("health", &["request", "config", "resource_pattern"]),
     ("fairness", &["request"]),
+    ("shares", &[]),
     ("flow", &["fairness", "request", "config"]),
     ("outage", &["config", "upstream"]),
     (

@@ -141,7 +141,7 @@ impl Http2State {
     /// Returns the part of the budget that a head of this size has.
     pub(in crate::server) fn take_held(&self, bytes: usize) -> Option<LargeHead> {
         let mut large = self.large.lock();
-        let at = large.iter().position(|head| head.bytes() == bytes)?;
+        let at = large.iter().position(|head| head.amount() == bytes)?;
         Some(large.swap_remove(at))
     }
 

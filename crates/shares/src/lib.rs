@@ -1,0 +1,18 @@
+//! Places, bytes and slots that callers share: a bound for all callers together,
+//! and a part for each.
+
+// No value from the wire or a file may cause an arithmetic overflow or an index
+// out of bounds.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
+mod ledger;
+mod shares;
+
+pub use shares::{Limits, Share, Shares};
