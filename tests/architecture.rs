@@ -17,8 +17,8 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("src", "apifront", None),
 ];
 
-/// Each module and the modules that it may use. Every module may use `api` and
-/// `metrics`. The right side is not transitive: a module must name each module
+/// Each module and the modules that it may use. Every module may use `api`,
+/// `metrics` and `shares`. The right side is not transitive: a module must name each module
 /// that it uses.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
@@ -143,7 +143,7 @@ const ABOVE_THE_SERVER: [&str; 1] = ["doctor"];
 /// The rooms inside the server, from the lowest up. Each uses those before it
 /// and none after it.
 const SERVER_ROOMS: [&str; 6] = ["listener", "state", "stage", "answer", "proxy", "process"];
-const ALWAYS: [&str; 2] = ["api", "metrics"];
+const ALWAYS: [&str; 3] = ["api", "metrics", "shares"];
 /// The crate's own files at the root. They are wiring, not rooms.
 const ROOTS: [&str; 2] = ["lib", "main"];
 

@@ -17,13 +17,12 @@
 mod admitted;
 mod cpu_turns;
 mod forwarded;
-mod pool;
 mod request_kind;
 mod response_bytes;
 mod schemas;
 #[cfg(test)]
 mod tests;
-mod user_pools;
+mod turns;
 mod waiting;
 mod watermark;
 
@@ -40,7 +39,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::config;
 use crate::metrics::FlowMetrics;
 use cpu_turns::CpuTurns;
-use pool::QueuePolicy;
 use schemas::Schemas;
 use watermark::Watermark;
 
@@ -64,10 +62,6 @@ pub const RETRY_AFTER: u64 = 1;
 /// The time between two publications of the high-water marks, as in
 /// kube-apiserver.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
-
-/// The answers of one user that wait for room. Each of them holds its seats
-/// while it waits.
-const WAITING_ANSWERS: usize = 300;
 
 /// A request is refused with 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,12 +248,9 @@ impl Flow {
     /// bytes that the store does not share. Waits for it as for seats.
     /// Cancel-safe.
     pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<HeldBytes, Rejected> {
-        let policy = QueuePolicy {
-            queue_length: WAITING_ANSWERS,
-            wait: self.limits.load().queue_wait,
-        };
+        let wait = self.limits.load().queue_wait;
         match limited(user) {
-            Some(user) => self.answers.hold(&user.name, bytes, policy).await,
+            Some(user) => self.answers.hold(&user.name, bytes, wait).await,
             None => Ok(HeldBytes::default()),
         }
     }
@@ -306,8 +297,8 @@ impl Flow {
             .read_only
             .set(number(self.read_only.take_high()));
         self.metrics.mutating.set(number(self.mutating.take_high()));
-        self.metrics.turns.set(number(self.aside.sweep()));
-        self.metrics.answer_bytes.set(number(self.answers.sweep()));
+        self.metrics.turns.set(number(self.aside.taken()));
+        self.metrics.answer_bytes.set(number(self.answers.held()));
     }
 
     /// Publishes every second, and adjusts the levels, for ever.

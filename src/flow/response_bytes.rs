@@ -12,11 +12,10 @@
 //! memory. Objects that only an answer still refers to are bounded by time: see
 //! `server/listener/slow_client.rs`.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use super::Rejected;
-use super::pool::{Pool, QueuePolicy, Seat};
-use super::user_pools::UserPools;
+use super::turns::{Turn, Turns};
 use crate::metrics::PoolMetrics;
 
 /// The bound of one user's answers: two Tables of 10,000 pods, which are 52 MB
@@ -32,15 +31,16 @@ const ALL_BYTES: usize = 512 << 20;
 /// joins small ones to this size), the buffers of TLS and HTTP/2, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 
+/// The answers of one user that wait for room. Each of them holds its seats
+/// while it waits.
+const WAITING_OF_ONE: usize = 300;
+
 /// The bytes that answers hold.
-pub struct ResponseBytes {
-    users: UserPools,
-    all: Arc<Pool>,
-}
+pub struct ResponseBytes(Turns);
 
 /// The counted bytes of one answer. They are given back when this is dropped.
 #[derive(Debug, Default)]
-pub struct HeldBytes(Option<(Seat, Seat)>);
+pub struct HeldBytes(Option<Turn>);
 
 impl HeldBytes {
     /// Tells whether the answer has bytes that count.
@@ -50,68 +50,53 @@ impl HeldBytes {
 
     /// Sets the size of the answer, after the answer was made.
     pub fn settle(&mut self, bytes: usize) {
-        if let Some((own, all)) = &mut self.0 {
-            own.resize(bytes);
-            all.resize(bytes);
+        if let Some(held) = &mut self.0 {
+            held.set_weight(bytes);
         }
     }
 }
 
 impl ResponseBytes {
     pub fn new(metrics: PoolMetrics) -> Self {
-        let users = UserPools::new(metrics.clone());
-        users.set_limit(USER_BYTES);
-        Self {
-            users,
-            all: Pool::new(ALL_BYTES, metrics),
-        }
+        Self(Turns::new(ALL_BYTES, USER_BYTES, WAITING_OF_ONE, metrics))
     }
 
-    /// Waits for room for an answer of about this many bytes. Cancel-safe.
+    /// Waits for room for an answer of about this many bytes, for as long as `wait`.
+    /// Cancel-safe.
     pub(super) async fn hold(
         &self,
         user: &str,
         bytes: usize,
-        policy: QueuePolicy,
+        wait: Duration,
     ) -> Result<HeldBytes, Rejected> {
         // A request for more than the bound would keep all others waiting.
         let bytes = bytes.min(USER_BYTES);
-        let Some(own) = self.users.pool(user) else {
-            return Ok(HeldBytes::default());
-        };
-        let own = own.seats(user, bytes, policy).await?;
-        let all = self.all.seats(user, bytes, policy).await?;
-        Ok(HeldBytes(Some((own, all))))
+        let held = self.0.turn(user, bytes, wait).await?;
+        Ok(HeldBytes(Some(held)))
     }
 
     /// Does the same as [`ResponseBytes::hold`], but only if there is room at
     /// once.
     pub(super) fn try_hold(&self, user: &str, bytes: usize) -> Option<HeldBytes> {
-        let own = self.users.pool(user)?.try_seats(bytes)?;
-        let all = self.all.try_seats(bytes)?;
-        Some(HeldBytes(Some((own, all))))
+        let held = self.0.try_turn(user, bytes)?;
+        Some(HeldBytes(Some(held)))
     }
 
-    /// Forgets users without answers; returns the bytes of all answers.
-    pub(super) fn sweep(&self) -> usize {
-        self.users.sweep()
+    /// Returns the bytes of all answers.
+    pub(super) fn held(&self) -> usize {
+        self.0.taken()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures::FutureExt;
     use prometheus::Registry;
 
     use super::*;
     use crate::metrics::FlowMetrics;
 
-    const PATIENT: QueuePolicy = QueuePolicy {
-        queue_length: 100,
-        wait: Duration::from_secs(15),
-    };
+    const PATIENT: Duration = Duration::from_secs(15);
 
     fn answers() -> ResponseBytes {
         let metrics = FlowMetrics::register(&Registry::new()).unwrap();
@@ -131,9 +116,9 @@ mod tests {
         let _other = hold("b", USER_BYTES).now_or_never().unwrap().unwrap();
         first.settle(10);
         let second = (&mut second).now_or_never().unwrap().unwrap();
-        assert_eq!(answers.sweep(), 10 + 1 + USER_BYTES);
+        assert_eq!(answers.held(), 10 + 1 + USER_BYTES);
         drop((first, second));
-        assert_eq!(answers.sweep(), USER_BYTES);
+        assert_eq!(answers.held(), USER_BYTES);
         // An answer can be made, however large it is.
         assert!(hold("a", usize::MAX).now_or_never().unwrap().is_ok());
     }
@@ -156,6 +141,6 @@ mod tests {
                 .is_ok()
         );
         held.clear();
-        assert_eq!(answers.sweep(), 0);
+        assert_eq!(answers.held(), 0);
     }
 }

@@ -1,51 +1,163 @@
-//! The amounts that callers hold.
+//! The amounts that callers have of something that they share.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// The amounts of all callers. Callers who hold nothing are left out.
-#[derive(Debug)]
-pub(super) struct Ledger<C> {
-    total: usize,
-    amounts: HashMap<C, usize>,
+use priority_queue::PriorityQueue;
+
+/// The most that callers may have. 0 is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All callers together.
+    pub total: usize,
+    /// Each caller.
+    pub of_one: OfOne,
 }
 
-impl<C> Default for Ledger<C> {
-    fn default() -> Self {
+/// The most that one caller may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfOne {
+    /// So much; 0 is no limit.
+    Most(usize),
+    /// As much as stays free. One caller alone can take half of the total, two can
+    /// take a third each, and as much is always left for the next one. So the
+    /// callers with the most are refused first (the dynamic threshold of switches
+    /// that share a buffer among their ports; Choudhury and Hahne, 1998).
+    WhatIsFree,
+}
+
+/// The limit that a caller would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeded {
+    OfOne,
+    Total,
+}
+
+impl Limits {
+    /// Makes limits of a fixed size, 0 for none.
+    pub const fn of(total: usize, of_one: usize) -> Self {
         Self {
-            total: 0,
-            amounts: HashMap::new(),
+            total,
+            of_one: OfOne::Most(of_one),
         }
     }
 }
 
+/// The amounts of all callers, under a lock of its owner. Callers who have nothing
+/// are not remembered. Who has the most is known without a search.
+#[derive(Debug)]
+pub struct Ledger<C: Eq + Hash> {
+    limits: Limits,
+    total: usize,
+    amounts: PriorityQueue<C, usize>,
+}
+
 impl<C: Clone + Eq + Hash> Ledger<C> {
-    pub(super) fn total(&self) -> usize {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            total: 0,
+            amounts: PriorityQueue::new(),
+        }
+    }
+
+    /// Sets other limits. What callers have already they keep.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Returns what all callers have.
+    pub fn total(&self) -> usize {
         self.total
     }
 
-    pub(super) fn of(&self, caller: &C) -> usize {
-        self.amounts.get(caller).copied().unwrap_or_default()
+    /// Returns what this caller has.
+    pub fn of(&self, caller: &C) -> usize {
+        self.amounts.get_priority(caller).copied().unwrap_or(0)
     }
 
-    pub(super) fn take(&mut self, caller: &C, amount: usize) {
+    /// Returns the number of callers who have something.
+    pub fn callers(&self) -> usize {
+        self.amounts.len()
+    }
+
+    /// Returns the caller with the most, and how much that is.
+    pub fn most(&self) -> Option<(&C, usize)> {
+        let (caller, amount) = self.amounts.peek()?;
+        Some((caller, *amount))
+    }
+
+    /// Tells whether the caller may have so much more. `None` is a caller without a
+    /// limit of its own.
+    pub fn allows(&self, caller: Option<&C>, more: usize) -> Result<(), Exceeded> {
+        if let Some(caller) = caller {
+            self.allows_one(caller, more)?;
+        }
+        match self.limits.total {
+            0 => Ok(()),
+            total if self.total.saturating_add(more) <= total => Ok(()),
+            _ => Err(Exceeded::Total),
+        }
+    }
+
+    fn allows_one(&self, caller: &C, more: usize) -> Result<(), Exceeded> {
+        let most = match self.limits.of_one {
+            OfOne::Most(0) => return Ok(()),
+            OfOne::WhatIsFree if self.limits.total == 0 => return Ok(()),
+            OfOne::Most(most) => most,
+            OfOne::WhatIsFree => self.free(),
+        };
+        match self.of(caller).saturating_add(more) <= most {
+            true => Ok(()),
+            false => Err(Exceeded::OfOne),
+        }
+    }
+
+    /// Tells whether this caller has half of what one may have of what is free.
+    pub fn is_crowded_by(&self, caller: &C) -> bool {
+        self.of(caller) >= self.free().div_ceil(2)
+    }
+
+    fn free(&self) -> usize {
+        self.limits.total.saturating_sub(self.total)
+    }
+
+    /// Adds to what the caller has. What the limits allow is for the caller of this
+    /// to ask ([`Ledger::allows`]).
+    pub fn add(&mut self, caller: Option<&C>, amount: usize) {
         if amount == 0 {
             return;
         }
         self.total = self.total.saturating_add(amount);
-        let own = self.amounts.entry(caller.clone()).or_default();
-        *own = own.saturating_add(amount);
+        let Some(caller) = caller else {
+            return;
+        };
+        let own = self.of(caller);
+        let more = own.saturating_add(amount);
+        if own == 0 {
+            self.amounts.push(caller.clone(), more);
+        } else {
+            self.amounts.change_priority(caller, more);
+        }
     }
 
-    pub(super) fn give_back(&mut self, caller: &C, amount: usize) {
+    pub fn take_off(&mut self, caller: Option<&C>, amount: usize) {
         self.total = self.total.saturating_sub(amount);
-        if let Entry::Occupied(mut own) = self.amounts.entry(caller.clone()) {
-            match own.get().saturating_sub(amount) {
-                0 => drop(own.remove()),
-                left => *own.get_mut() = left,
-            }
+        let Some(caller) = caller else {
+            return;
+        };
+        match self.of(caller).saturating_sub(amount) {
+            0 => drop(self.amounts.remove(caller)),
+            left => drop(self.amounts.change_priority(caller, left)),
         }
+    }
+
+    pub fn clear(&mut self) {
+        self.total = 0;
+        self.amounts.clear();
     }
 }
 
@@ -54,18 +166,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_nothing_is_not_remembered() {
-        let mut ledger = Ledger::default();
-        ledger.take(&"a", 3);
-        ledger.take(&"b", 1);
-        ledger.take(&"c", 0);
-        ledger.give_back(&"a", 1);
-        assert_eq!(
-            (ledger.of(&"a"), ledger.of(&"b"), ledger.total()),
-            (2, 1, 3)
-        );
-        ledger.give_back(&"a", 2);
-        ledger.give_back(&"b", 1);
-        assert_eq!((ledger.total(), ledger.amounts.len()), (0, 0));
+    fn who_has_nothing_is_not_remembered_and_who_has_the_most_is_known() {
+        let mut ledger = Ledger::new(Limits::of(0, 0));
+        ledger.add(Some(&"a"), 3);
+        ledger.add(Some(&"b"), 1);
+        ledger.add(Some(&"c"), 0);
+        ledger.add(None, 5);
+        assert_eq!((ledger.most(), ledger.callers()), (Some((&"a", 3)), 2));
+        ledger.add(Some(&"b"), 3);
+        assert_eq!(ledger.most(), Some((&"b", 4)));
+        ledger.take_off(Some(&"b"), 2);
+        assert_eq!(ledger.most(), Some((&"a", 3)));
+        assert_eq!((ledger.of(&"b"), ledger.total()), (2, 10));
+        ledger.take_off(Some(&"a"), 3);
+        ledger.take_off(Some(&"b"), 2);
+        ledger.take_off(None, 5);
+        assert_eq!((ledger.total(), ledger.callers()), (0, 0));
+    }
+
+    /// Lets callers take one unit in turn, until none may. Returns what each has.
+    fn fill(ledger: &mut Ledger<u64>, callers: u64) -> Vec<usize> {
+        loop {
+            let before = ledger.total();
+            for caller in 0..callers {
+                if ledger.allows(Some(&caller), 1).is_ok() {
+                    ledger.add(Some(&caller), 1);
+                }
+            }
+            if ledger.total() == before {
+                return (0..callers).map(|caller| ledger.of(&caller)).collect();
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_has_more_than_is_left_for_others() {
+        let limits = |total| Limits {
+            total,
+            of_one: OfOne::WhatIsFree,
+        };
+        for (callers, each) in [(1, 500), (2, 333), (9, 100)] {
+            let mut ledger = Ledger::new(limits(1000));
+            let taken = fill(&mut ledger, callers);
+            assert!(taken.iter().all(|n| n.abs_diff(each) <= 1), "{taken:?}");
+            assert!(ledger.allows(Some(&99), 1).is_ok());
+            assert!(!ledger.is_crowded_by(&99) && ledger.is_crowded_by(&0));
+        }
+        let mut ledger = Ledger::new(limits(1));
+        assert!(ledger.allows(Some(&0), 1).is_ok());
+        ledger.add(Some(&0), 1);
+        assert!(ledger.allows(Some(&1), 1).is_err());
+        ledger.take_off(Some(&0), 1);
+        assert!(ledger.allows(Some(&1), 1).is_ok());
+        assert!(Ledger::new(limits(0)).allows(Some(&1), usize::MAX).is_ok());
     }
 }

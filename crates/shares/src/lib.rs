@@ -1,4 +1,4 @@
-//! Places, bytes and slots that callers share: a bound for all callers together,
+//! Places, bytes and turns that callers share: a bound for all callers together,
 //! and a part for each.
 
 // No value from the wire or a file may cause an arithmetic overflow or an index
@@ -12,7 +12,10 @@
     )
 )]
 
+mod fair_queue;
 mod ledger;
 mod shares;
 
-pub use shares::{Limits, Share, Shares};
+pub use fair_queue::{Asked, FairQueue, Place, QueueFull, QueueLimits, Turn};
+pub use ledger::{Exceeded, Ledger, Limits, OfOne};
+pub use shares::{Share, Shares};

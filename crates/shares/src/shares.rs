@@ -1,66 +1,85 @@
 //! What callers hold of something that they share.
 
+use std::fmt::{self, Debug, Formatter};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::ledger::Ledger;
+use super::ledger::{Exceeded, Ledger, Limits};
 
-/// The most that all callers hold together, and that one caller holds. 0 is no
-/// limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub total: usize,
-    pub of_one: usize,
+/// Something that callers share. Who finds too little of it is refused at once.
+pub struct Shares<C: Eq + Hash>(Arc<Mutex<Ledger<C>>>);
+
+/// What one caller holds. Dropping it gives it back.
+pub struct Share<C: Clone + Eq + Hash> {
+    shares: Shares<C>,
+    caller: Option<C>,
+    amount: usize,
 }
 
-/// Something that callers share.
-#[derive(Debug)]
-pub struct Shares<C> {
-    limits: Limits,
-    held: Arc<Mutex<Ledger<C>>>,
-}
-
-impl<C> Clone for Shares<C> {
+impl<C: Eq + Hash> Clone for Shares<C> {
     fn clone(&self) -> Self {
-        Self {
-            limits: self.limits,
-            held: self.held.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
-/// What one caller holds. Dropping it gives it back.
-#[derive(Debug)]
-pub struct Share<C: Clone + Eq + Hash> {
-    shares: Shares<C>,
-    caller: C,
-    amount: usize,
+impl<C: Eq + Hash> Debug for Shares<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares").finish_non_exhaustive()
+    }
+}
+
+impl<C: Clone + Eq + Hash> Debug for Share<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let amount = &self.amount;
+        f.debug_struct("Share")
+            .field("amount", amount)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<C: Clone + Eq + Hash> Shares<C> {
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            held: Arc::default(),
-        }
+        Self(Arc::new(Mutex::new(Ledger::new(limits))))
     }
 
-    /// Takes an amount for this caller. Returns `None` if a limit does not allow
-    /// it.
-    pub fn take(&self, caller: C, amount: usize) -> Option<Share<C>> {
-        let mut share = Share {
+    /// Sets other limits. What callers hold already they keep.
+    pub fn set_limits(&self, limits: Limits) {
+        self.0.lock().set_limits(limits);
+    }
+
+    /// Takes an amount for this caller, if the limits allow it. `None` is a caller
+    /// without a limit of its own.
+    pub fn take(&self, caller: impl Into<Option<C>>, amount: usize) -> Result<Share<C>, Exceeded> {
+        let mut share = self.nothing(caller.into());
+        share.grow(amount)?;
+        Ok(share)
+    }
+
+    /// Takes an amount that counts, whatever the limits are.
+    pub fn take_anyway(&self, caller: impl Into<Option<C>>, amount: usize) -> Share<C> {
+        let mut share = self.nothing(caller.into());
+        share.set(amount);
+        share
+    }
+
+    fn nothing(&self, caller: Option<C>) -> Share<C> {
+        Share {
             shares: self.clone(),
             caller,
             amount: 0,
-        };
-        share.grow(amount).then_some(share)
+        }
     }
 
-    /// Returns the amount that all callers hold.
+    /// Returns what all callers hold.
     pub fn held(&self) -> usize {
-        self.held.lock().total()
+        self.0.lock().total()
+    }
+
+    /// Returns the number of callers who hold something.
+    pub fn callers(&self) -> usize {
+        self.0.lock().callers()
     }
 }
 
@@ -69,25 +88,29 @@ impl<C: Clone + Eq + Hash> Share<C> {
         self.amount
     }
 
-    /// Takes more. Returns false, and takes nothing, if a limit does not allow
-    /// it.
-    pub fn grow(&mut self, more: usize) -> bool {
-        let within = |limit: usize, held: usize| limit == 0 || held.saturating_add(more) <= limit;
-        let limits = self.shares.limits;
-        let mut held = self.shares.held.lock();
-        if !within(limits.of_one, held.of(&self.caller)) || !within(limits.total, held.total()) {
-            return false;
-        }
-        held.take(&self.caller, more);
+    /// Takes more, if the limits allow it, or nothing.
+    pub fn grow(&mut self, more: usize) -> Result<(), Exceeded> {
+        let mut held = self.shares.0.lock();
+        held.allows(self.caller.as_ref(), more)?;
+        held.add(self.caller.as_ref(), more);
         self.amount = self.amount.saturating_add(more);
-        true
+        Ok(())
+    }
+
+    /// Makes the share so large, whatever the limits are.
+    pub fn set(&mut self, amount: usize) {
+        let mut held = self.shares.0.lock();
+        held.take_off(self.caller.as_ref(), self.amount);
+        held.add(self.caller.as_ref(), amount);
+        self.amount = amount;
     }
 }
 
 impl<C: Clone + Eq + Hash> Drop for Share<C> {
     fn drop(&mut self) {
         if self.amount > 0 {
-            self.shares.held.lock().give_back(&self.caller, self.amount);
+            let mut held = self.shares.0.lock();
+            held.take_off(self.caller.as_ref(), self.amount);
         }
     }
 }
@@ -98,27 +121,37 @@ mod tests {
 
     #[test]
     fn one_caller_leaves_a_part_for_others() {
-        let shares = Shares::new(Limits {
-            total: 5,
-            of_one: 3,
-        });
+        let shares = Shares::new(Limits::of(5, 3));
         let mut a = shares.take("a", 2).unwrap();
-        assert!(a.grow(1) && !a.grow(1) && shares.take("a", 1).is_none());
+        assert_eq!(a.grow(1), Ok(()));
+        assert_eq!(a.grow(1), Err(Exceeded::OfOne));
+        assert_eq!(shares.take("a", 1).unwrap_err(), Exceeded::OfOne);
         let b = shares.take("b", 2).unwrap();
-        assert!(shares.take("c", 1).is_none(), "all is held");
-        assert!(shares.take("c", usize::MAX).is_none());
+        assert_eq!(shares.take("c", 1).unwrap_err(), Exceeded::Total);
+        assert_eq!(shares.take(None, usize::MAX).unwrap_err(), Exceeded::Total);
         assert_eq!((a.amount(), b.amount(), shares.held()), (3, 2, 5));
         drop((a, b));
-        assert_eq!(shares.held(), 0);
+        assert_eq!((shares.held(), shares.callers()), (0, 0));
     }
 
     #[test]
     fn zero_is_no_limit() {
-        let shares = Shares::new(Limits {
-            total: 0,
-            of_one: 0,
-        });
+        let shares = Shares::new(Limits::of(0, 0));
         let mut held = shares.take("a", 1 << 40).unwrap();
-        assert!(held.grow(1 << 40));
+        assert_eq!(held.grow(1 << 40), Ok(()));
+    }
+
+    #[test]
+    fn what_is_taken_anyway_counts_for_others() {
+        let shares = Shares::new(Limits::of(2, 1));
+        let mut large = shares.take_anyway("a", 3);
+        assert_eq!(shares.take("b", 1).unwrap_err(), Exceeded::Total);
+        large.set(1);
+        let one = shares.take("b", 1).unwrap();
+        assert_eq!(shares.take(None, 1).unwrap_err(), Exceeded::Total);
+        shares.set_limits(Limits::of(3, 1));
+        let without_limit_of_its_own = shares.take(None, 1).unwrap();
+        drop((large, one, without_limit_of_its_own));
+        assert_eq!((shares.held(), shares.callers()), (0, 0));
     }
 }

@@ -28,10 +28,7 @@ pub(in crate::server) type LargeHead = Share<IpAddr>;
 
 impl Default for LargeHeads {
     fn default() -> Self {
-        Self(Shares::new(Limits {
-            total: TOTAL,
-            of_one: PER_CLIENT,
-        }))
+        Self(Shares::new(Limits::of(TOTAL, PER_CLIENT)))
     }
 }
 
@@ -39,7 +36,7 @@ impl LargeHeads {
     /// Takes the bytes of a large head. Returns `None` if too many are held
     /// already.
     pub(in crate::server) fn take(&self, client: IpAddr, bytes: usize) -> Option<LargeHead> {
-        self.0.take(client, bytes)
+        self.0.take(client, bytes).ok()
     }
 }
 

@@ -10,6 +10,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use apifront_shares::{Ledger, Limits};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -23,15 +24,17 @@ const GIVEN_UP: usize = 64;
 /// The time between two searches for answers that are too old.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-pub struct AnswerCache<C, V> {
+pub struct AnswerCache<C: Eq + Hash, V> {
     state: RwLock<State<C, V>>,
     capacity: usize,
     began: Instant,
 }
 
-struct State<C, V> {
+struct State<C: Eq + Hash, V> {
     answers: HashMap<Key, Answer<C, V>>,
-    callers: HashMap<C, HashSet<Key>>,
+    keys: HashMap<C, HashSet<Key>>,
+    /// The number of answers of each caller.
+    numbers: Ledger<C>,
     swept: Instant,
     /// Answers that were asked for before this moment are not taken in.
     cleared: Instant,
@@ -50,7 +53,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         Self {
             state: RwLock::new(State {
                 answers: HashMap::new(),
-                callers: HashMap::new(),
+                keys: HashMap::new(),
+                numbers: Ledger::new(Limits::of(capacity, 0)),
                 swept: now,
                 cleared: now,
             }),
@@ -81,13 +85,14 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         if state.answers.len() >= self.capacity {
             state.sweep(asked, longest);
         }
-        while state.answers.len() >= self.capacity {
+        while state.numbers.allows(Some(&caller), 1).is_err() {
             let most = (self.capacity / GIVEN_UP).max(1);
             if !state.give_up(most) {
                 return;
             }
         }
-        state.callers.entry(caller.clone()).or_default().insert(key);
+        state.keys.entry(caller.clone()).or_default().insert(key);
+        state.numbers.add(Some(&caller), 1);
         let answer = Answer {
             caller,
             value,
@@ -142,7 +147,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
     pub fn clear(&self, now: Instant) {
         let mut state = self.state.write();
         state.answers.clear();
-        state.callers.clear();
+        state.keys.clear();
+        state.numbers.clear();
         state.cleared = now;
     }
 
@@ -157,10 +163,11 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         let Some(answer) = self.answers.remove(key) else {
             return;
         };
-        if let Some(keys) = self.callers.get_mut(&answer.caller) {
+        self.numbers.take_off(Some(&answer.caller), 1);
+        if let Some(keys) = self.keys.get_mut(&answer.caller) {
             keys.remove(key);
             if keys.is_empty() {
-                self.callers.remove(&answer.caller);
+                self.keys.remove(&answer.caller);
             }
         }
     }
@@ -183,7 +190,8 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
     /// Removes up to `most` answers of the caller that has the most of them,
     /// and at most half of them. Returns false if there was nothing to remove.
     fn give_up(&mut self, most: usize) -> bool {
-        let Some((_, keys)) = self.callers.iter().max_by_key(|(_, keys)| keys.len()) else {
+        let most_of_one = self.numbers.most();
+        let Some(keys) = most_of_one.and_then(|(caller, _)| self.keys.get(caller)) else {
             return false;
         };
         let used = |key: &Key| {
@@ -275,7 +283,7 @@ mod tests {
         tokio::time::advance(SWEEP_EVERY).await;
         memory.insert(key(0, 0), "joe", 0, Instant::now(), Duration::from_secs(1));
         assert_eq!(there(), [0]);
-        assert_eq!(memory.state.read().callers.len(), 1);
+        assert_eq!(memory.state.read().numbers.callers(), 1);
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         memory.clear(Instant::now());

@@ -2,12 +2,11 @@
 //! TokenReview and SubjectAccessReview are both "POST an object, read its
 //! status".
 //!
-//! The cost that each caller can cause is bounded here: [`fair_queue`] limits
+//! The cost that each caller can cause is bounded here: [`FairQueue`] limits
 //! the questions in flight, [`single_flight`] sends equal questions once, and
 //! [`answer_cache`] limits the answers that are kept.
 
 mod answer_cache;
-mod fair_queue;
 mod single_flight;
 
 use std::hash::Hash;
@@ -24,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::cdn_loop::{self, LOOP_DETECTED};
 
 pub use answer_cache::{AnswerCache, Key};
-pub use fair_queue::{FairQueue, QueueFull, QueueLimits};
+pub use apifront_shares::{FairQueue, QueueFull, QueueLimits};
 pub use single_flight::SingleFlight;
 
 /// The timeout of client-go's delegating authenticator and authorizer.
@@ -173,8 +172,8 @@ mod tests {
         FairQueue::new(QueueLimits {
             at_a_time: count,
             at_a_time_of_one: count,
-            waiting: 0,
-            waiting_of_one: 0,
+            waiting: 1,
+            waiting_of_one: 1,
         })
     }
 

@@ -151,7 +151,7 @@ fn hold(
     // Every client that connects over a network has an address.
     let client = client.unwrap_or(IpAddr::from([0; 4]));
     let taken = match large {
-        Some(large) => large.grow(READ),
+        Some(large) => large.grow(READ).is_ok(),
         None => {
             *large = limits.large.take(client, SMALL_HEAD.saturating_add(READ));
             large.is_some()

@@ -238,7 +238,7 @@ impl Http2Heads {
         let most = self.limits.max_bytes.saturating_mul(LARGEST_BLOCK);
         let has_room = bytes <= most
             && match &mut self.budget {
-                Some(budget) => budget.grow(bytes.saturating_sub(budget.amount())),
+                Some(budget) => budget.grow(bytes.saturating_sub(budget.amount())).is_ok(),
                 None => {
                     self.budget = self.limits.large.take(self.client, bytes);
                     self.budget.is_some()

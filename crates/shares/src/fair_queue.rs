@@ -1,0 +1,196 @@
+//! Turns that callers take one after the other, and a queue for those who find
+//! none free.
+//!
+//! Free turns go round among the callers who wait, however much each of them
+//! wants. When too much waits, the newest of the caller with the most waiting is
+//! refused: a flood takes no place from the others. Taking, waiting and leaving
+//! are O(log n).
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Debug, Formatter};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use self::line::State;
+
+/// The limits of a queue; 0 is no limit. What is larger than a limit has its turn
+/// when nothing else counts against that limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// The weight of the turns that are taken, by all callers.
+    pub at_a_time: usize,
+    /// The weight of the turns of one caller. The turns of others stay free while
+    /// this caller holds its own for long.
+    pub at_a_time_of_one: usize,
+    /// How many wait, of all callers.
+    pub waiting: usize,
+    /// How many wait, of one caller.
+    pub waiting_of_one: usize,
+}
+
+/// There is no room to wait for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFull;
+
+pub struct FairQueue<C: Eq + Hash>(Mutex<State<C>>);
+
+/// A turn. Dropping it ends it.
+pub struct Turn<C: Clone + Eq + Hash> {
+    queue: Arc<FairQueue<C>>,
+    caller: C,
+    weight: usize,
+}
+
+/// What a caller who asks for a turn has.
+#[derive(Debug)]
+pub enum Asked<C: Clone + Eq + Hash> {
+    Turn(Turn<C>),
+    Place(Place<C>),
+}
+
+/// A place in the queue. Dropping it leaves the queue.
+pub struct Place<C: Clone + Eq + Hash> {
+    queue: Arc<FairQueue<C>>,
+    caller: C,
+    weight: usize,
+    number: u64,
+    go: oneshot::Receiver<()>,
+    is_over: bool,
+}
+
+impl<C: Clone + Eq + Hash> FairQueue<C> {
+    pub fn new(limits: QueueLimits) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State::new(limits))))
+    }
+
+    /// Sets other limits. Turns that are taken stay taken.
+    pub fn set_limits(&self, limits: QueueLimits) {
+        self.0.lock().set_limits(limits);
+    }
+
+    /// Waits for a turn of weight 1. Cancel-safe: dropping the future leaves the
+    /// queue.
+    pub async fn take(self: &Arc<Self>, caller: &C) -> Result<Turn<C>, QueueFull> {
+        match self.ask(caller, 1)? {
+            Asked::Turn(turn) => Ok(turn),
+            Asked::Place(place) => place.turn().await,
+        }
+    }
+
+    /// Takes a turn if one is free for this caller.
+    pub fn try_take(self: &Arc<Self>, caller: &C, weight: usize) -> Option<Turn<C>> {
+        let begins = self.0.lock().begin(caller, weight);
+        begins.then(|| self.turn(caller, weight))
+    }
+
+    /// Takes a turn, or a place in the queue.
+    pub fn ask(self: &Arc<Self>, caller: &C, weight: usize) -> Result<Asked<C>, QueueFull> {
+        let mut state = self.0.lock();
+        if state.begin(caller, weight) {
+            return Ok(Asked::Turn(self.turn(caller, weight)));
+        }
+        let (number, go) = state.wait(caller, weight)?;
+        Ok(Asked::Place(Place {
+            queue: self.clone(),
+            caller: caller.clone(),
+            weight,
+            number,
+            go,
+            is_over: false,
+        }))
+    }
+
+    fn turn(self: &Arc<Self>, caller: &C, weight: usize) -> Turn<C> {
+        Turn {
+            queue: self.clone(),
+            caller: caller.clone(),
+            weight,
+        }
+    }
+
+    /// Returns the weight of all turns that are taken.
+    pub fn taken(&self) -> usize {
+        self.0.lock().turns.total()
+    }
+
+    /// Returns how many wait.
+    pub fn waiting(&self) -> usize {
+        self.0.lock().waiting.total()
+    }
+
+    /// Tells whether the queue remembers nobody.
+    pub fn is_idle(&self) -> bool {
+        self.0.lock().is_idle()
+    }
+}
+
+impl<C: Clone + Eq + Hash> Turn<C> {
+    /// Makes the turn weigh so much from now on, whatever is free.
+    pub fn set_weight(&mut self, weight: usize) {
+        let mut state = self.queue.0.lock();
+        state.turns.take_off(Some(&self.caller), self.weight);
+        state.turns.add(Some(&self.caller), weight);
+        self.weight = weight;
+        state.dispatch_after(&self.caller);
+    }
+}
+
+impl<C: Clone + Eq + Hash> Drop for Turn<C> {
+    fn drop(&mut self) {
+        self.queue.0.lock().end(&self.caller, self.weight);
+    }
+}
+
+impl<C: Clone + Eq + Hash> Place<C> {
+    /// Waits for the turn. Cancel-safe.
+    pub async fn turn(mut self) -> Result<Turn<C>, QueueFull> {
+        let came = (&mut self.go).await;
+        self.is_over = true;
+        match came {
+            Ok(()) => Ok(self.queue.turn(&self.caller, self.weight)),
+            Err(_) => Err(QueueFull),
+        }
+    }
+}
+
+impl<C: Clone + Eq + Hash> Drop for Place<C> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut state = self.queue.0.lock();
+        if !state.leave(&self.caller, self.number) && self.go.try_recv().is_ok() {
+            // The turn came while the caller was leaving.
+            state.end(&self.caller, self.weight);
+        }
+    }
+}
+
+impl<C: Eq + Hash> Debug for FairQueue<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairQueue").finish_non_exhaustive()
+    }
+}
+
+impl<C: Clone + Eq + Hash> Debug for Turn<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let weight = &self.weight;
+        f.debug_struct("Turn")
+            .field("weight", weight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Clone + Eq + Hash> Debug for Place<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
