@@ -21,6 +21,7 @@ mod cost;
 mod follow;
 mod grants;
 pub mod metrics;
+mod places;
 mod registry;
 mod settings;
 #[cfg(test)]

@@ -51,11 +51,11 @@ mod tests {
         let mut heads: Vec<_> = (0..4)
             .map(|n| budget.take(client(n), PER_CLIENT / 2).unwrap())
             .collect();
-        assert!(heads[0].grow(PER_CLIENT / 2));
-        assert!(!heads[0].grow(1), "its own share is used up");
+        assert!(heads[0].grow(PER_CLIENT / 2).is_ok());
+        assert!(heads[0].grow(1).is_err(), "its own share is used up");
         assert!(budget.take(client(0), 1).is_none());
         for head in &mut heads[1..] {
-            assert!(head.grow(PER_CLIENT / 2));
+            assert!(head.grow(PER_CLIENT / 2).is_ok());
         }
         assert!(budget.take(client(9), 1).is_none(), "all is used up");
         heads.clear();

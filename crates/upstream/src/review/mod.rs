@@ -214,8 +214,11 @@ mod tests {
         .await
         .unwrap();
         assert_eq!(answer, 7);
-        let none = queue_of(0);
-        let refused = create::<u8, _>(&Answers(0, ""), &none, &"", "/x", Bytes::new()).await;
+        let full = queue_of(1);
+        let held = full.take(&"").await.unwrap();
+        let _waits = full.ask(&"", 1).unwrap();
+        let refused = create::<u8, _>(&Answers(0, ""), &full, &"", "/x", Bytes::new()).await;
+        drop(held);
         let status = refused.unwrap_err().to_status();
         assert_eq!((status.code, status.retry_after()), (429, 1));
     }

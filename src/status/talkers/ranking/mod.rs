@@ -17,6 +17,8 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use apifront_shares::{Ledger, Limits};
+
 /// The names that are listed. A page shows fewer, and a cluster has some dozens
 /// of programs. A new name looks through all of them.
 pub const ENTRIES: usize = 64;
@@ -30,9 +32,8 @@ pub struct Ranking {
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     counts: Vec<u64>,
     names: Vec<Name>,
-    owners: Vec<Owner>,
-    /// The most entries that an owner has.
-    largest_share: usize,
+    /// The numbers of entries that users brought, by the hash of their names.
+    owners: Ledger<u64>,
     cells: Box<[u64]>,
     total: u64,
 }
@@ -41,16 +42,8 @@ struct Name {
     text: String,
     hash: u64,
     error: u64,
-    /// The place of the owner in the list of owners.
-    owner: usize,
-}
-
-/// A user, by the hash of the name, and the number of entries that the user
-/// brought.
-#[derive(Clone, Copy)]
-struct Owner {
-    hash: u64,
-    entries: usize,
+    /// The user who brought it, by the hash of the user's name.
+    owner: u64,
 }
 
 /// An amount for a name.
@@ -87,8 +80,7 @@ impl Default for Ranking {
             places: HashMap::default(),
             counts: Vec::new(),
             names: Vec::new(),
-            owners: Vec::new(),
-            largest_share: 0,
+            owners: Ledger::new(Limits::of(0, 0)),
             cells: vec![0; CELLS].into(),
             total: 0,
         }
@@ -152,34 +144,28 @@ impl Ranking {
     /// listed, if it is listed.
     fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
         let all = self.counts.iter().enumerate();
-        let most = self.largest_share;
-        let own = self.owners.iter();
-        let own = move || own.clone().position(|o| o.hash == owner && o.entries > 0);
+        let most = self.owners.most().map_or(0, |(_, entries)| entries);
+        let own = self.owners.of(&owner);
         // The usual case of users: nobody has more than one entry.
         if most <= 1 {
             let (at, least) = all.clone().min_by_key(|(_, count)| **count)?;
             if *least > count {
                 return None;
             }
-            if own().is_none() {
+            if own == 0 {
                 return Some(at);
             }
         }
-        let own = own();
-        let share = |at: usize| self.owners.get(at).map_or(0, |o| o.entries);
-        let own_share = own.map_or(0, share);
         let may_go = |at: usize| {
-            let Some(name) = self.names.get(at) else {
-                return false;
-            };
-            match own_share == most {
-                true => Some(name.owner) == own,
-                false => share(name.owner) == most,
-            }
+            let of_name = self.names.get(at).map(|name| name.owner);
+            of_name.is_some_and(|of_name| match own == most {
+                true => of_name == owner,
+                false => self.owners.of(&of_name) == most,
+            })
         };
         let candidates = all.filter(|(at, _)| may_go(*at));
         let (at, least) = candidates.min_by_key(|(_, count)| **count)?;
-        let is_fairer = own_share.saturating_add(1) < most;
+        let is_fairer = own.saturating_add(1) < most;
         (is_fairer || *least <= count).then_some(at)
     }
 
@@ -190,14 +176,7 @@ impl Ranking {
         };
         let (hash, owner, count) = (name.hash, name.owner, *count);
         self.places.remove(&hash);
-        if let Some(owner) = self.owners.get_mut(owner) {
-            let was_largest = owner.entries == self.largest_share;
-            owner.entries = owner.entries.saturating_sub(1);
-            if was_largest && self.largest_share > 1 {
-                let shares = self.owners.iter().map(|o| o.entries);
-                self.largest_share = shares.max().unwrap_or_default();
-            }
-        }
+        self.owners.take_off(Some(&owner), 1);
         if let Some(cell) = self.cell(hash) {
             *cell = count.max(*cell);
         }
@@ -205,8 +184,10 @@ impl Ranking {
 
     /// Lists a name at a place that is free, or the next one.
     fn list(&mut self, addition: Addition<'_>, at: usize, error: u64, count: u64) {
-        let Addition { hash, name, .. } = addition;
-        let owner = self.enter(addition.owner);
+        let Addition {
+            hash, owner, name, ..
+        } = addition;
+        self.owners.add(Some(&owner), 1);
         self.places.insert(hash, at);
         match (self.names.get_mut(at), self.counts.get_mut(at)) {
             (Some(listed), Some(of_listed)) => {
@@ -226,29 +207,6 @@ impl Ranking {
                 });
             }
         }
-    }
-
-    /// Counts one more entry of an owner, and returns the owner's place. The
-    /// place of an owner without entries is free.
-    fn enter(&mut self, hash: u64) -> usize {
-        let (mut known, mut free) = (None, None);
-        for (at, owner) in self.owners.iter().enumerate() {
-            if owner.entries == 0 {
-                free = Some(at);
-            } else if owner.hash == hash {
-                known = Some(at);
-            }
-        }
-        let at = known.or(free).unwrap_or(self.owners.len());
-        if at == self.owners.len() {
-            self.owners.push(Owner { hash, entries: 0 });
-        }
-        if let Some(owner) = self.owners.get_mut(at) {
-            owner.hash = hash;
-            owner.entries = owner.entries.saturating_add(1);
-            self.largest_share = self.largest_share.max(owner.entries);
-        }
-        at
     }
 
     fn cell(&mut self, hash: u64) -> Option<&mut u64> {

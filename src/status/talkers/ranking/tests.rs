@@ -43,10 +43,14 @@ impl Counted {
         let ranking = &self.ranking;
         let entries = self.largest();
         assert!(entries.len() <= ENTRIES && entries.len() == ranking.places.len());
-        assert!(ranking.owners.len() <= ENTRIES);
-        let shares = || ranking.owners.iter().map(|o| o.entries);
-        assert_eq!(shares().sum::<usize>(), entries.len());
-        assert_eq!(shares().max(), Some(ranking.largest_share));
+        let mut shares: HashMap<u64, usize> = HashMap::new();
+        for name in &ranking.names {
+            *shares.entry(name.owner).or_default() += 1;
+        }
+        assert_eq!(ranking.owners.total(), entries.len());
+        assert_eq!(ranking.owners.callers(), shares.len());
+        let most = ranking.owners.most().map(|(_, entries)| entries);
+        assert_eq!(most, shares.values().max().copied());
         assert_eq!(ranking.total(), self.truth.values().sum::<u64>());
         for entry in &entries {
             let truth = self.truth[entry.name];
