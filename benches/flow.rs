@@ -14,8 +14,6 @@
 //!
 //! `make bench ARGS='flow --requests 5000 --rounds 40'`
 
-use std::time::Duration;
-
 use crate::support::report::{self, Goal, median};
 use crate::support::servers::Servers;
 use crate::support::{configmaps, count, require};
@@ -102,27 +100,15 @@ async fn flow() {
 }
 
 async fn configure(servers: &Servers, fair: bool) {
-    let mut config = servers.apifront.read_config();
     // 0 is no limit without fairness.
     let seats = if fair { 6000 } else { 0 };
-    config["serving"]["maxRequestsInflight"] = json!(seats);
-    config["serving"]["maxMutatingRequestsInflight"] = json!(seats);
-    config["flow"] = json!({ "enablePriorityAndFairness": fair });
-    if config == servers.apifront.read_config() {
-        return;
-    }
-    let reloads = async || {
-        let name = "apifront_config_reloads_total";
-        servers
-            .apifront
-            .metric(name, &[("result", "success")])
-            .await
-    };
-    let before = reloads().await;
-    servers.apifront.write_config(&config);
-    while reloads().await <= before {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    servers
+        .configure(|config| {
+            config["serving"]["maxRequestsInflight"] = json!(seats);
+            config["serving"]["maxMutatingRequestsInflight"] = json!(seats);
+            config["flow"] = json!({ "enablePriorityAndFairness": fair });
+        })
+        .await;
 }
 
 /// Reads with all clients, each of which has its share of the requests at a

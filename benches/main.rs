@@ -28,6 +28,7 @@ mod strict_herd;
 mod support;
 mod transcode;
 mod tree;
+mod views;
 mod warm_restart;
 mod watch_fan_out;
 mod watch_list_herd;
@@ -66,6 +67,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("strict_herd", strict_herd::main),
     ("transcode", transcode::main),
     ("tree", tree::main),
+    ("views", views::main),
     ("warm_restart", warm_restart::main),
     ("watch_fan_out", watch_fan_out::main),
     ("watch_list_herd", watch_list_herd::main),

@@ -10,10 +10,10 @@ use tokio::time::MissedTickBehavior;
 
 use harness::client::Client;
 
-const NAMESPACES: usize = 50;
+pub const NAMESPACES: usize = 50;
 /// The length of the data. With the server's own fields, the JSON has about 1
 /// KB.
-const DATA_BYTES: usize = 600;
+pub const DATA_BYTES: usize = 600;
 /// The number of creations at a time on each connection. They keep
 /// kube-apiserver and etcd busy.
 const AT_A_TIME: usize = 32;
@@ -46,7 +46,8 @@ pub async fn create(admin: &Client, count: usize) {
         .await;
 }
 
-fn namespace(n: usize) -> String {
+/// Returns the name of the nth namespace.
+pub fn namespace(n: usize) -> String {
     format!("tenant-{:02}", n % NAMESPACES)
 }
 

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::{cores, usage};
 use harness::apifront::Apifront;
 use harness::client::{Client, Protocol};
@@ -100,6 +102,22 @@ impl Servers {
         self.apifront
             .warm(&self.apifront.admin_client(), &path)
             .await;
+    }
+
+    /// Changes apifront's configuration, and waits until the change is in force.
+    pub async fn configure(&self, change: impl FnOnce(&mut Value)) {
+        let mut config = self.apifront.read_config();
+        change(&mut config);
+        if config == self.apifront.read_config() {
+            return;
+        }
+        let name = "apifront_config_reloads_total";
+        let reloads = async || self.apifront.metric(name, &[("result", "success")]).await;
+        let before = reloads().await;
+        self.apifront.write_config(&config);
+        while reloads().await <= before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub async fn measure<T>(&self, work: impl Future<Output = T>) -> (T, Cost) {
