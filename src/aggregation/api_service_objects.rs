@@ -172,7 +172,7 @@ fn uid(name: &str) -> String {
 }
 
 /// The upstream's own APIServices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Upstreams {
     pub resource_version: u64,
     /// The objects by name.

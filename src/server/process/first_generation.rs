@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::outage::{Outage, OutageMetrics};
 use crate::server::listener::tls::AnyClientCertificate;
+use crate::server::state::api_service_watches::ApiServiceWatches;
 use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::server::state::known_rights::RightsFeed;
@@ -175,6 +176,7 @@ impl ProcessParts<'_> {
             rights,
             views,
             watch_groups: Arc::default(),
+            api_service_watches: ApiServiceWatches::default(),
             talkers: Arc::new(Talkers::new(Instant::now())),
             history: History::default(),
             usage: UsageReader::default(),

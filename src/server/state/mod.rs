@@ -1,6 +1,7 @@
 //! The state that requests are served with: the parts that live as long as the
 //! process, and those that a reload of the configuration replaces.
 
+pub(super) mod api_service_watches;
 pub(super) mod drain;
 pub(super) mod flow_objects;
 pub(super) mod gate;

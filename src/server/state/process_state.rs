@@ -9,6 +9,7 @@ use apifront_watch_cache::self_check::SelfChecks;
 use apifront_watch_cache::watch::WatchGroups;
 use arc_swap::ArcSwap;
 
+use super::api_service_watches::ApiServiceWatches;
 use super::drain::Drain;
 use super::known_rights::RightsFeed;
 use crate::aggregation::Aggregation;
@@ -58,6 +59,7 @@ pub struct ProcessState {
     pub views: Views,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
+    pub(in crate::server) api_service_watches: ApiServiceWatches,
     pub talkers: Arc<Talkers>,
     pub history: History,
     pub usage: UsageReader,

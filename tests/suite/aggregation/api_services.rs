@@ -2,16 +2,21 @@
 //! shows the upstream's APIServices and those of the configuration.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::backend::{Backend, Mood};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, unique};
+use crate::harness::eventually;
 use crate::harness::kubectl::Kubectl;
+use crate::harness::objects;
 use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins, settled};
 use crate::harness::watch::Watch;
 
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const PLACE_WITHIN: Duration = Duration::from_secs(30);
 const WARDLE: &str = "v1alpha1.wardle.example.com";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -216,6 +221,57 @@ async fn a_watch_tells_of_ours() {
             }
         }
     }
+}
+
+/// Such a watch has a store of its own, so users share the places for them.
+#[tokio::test]
+async fn the_watches_of_one_user_leave_others_places() {
+    let twins = &WardleTwins::shared().twins;
+    let admin = Cluster::shared().admin_client();
+    let watchers = unique("watchers");
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": watchers },
+        "rules": [{
+            "apiGroups": ["apiregistration.k8s.io"],
+            "resources": ["apiservices"],
+            "verbs": ["list", "watch"],
+        }],
+    });
+    let binding = objects::cluster_role_binding(&watchers, &watchers, "Group", &watchers);
+    admin
+        .post(&format!("{RBAC}/clusterroles"), &role)
+        .await
+        .expect(201);
+    admin
+        .post(&format!("{RBAC}/clusterrolebindings"), &binding)
+        .await
+        .expect(201);
+    let of = |name: &str| {
+        let certificates = &Cluster::shared().certificates;
+        let pair = certificates.client(&unique(name), &[&watchers]);
+        twins.front.client(Some(&pair))
+    };
+    let (greedy, other) = (of("greedy"), of("other"));
+    let path = format!("{API_SERVICES}?watch=1");
+    let mut open = Vec::new();
+    for _ in 0..64 {
+        open.push(Watch::open(&greedy, &path).await);
+    }
+    let refused = greedy.get(&path).await;
+    assert_eq!(refused.headers["retry-after"], "1");
+    let status = refused.expect(429);
+    assert_eq!(status["reason"], "TooManyRequests", "{status}");
+    let mut watch = Watch::open(&other, &path).await;
+    assert_eq!(watch.next().await.expect("an event").kind, "ADDED");
+    // Its places are free again when its watches have ended.
+    drop(open);
+    eventually("a place is free", PLACE_WITHIN, async || {
+        let watch = greedy.open(&path, &[]).await;
+        watch.status() == 200
+    })
+    .await;
 }
 
 /// When several APIServices change together, a watch tells of each, at versions

@@ -490,10 +490,9 @@ impl Prepared<'_> {
         options: ListOptions,
         plan: WatchPlan,
     ) -> Result<Served, BypassReason> {
-        let generation = self.granted.generation();
         let head = head(self.warnings, self.cost);
-        let (store, newest, shape) = (self.store, self.newest, self.shape);
-        let opened = overlay_watch::open(generation, store, newest, options, plan, shape).await?;
+        let (granted, store, newest, shape) = (self.granted, self.store, self.newest, self.shape);
+        let opened = overlay_watch::open(granted, store, newest, options, plan, shape).await?;
         Ok(match opened {
             Ok(watch) => Served::Watch(Box::new(watch), head),
             Err(status) => Served::Status(*status, head.warnings, None),

@@ -2,6 +2,7 @@
 //!
 //! Each watch has a store of its own. A task keeps that store up to date, with
 //! the events of upstream's APIServices and the changes of the configured ones.
+//! Users share the places for such watches (`state/api_service_watches.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,7 +15,8 @@ use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store,
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use kubernetes_wire::api::{ListOptions, Status};
+use futures::FutureExt;
+use kubernetes_wire::api::{ListOptions, Reason, Status};
 use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::resource_version::with_resource_version;
 
@@ -22,6 +24,8 @@ use super::newest::Newest;
 use super::watch;
 use crate::aggregation::{Aggregation, api_service_objects};
 use crate::server::answer::forward;
+use crate::server::stage::Granted;
+use crate::server::state::api_service_watches::Place;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 
@@ -51,19 +55,26 @@ struct Follower {
     /// The configured APIServices as they were last reported, without a
     /// version.
     told: BTreeMap<String, Bytes>,
+    #[expect(dead_code, reason = "held until the watch is over")]
+    place: Place,
 }
 
 /// Opens a watch of upstream's APIServices, which are in `base`, and of the
 /// configured ones. `newest` is the state at the beginning of the watch, if it
-/// begins with a state. The inner error is upstream's.
+/// begins with a state. The inner error is upstream's, or a 429.
 pub(super) async fn open(
-    generation: &Generation,
+    granted: &Granted,
     base: Arc<Store>,
     newest: Newest,
     options: ListOptions,
     plan: WatchPlan,
     shape: Shape,
 ) -> Result<Result<Watch, Box<Status>>, BypassReason> {
+    let generation = granted.generation();
+    let places = &generation.process.api_service_watches;
+    let Ok(place) = places.take(granted.user()) else {
+        return Ok(Err(Box::new(too_many())));
+    };
     let (items, version) = match plan {
         WatchPlan::From(version) => {
             let exact = format!("?resourceVersion={version}&resourceVersionMatch=Exact");
@@ -112,11 +123,16 @@ pub(super) async fn open(
         min_request_timeout,
     )?;
     let resumed = matches!(plan, WatchPlan::From(_));
-    follow(generation, base, &merged, resumed);
+    follow(generation, base, &merged, resumed, place);
     Ok(Ok(match plan {
         WatchPlan::Unmarked => watch.unmarked(),
         _ => watch,
     }))
+}
+
+fn too_many() -> Status {
+    let why = "too many APIServices are watched, please try again later";
+    Status::failure(429, Reason::TooManyRequests, why.to_owned()).with_retry_after(1)
 }
 
 /// Lists upstream's APIServices. The error is upstream's own, or says that
@@ -162,7 +178,13 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
 
 /// Starts the task that keeps `merged` up to date as long as the watch reads
 /// it. `resumed` says that the client has seen an earlier state.
-fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
+fn follow(
+    generation: &Generation,
+    base: Arc<Store>,
+    merged: &Arc<Store>,
+    resumed: bool,
+    place: Place,
+) {
     let version = merged.progress().resource_version;
     let aggregation = &generation.aggregation;
     let mut told: BTreeMap<_, _> = ours(aggregation, NO_VERSION).collect();
@@ -191,6 +213,7 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
         base,
         merged: Arc::downgrade(merged),
         told,
+        place,
     };
     tokio::spawn(async move {
         let mut whole = cursor.is_none();
@@ -254,7 +277,9 @@ impl Follower {
     /// reported at the same time. Changes for which there is no version yet are
     /// reported later. Leases alone move upstream's version every few seconds.
     async fn relist(&mut self, now: BTreeMap<String, Bytes>) -> Option<()> {
-        let Ok(upstreams) = listed(&self.process.cache, "").await else {
+        let cache = self.process.cache.clone();
+        let list = async move { listed(&cache, "").await.map(Arc::new) };
+        let Ok(upstreams) = self.process.api_service_watches.list(list.boxed()).await else {
             return Some(());
         };
         let merged = self.merged.upgrade()?;
@@ -289,7 +314,7 @@ impl Follower {
             ours.insert(name, object);
         }
         let version = upstreams.resource_version;
-        let listed = objects(&merged, upstreams.with(ours)).ok()?;
+        let listed = objects(&merged, Arc::unwrap_or_clone(upstreams).with(ours)).ok()?;
         merged.replace(listed, version, Instant::now());
         self.told = told;
         Some(())

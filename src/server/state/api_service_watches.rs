@@ -1,0 +1,89 @@
+//! What the watches of APIServices share. Each has a store and a task of its own,
+//! some hundred kilobytes.
+
+use std::sync::Arc;
+
+use apifront_shares::{Exceeded, Limits, Share, Shares};
+use apifront_upstream::review::SingleFlight;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kubernetes_wire::api::Status;
+use kubernetes_wire::api::user::{MASTERS, UserInfo};
+
+use crate::aggregation::api_service_objects::Upstreams;
+
+/// The watches of all users, and of one. A cluster has a few: its controllers', and
+/// one of each program that draws pages of it.
+const LIMITS: Limits = Limits::of(512, 64);
+
+pub(in crate::server) type Place = Share<Arc<str>>;
+
+/// Upstream's APIServices, or upstream's error.
+pub(in crate::server) type Listed = Result<Arc<Upstreams>, Box<Status>>;
+
+pub(in crate::server) struct ApiServiceWatches {
+    places: Shares<Arc<str>>,
+    lists: SingleFlight<(), Listed>,
+}
+
+impl Default for ApiServiceWatches {
+    fn default() -> Self {
+        Self {
+            places: Shares::new(LIMITS),
+            lists: SingleFlight::default(),
+        }
+    }
+}
+
+impl ApiServiceWatches {
+    /// Takes the place of a watch. An administrator has no limit of its own, and
+    /// finds a place even if all are taken.
+    pub(in crate::server) fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
+        let user = user.filter(|user| !user.groups.iter().any(|group| group == MASTERS));
+        match user {
+            Some(user) => self.places.take(Arc::from(user.sharer()), 1),
+            None => Ok(self.places.take_anyway(None, 1)),
+        }
+    }
+
+    /// Lists upstream's APIServices for everybody who asks meanwhile.
+    pub(in crate::server) fn list(
+        &self,
+        list: BoxFuture<'static, Listed>,
+    ) -> BoxFuture<'static, Listed> {
+        self.lists.ask((), list).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_places_for_others() {
+        let watches = ApiServiceWatches::default();
+        let user = |name: &str, group: &str| UserInfo {
+            name: name.to_owned(),
+            groups: vec![group.to_owned()],
+            ..UserInfo::default()
+        };
+        let all = |name: &str| {
+            let user = user(name, "people");
+            let places = std::iter::repeat_with(|| watches.take(Some(&user)).ok());
+            places.map_while(|place| place).collect::<Vec<_>>()
+        };
+        let greedy: Vec<_> = (0..7).map(|n| all(&format!("greedy-{n}"))).collect();
+        assert!(greedy.iter().all(|places| places.len() == 64));
+        // The accounts of a namespace have one part.
+        let accounts = all("system:serviceaccount:ns:a");
+        assert_eq!(accounts.len(), 64);
+        let other = user("system:serviceaccount:ns:b", "people");
+        assert_eq!(watches.take(Some(&other)).unwrap_err(), Exceeded::OfOne);
+        let late = user("late", "people");
+        assert_eq!(watches.take(Some(&late)).unwrap_err(), Exceeded::Total);
+        assert!(watches.take(Some(&user("root", MASTERS))).is_ok());
+        assert!(watches.take(None).is_ok());
+        drop(greedy);
+        assert!(watches.take(Some(&late)).is_ok());
+    }
+}
