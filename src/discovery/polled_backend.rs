@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, ETAG};
 use kubernetes_wire::api::{GroupVersion, go_json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
 use super::backend_document::{GroupDiscoveryList, ResourceList, Unreadable, VersionDiscovery};
@@ -61,6 +61,9 @@ enum BackendError {
     Unreadable(#[from] Unreadable),
     #[error("{path}: {code}")]
     Refused { path: String, code: StatusCode },
+    /// What reads documents was stopped: the process ends.
+    #[error(transparent)]
+    Stopped(#[from] JoinError),
 }
 
 /// The state that the task keeps from one request to the next.
@@ -175,7 +178,8 @@ async fn ask_forever(
 
 /// Does one round of requests. Returns an entry for each version that the
 /// backend is registered for, and the first error. A version whose request
-/// failed keeps its known entry, marked as stale.
+/// failed keeps its known entry, marked as stale. A backend decides how large its
+/// documents are, so they are read and written on blocking threads.
 async fn ask(
     source: &Source,
     memory: &mut Memory,
@@ -184,7 +188,7 @@ async fn ask(
         Ok(found) => (Some(found), None),
         Err(error) => (None, Some(error)),
     };
-    let mut entries = HashMap::new();
+    let mut states = Vec::new();
     for registered in &source.versions {
         let gv = &registered.group_version;
         let current = match everything {
@@ -200,18 +204,39 @@ async fn ask(
             },
             None => false,
         };
-        // A registered version that the backend does not mention gets an empty
-        // entry.
-        let mut entry = memory.versions.get(gv).cloned().unwrap_or_default();
-        gv.version.clone_into(&mut entry.version);
-        entry.freshness = if current { "Current" } else { "Stale" }.to_owned();
-        let version = Version {
-            name: gv.version.clone(),
-            json: go_json::to_vec(&entry).into(),
-        };
-        entries.insert(gv.clone(), version);
+        states.push((gv.clone(), current));
     }
-    (entries, failure)
+    let versions = std::mem::take(&mut memory.versions);
+    let written = spawn_blocking(move || {
+        let entries = states.into_iter().map(|(gv, current)| {
+            let entry = entry(&versions, &gv, current);
+            (gv, entry)
+        });
+        (entries.collect(), versions)
+    });
+    match written.await {
+        Ok((entries, versions)) => {
+            memory.versions = versions;
+            (entries, failure)
+        }
+        Err(stopped) => (HashMap::new(), Some(stopped.into())),
+    }
+}
+
+/// Writes the entry of a version. One that the backend does not mention gets an empty
+/// entry.
+fn entry(
+    versions: &HashMap<GroupVersion, VersionDiscovery>,
+    gv: &GroupVersion,
+    current: bool,
+) -> Version {
+    let mut entry = versions.get(gv).cloned().unwrap_or_default();
+    gv.version.clone_into(&mut entry.version);
+    entry.freshness = if current { "Current" } else { "Stale" }.to_owned();
+    Version {
+        name: gv.version.clone(),
+        json: go_json::to_vec(&entry).into(),
+    }
 }
 
 /// Requests the `APIGroupDiscoveryList`. Returns false if the backend has none.
@@ -231,17 +256,7 @@ async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, Ba
         Fetched::Document(headers, body)
             if is_everything(&text(&headers, CONTENT_TYPE).unwrap_or_default()) =>
         {
-            let list = GroupDiscoveryList::parse(&body)?;
-            memory.versions.clear();
-            for group in list.items {
-                for version in group.versions {
-                    let name = GroupVersion {
-                        group: group.metadata.name.clone(),
-                        version: version.version.clone(),
-                    };
-                    memory.versions.insert(name, version);
-                }
-            }
+            memory.versions = spawn_blocking(move || all_versions(&body)).await??;
             memory.etag = text(&headers, ETAG);
             Ok(true)
         }
@@ -259,8 +274,9 @@ async fn ask_version(
     let accept = "application/json";
     match fetch(&upstream, &path, accept, None, LIMITS).await? {
         Fetched::Document(_, body) => {
-            let list = ResourceList::parse(&body)?;
-            let known = list.into_discovery(&version.version)?;
+            let name = version.version.clone();
+            let read = move || ResourceList::parse(&body)?.into_discovery(&name);
+            let known = spawn_blocking(read).await??;
             memory.versions.insert(version.clone(), known);
             Ok(())
         }
@@ -270,6 +286,20 @@ async fn ask_version(
             code: StatusCode::NOT_MODIFIED,
         }),
     }
+}
+
+fn all_versions(body: &[u8]) -> Result<HashMap<GroupVersion, VersionDiscovery>, Unreadable> {
+    let mut versions = HashMap::new();
+    for group in GroupDiscoveryList::parse(body)?.items {
+        for version in group.versions {
+            let name = GroupVersion {
+                group: group.metadata.name.clone(),
+                version: version.version.clone(),
+            };
+            versions.insert(name, version);
+        }
+    }
+    Ok(versions)
 }
 
 /// Tells whether a Content-Type is that of an `APIGroupDiscoveryList`.
