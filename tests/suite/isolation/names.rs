@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed};
+use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_control};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, grant};
@@ -22,7 +22,8 @@ const NAMES: usize = 60_000;
 /// All who hold them.
 const GROUP: &str = "of-many-names";
 const HOLDERS: usize = 40;
-const AT_A_TIME: usize = 8;
+/// The lists at a time.
+const AT_A_TIME: [usize; 2] = [8, 64];
 const SOON: Duration = Duration::from_secs(30);
 const FOR: Duration = Duration::from_secs(4);
 /// A flood of lists takes its turns of the processors.
@@ -47,11 +48,7 @@ impl World {
         let cluster = Cluster::leased(&[]).await;
         let admin = cluster.admin_client();
         let ns = cluster.namespace("names").await;
-        let front = Apifront::start(&cluster, |config| {
-            let holders: Vec<String> = (0..HOLDERS).map(holder).collect();
-            config["views"] = json!({ "users": holders });
-        })
-        .await;
+        let front = front(&cluster).await;
         let maps = format!("/api/v1/namespaces/{ns}/configmaps");
         let map = config_map("a", json!({}), json!({}));
         admin.post(&maps, &map).await.expect(201);
@@ -74,19 +71,40 @@ impl World {
             .front
             .warm(&world.front.admin_client(), &world.list)
             .await;
-        let holder = world.client(0);
+        world.has_views(&world.front).await;
+        world
+    }
+
+    async fn has_views(&self, front: &Apifront) {
+        let holder = self.client_of(front, 0);
         eventually("there are too many names", SOON, || async {
             let answer = holder.get(EVERYWHERE).await;
             let warning = answer.header("warning");
             answer.status == 200 && warning.contains("views.maxNamesPerNamespace")
         })
         .await;
-        world
     }
 
     fn client(&self, n: usize) -> Client {
-        let certificate = self.cluster.certificates.client(&holder(n), &[GROUP]);
-        self.front.client(Some(&certificate))
+        self.client_of(&self.front, n)
+    }
+
+    fn client_of(&self, front: &Apifront, n: usize) -> Client {
+        let holder = holder(n % HOLDERS);
+        let certificate = self.cluster.certificates.client(&holder, &[GROUP]);
+        front.client(Some(&certificate))
+    }
+
+    /// Lists so many at a time.
+    async fn flood(&self, front: &Apifront, at_a_time: usize) -> Flood {
+        let clients: Vec<Client> = (0..at_a_time).map(|n| self.client_of(front, n)).collect();
+        Flood::start(at_a_time, move |n| {
+            let client = clients[n % clients.len()].clone();
+            async move {
+                client.get(EVERYWHERE).await.expect(200);
+            }
+        })
+        .await
     }
 
     /// Times `/livez`, and another user's list.
@@ -98,15 +116,22 @@ impl World {
         ]
     }
 
-    async fn end(self, quiet: [Times; 2], attacked: [Times; 2]) {
-        for (what, (quiet, attacked)) in ["/livez", "another's list"]
-            .iter()
-            .zip(quiet.iter().zip(&attacked))
-        {
+    fn unharmed(quiet: &[Times; 2], attacked: &[Times; 2]) {
+        for (what, (quiet, attacked)) in WHAT.iter().zip(quiet.iter().zip(attacked)) {
             assert_unharmed(what, quiet, attacked, BOUND);
         }
-        self.front.stop().await;
     }
+}
+
+/// What [`World::others`] times.
+const WHAT: [&str; 2] = ["/livez", "another's list"];
+
+async fn front(cluster: &Cluster) -> Apifront {
+    Apifront::start(cluster, |config| {
+        let holders: Vec<String> = (0..HOLDERS).map(holder).collect();
+        config["views"] = json!({ "users": holders });
+    })
+    .await
 }
 
 fn holder(n: usize) -> String {
@@ -120,17 +145,26 @@ async fn lists_by_holders_of_many_names_stall_nobody() {
     skip_under_oracle!("kube-apiserver has no views");
     let world = World::start().await;
     let quiet = world.others().await;
-    let clients: Vec<Client> = (0..AT_A_TIME).map(|n| world.client(n)).collect();
-    let flood = Flood::start(AT_A_TIME, move |n| {
-        let client = clients[n % AT_A_TIME].clone();
-        async move {
-            client.get(EVERYWHERE).await.expect(200);
+    let another = match is_controlled() {
+        true => Some(front(&world.cluster).await),
+        false => None,
+    };
+    for at_a_time in AT_A_TIME {
+        let flood = world.flood(&world.front, at_a_time).await;
+        let attacked = world.others().await;
+        println!("{} lists, {at_a_time} at a time", flood.end());
+        World::unharmed(&quiet, &attacked);
+        if let Some(another) = &another {
+            world.has_views(another).await;
+            let flood = world.flood(another, at_a_time).await;
+            let apart = world.others().await;
+            println!("{} lists of another apifront", flood.end());
+            for (what, (apart, attacked)) in WHAT.iter().zip(apart.iter().zip(&attacked)) {
+                print_control(what, apart, attacked);
+            }
         }
-    })
-    .await;
-    let attacked = world.others().await;
-    println!("{} lists", flood.end());
-    world.end(quiet, attacked).await;
+    }
+    world.front.stop().await;
 }
 
 /// Each write of a role by anybody had every view go through all names.
@@ -170,5 +204,6 @@ async fn a_write_of_rights_wakes_no_view_of_many_names() {
     };
     let (writes, attacked) = tokio::join!(write, measure);
     println!("{writes} writes");
-    world.end(quiet, attacked).await;
+    World::unharmed(&quiet, &attacked);
+    world.front.stop().await;
 }
