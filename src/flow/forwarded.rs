@@ -8,37 +8,21 @@
 //! not answer, exec, attach, port-forward and proxies). There are about 28,000
 //! ports to one server, and a limit on file descriptors.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use apifront_shares::{Exceeded, Limits, Share, Shares};
 use kubernetes_wire::api::user::{MASTERS, UserInfo};
-use parking_lot::Mutex;
+use prometheus::IntGauge;
 
 use crate::config;
 use crate::metrics::{ForwardedMetrics, PlaceMetrics};
 
-/// The limit that a request would exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exceeded {
-    User,
-    Total,
-}
-
-impl Exceeded {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Total => "total",
-        }
-    }
-}
-
 /// The forwarded requests of this process.
 pub struct Forwarded {
     /// Requests that upstream has not answered yet.
-    pub in_flight: Arc<Places>,
+    pub in_flight: Places,
     /// Requests that stay open.
-    pub long_running: Arc<Places>,
+    pub long_running: Places,
 }
 
 impl Forwarded {
@@ -64,97 +48,62 @@ pub struct Places {
     /// Whether `system:masters` and apifront's own user find a place even if
     /// all are taken, so that an administrator can always look.
     spares_masters: bool,
-    state: Mutex<State>,
+    taken: Shares<Arc<str>>,
     metrics: PlaceMetrics,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// The limit for all users; 0 means no limit, here and in `user_limit`.
-    limit: usize,
-    user_limit: usize,
-    total: usize,
-    /// The places of each user. Users without places are left out.
-    users: HashMap<String, usize>,
 }
 
 /// The place of a forwarded request. It is taken until this is dropped.
 #[derive(Debug)]
 pub struct Place {
-    places: Arc<Places>,
-    user: Option<String>,
+    _share: Share<Arc<str>>,
+    taken: IntGauge,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.places.state.lock();
-        state.total = state.total.saturating_sub(1);
-        if let Some(user) = &self.user
-            && let Some(open) = state.users.get_mut(user)
-        {
-            *open = open.saturating_sub(1);
-            if *open == 0 {
-                state.users.remove(user);
-            }
-        }
-        drop(state);
-        self.places.metrics.taken.dec();
+        self.taken.dec();
     }
 }
 
 impl Places {
-    fn new(spares_masters: bool, metrics: PlaceMetrics) -> Arc<Self> {
-        Arc::new(Self {
+    fn new(spares_masters: bool, metrics: PlaceMetrics) -> Self {
+        Self {
             spares_masters,
-            state: Mutex::default(),
+            taken: Shares::new(Limits::of(0, 0)),
             metrics,
-        })
+        }
     }
 
+    /// Sets the limits of all users and of each; 0 means no limit.
     fn set_limits(&self, limit: usize, user_limit: usize) {
-        let mut state = self.state.lock();
-        state.limit = limit;
-        state.user_limit = user_limit;
+        self.taken.set_limits(Limits::of(limit, user_limit));
     }
 
     /// Takes a place. `system:masters` and apifront's own user, who is `None`,
     /// have no limit per user.
-    pub fn take(self: &Arc<Self>, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
+    pub fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
         let user = user.filter(|user| !user.groups.iter().any(|g| g == MASTERS));
-        let spared = user.is_none() && self.spares_masters;
-        let taken = self.state.lock().take(user, spared);
+        let caller = user.map(|user| Arc::from(user.name.as_str()));
+        let taken = match caller.is_none() && self.spares_masters {
+            true => Ok(self.taken.take_anyway(caller, 1)),
+            false => self.taken.take(caller, 1),
+        };
         match taken {
-            Ok(()) => {
+            Ok(share) => {
                 self.metrics.taken.inc();
                 Ok(Place {
-                    places: self.clone(),
-                    user: user.map(|user| user.name.clone()),
+                    _share: share,
+                    taken: self.metrics.taken.clone(),
                 })
             }
             Err(exceeded) => {
-                self.metrics.rejected(exceeded.as_str());
+                self.metrics.rejected(match exceeded {
+                    Exceeded::OfOne => "user",
+                    Exceeded::Total => "total",
+                });
                 Err(exceeded)
             }
         }
-    }
-}
-
-impl State {
-    fn take(&mut self, user: Option<&UserInfo>, spared: bool) -> Result<(), Exceeded> {
-        let is_full = |limit: usize, taken: usize| limit > 0 && taken >= limit;
-        let own = user.and_then(|user| self.users.get(&user.name)).copied();
-        if user.is_some() && is_full(self.user_limit, own.unwrap_or_default()) {
-            return Err(Exceeded::User);
-        }
-        if !spared && is_full(self.limit, self.total) {
-            return Err(Exceeded::Total);
-        }
-        self.total = self.total.saturating_add(1);
-        if let Some(user) = user {
-            let own = own.unwrap_or_default().saturating_add(1);
-            self.users.insert(user.name.clone(), own);
-        }
-        Ok(())
     }
 }
 
@@ -202,7 +151,7 @@ mod tests {
             for (user, expected) in [
                 (Some(&a), None),
                 (Some(&a), None),
-                (Some(&a), Some(Exceeded::User)),
+                (Some(&a), Some(Exceeded::OfOne)),
                 (Some(&admin), None),
                 (Some(&admin), None),
                 (Some(&b), None),
@@ -224,7 +173,7 @@ mod tests {
             assert!(places.take(Some(&a)).is_ok());
             open.clear();
             assert_eq!(places.metrics.taken.get(), 0);
-            assert!(places.state.lock().users.is_empty());
+            assert_eq!((places.taken.held(), places.taken.callers()), (0, 0));
         }
     }
 

@@ -44,7 +44,7 @@ use watermark::Watermark;
 
 pub use admitted::Admitted;
 pub use cpu_turns::CpuTurn;
-pub use forwarded::{Exceeded, Forwarded, Place};
+pub use forwarded::{Forwarded, Place};
 pub use request_kind::RequestKind;
 pub use response_bytes::{HeldBytes, ResponseBytes};
 pub use schemas::ObjectsJson;

@@ -62,6 +62,12 @@ impl ListenerMetrics {
         self.refused.with_label_values(&labels).inc();
     }
 
+    #[cfg(test)]
+    pub fn refused_by(&self, limit: &str) -> u64 {
+        let labels = [self.listener, limit];
+        self.refused.with_label_values(&labels).get()
+    }
+
     /// Counts a connection that apifront closed, by one of few fixed reasons.
     pub fn closed(&self, reason: &'static str) {
         let labels = [self.listener, reason];

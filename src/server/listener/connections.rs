@@ -5,12 +5,9 @@
 //! A connection has its [`Seat`] from the moment it is accepted, before TLS,
 //! until its socket is closed, whichever task holds the socket then.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
+use apifront_shares::{Exceeded, Share, Shares};
 
 use crate::metrics::ListenerMetrics;
 
@@ -50,102 +47,52 @@ fn parse_open_files(limits: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    Total,
-    Client,
-}
-
-impl Refusal {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Client => "client",
-        }
-    }
-}
-
 /// The open connections. Several listeners may share them.
-#[derive(Debug)]
-pub(in crate::server) struct Connections {
-    limits: Limits,
-    open: Mutex<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    total: usize,
-    clients: HashMap<IpAddr, usize>,
-}
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Connections(Shares<IpAddr>);
 
 /// An open connection. It is counted until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Seat {
-    connections: Arc<Connections>,
-    client: IpAddr,
+    _share: Share<IpAddr>,
     metrics: ListenerMetrics,
 }
 
 impl Connections {
-    pub(in crate::server) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self {
-            limits,
-            open: Mutex::default(),
-        })
+    pub(in crate::server) fn new(limits: Limits) -> Self {
+        let limits = apifront_shares::Limits::of(limits.total, limits.per_client);
+        Self(Shares::new(limits))
     }
 
     /// Returns a seat for a connection from `address`, unless a limit is
     /// reached.
     pub(in crate::server) fn open(
-        self: &Arc<Self>,
+        &self,
         address: IpAddr,
         metrics: &ListenerMetrics,
     ) -> Option<Seat> {
-        let client = client(address);
-        if let Err(refusal) = self.open.lock().enter(client, self.limits) {
-            metrics.refused(refusal.as_str());
-            return None;
+        match self.0.take(client(address), 1) {
+            Ok(share) => {
+                metrics.open.inc();
+                Some(Seat {
+                    _share: share,
+                    metrics: metrics.clone(),
+                })
+            }
+            Err(exceeded) => {
+                metrics.refused(match exceeded {
+                    Exceeded::OfOne => "client",
+                    Exceeded::Total => "total",
+                });
+                None
+            }
         }
-        metrics.open.inc();
-        Some(Seat {
-            connections: self.clone(),
-            client,
-            metrics: metrics.clone(),
-        })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.connections.open.lock().leave(self.client);
         self.metrics.open.dec();
-    }
-}
-
-impl Open {
-    fn enter(&mut self, client: IpAddr, limits: Limits) -> Result<(), Refusal> {
-        if limits.total != 0 && self.total >= limits.total {
-            return Err(Refusal::Total);
-        }
-        let of_client = self.clients.entry(client).or_default();
-        // A client without connections is below every limit, so a refusal
-        // leaves no empty entry behind.
-        if limits.per_client != 0 && *of_client >= limits.per_client {
-            return Err(Refusal::Client);
-        }
-        *of_client = of_client.saturating_add(1);
-        self.total = self.total.saturating_add(1);
-        Ok(())
-    }
-
-    fn leave(&mut self, client: IpAddr) {
-        self.total = self.total.saturating_sub(1);
-        if let Entry::Occupied(mut of_client) = self.clients.entry(client) {
-            match of_client.get().saturating_sub(1) {
-                0 => drop(of_client.remove()),
-                left => *of_client.get_mut() = left,
-            }
-        }
     }
 }
 
@@ -164,28 +111,40 @@ fn client(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use prometheus::Registry;
+
     use super::*;
+    use crate::metrics::ConnectionMetrics;
+
+    fn connections(total: usize, per_client: usize) -> (Connections, ListenerMetrics) {
+        let metrics = ConnectionMetrics::register(&Registry::new()).unwrap();
+        let connections = Connections::new(Limits { total, per_client });
+        (connections, metrics.listener("test"))
+    }
 
     #[test]
     fn limits_hold_for_all_and_for_each() {
         let a: IpAddr = "192.0.2.1".parse().unwrap();
         let b: IpAddr = "192.0.2.2".parse().unwrap();
-        let limits = Limits {
-            total: 3,
-            per_client: 2,
+        let (connections, metrics) = connections(3, 2);
+        let refused = |client, of: &str| {
+            let before = metrics.refused_by(of);
+            assert!(connections.open(client, &metrics).is_none());
+            assert_eq!(metrics.refused_by(of), before + 1, "{of}");
         };
-        let mut open = Open::default();
-        assert_eq!(open.enter(a, limits), Ok(()));
-        assert_eq!(open.enter(a, limits), Ok(()));
-        assert_eq!(open.enter(a, limits), Err(Refusal::Client));
-        assert_eq!(open.enter(b, limits), Ok(()));
-        assert_eq!(open.enter(b, limits), Err(Refusal::Total));
-        open.leave(a);
-        assert_eq!(open.enter(b, limits), Ok(()));
-        for client in [a, b, b] {
-            open.leave(client);
-        }
-        assert_eq!((open.total, open.clients.len()), (0, 0));
+        let first = connections.open(a, &metrics).unwrap();
+        let second = connections.open(a, &metrics).unwrap();
+        refused(a, "client");
+        let third = connections.open(b, &metrics).unwrap();
+        refused(b, "total");
+        // A client who has its part is over its own limit, whatever others have.
+        refused(a, "client");
+        drop(first);
+        let fourth = connections.open(b, &metrics).unwrap();
+        assert_eq!(metrics.open.get(), 3);
+        drop((second, third, fourth));
+        assert_eq!((connections.0.held(), connections.0.callers()), (0, 0));
+        assert_eq!(metrics.open.get(), 0);
     }
 
     #[test]
@@ -214,14 +173,10 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let mut open = Open::default();
-        let limits = Limits {
-            total: 0,
-            per_client: 0,
-        };
-        for _ in 0..10_000 {
-            assert_eq!(open.enter(IpAddr::from([127, 0, 0, 1]), limits), Ok(()));
-        }
+        let (connections, metrics) = connections(0, 0);
+        let client = IpAddr::from([127, 0, 0, 1]);
+        let open = (0..10_000).map(|_| connections.open(client, &metrics));
+        assert!(open.collect::<Vec<_>>().iter().all(Option::is_some));
     }
 
     #[test]

@@ -50,7 +50,7 @@ const KEEPALIVE_PROBES: u16 = 9;
 /// The settings for a listener's connections.
 #[derive(Clone)]
 pub(in crate::server) struct ConnectionSettings {
-    pub(in crate::server) connections: Arc<Connections>,
+    pub(in crate::server) connections: Connections,
     pub(in crate::server) metrics: ListenerMetrics,
     pub(in crate::server) deadlines: Deadlines,
     pub(in crate::server) heads: HeadLimits,

@@ -151,7 +151,7 @@ fn connection_limits(config: &Config) -> Limits {
 fn connection_settings(
     current: &Arc<ArcSwap<Generation>>,
     listener: &'static str,
-    connections: &Arc<Connections>,
+    connections: &Connections,
     large: &LargeHeads,
 ) -> ConnectionSettings {
     let generation = current.load();
