@@ -1,11 +1,9 @@
 //! Bodies, held by reference until an event has been made of them.
 
-use std::sync::Arc;
-
+use apifront_shares::{Limits, Share, Shares};
 use bytes::Bytes;
-use parking_lot::Mutex;
 
-use super::shares::{Owner, Shares};
+use super::Owner;
 
 /// The most bytes of one body that are held. kube-apiserver takes no larger
 /// request (`--max-request-body-bytes`, 3 MiB). Larger bodies are lists, and
@@ -17,31 +15,12 @@ pub const MAX_BODY_BYTES: usize = 3 << 20;
 /// caller's share is left out, and its event says that it was truncated.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The room that all bodies share.
-#[derive(Debug)]
-pub(super) struct Room(Mutex<Shares>);
+/// The bytes that all bodies share.
+pub(super) type Room = Shares<Owner>;
 
-impl Default for Room {
-    fn default() -> Self {
-        Self(Mutex::new(Shares::new(MAX_HELD_BYTES)))
-    }
-}
-
-impl Room {
-    fn take(&self, owner: Owner, bytes: usize) -> bool {
-        let mut shares = self.0.lock();
-        let fits = shares.fits(owner, bytes);
-        if fits {
-            shares.take(owner, bytes);
-        }
-        fits
-    }
-
-    fn give_back(&self, owner: Owner, bytes: usize) {
-        if bytes > 0 {
-            self.0.lock().give_back(owner, bytes);
-        }
-    }
+/// Makes the room, of which no caller has more than is still free.
+pub(super) fn room() -> Room {
+    Shares::new(Limits::shared(MAX_HELD_BYTES))
 }
 
 /// One body. It holds no bytes any more once it is too large.
@@ -49,21 +28,17 @@ impl Room {
 pub(super) struct Body {
     pub(super) is_gzip: bool,
     pieces: Vec<Bytes>,
-    bytes: usize,
+    held: Share<Owner>,
     is_cut: bool,
-    room: Arc<Room>,
-    owner: Owner,
 }
 
 impl Body {
-    pub(super) fn new(is_gzip: bool, room: Arc<Room>, owner: Owner) -> Self {
+    pub(super) fn new(is_gzip: bool, room: &Room, owner: Owner) -> Self {
         Self {
             is_gzip,
             pieces: Vec::new(),
-            bytes: 0,
+            held: room.take_anyway(owner, 0),
             is_cut: false,
-            room,
-            owner,
         }
     }
 
@@ -71,9 +46,8 @@ impl Body {
         if self.is_cut || piece.is_empty() {
             return;
         }
-        let bytes = self.bytes.saturating_add(piece.len());
-        if bytes <= MAX_BODY_BYTES && self.room.take(self.owner, piece.len()) {
-            self.bytes = bytes;
+        let bytes = self.held.amount().saturating_add(piece.len());
+        if bytes <= MAX_BODY_BYTES && self.held.grow(piece.len()).is_ok() {
             self.pieces.push(piece.clone());
         } else {
             self.clear();
@@ -88,9 +62,10 @@ impl Body {
     }
 
     fn clear(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.room.give_back(self.owner, bytes);
         self.pieces.clear();
+        if self.held.amount() > 0 {
+            self.held.set(0);
+        }
     }
 
     /// Tells whether the body was too large to be held, or found no room.
@@ -115,12 +90,6 @@ impl Body {
     }
 }
 
-impl Drop for Body {
-    fn drop(&mut self) {
-        self.room.give_back(self.owner, self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,38 +101,37 @@ mod tests {
             let mut encoder =
                 flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(plain).unwrap();
-            let mut body = Body::new(true, Arc::default(), Owner::default());
+            let mut body = Body::new(true, &room(), Owner(0));
             body.push(&encoder.finish().unwrap().into());
             body
         };
         assert_eq!(gzip(b"plain").whole().unwrap(), b"plain");
         assert!(gzip(&vec![0; MAX_BODY_BYTES + 1]).whole().is_none());
-        let mut cut_off = Body::new(true, Arc::default(), Owner::default());
+        let mut cut_off = Body::new(true, &room(), Owner(0));
         cut_off.push(&Bytes::from_static(&[0x1f, 0x8b, 8]));
         assert!(cut_off.whole().is_none());
     }
 
     #[test]
     fn what_is_too_large_is_let_go() {
-        let room = Arc::new(Room::default());
-        let held = |room: &Room| room.0.lock().taken();
-        let mut body = Body::new(false, room.clone(), Owner::default());
+        let room = room();
+        let mut body = Body::new(false, &room, Owner(0));
         body.push(&Bytes::from_static(b"{\"a\""));
         body.push(&Bytes::from_static(b":1}"));
         assert_eq!(body.whole().unwrap(), b"{\"a\":1}");
-        assert_eq!(held(&room), 7);
+        assert_eq!(room.held(), 7);
         body.push(&Bytes::from(vec![0; MAX_BODY_BYTES]));
         assert!(body.is_cut());
-        assert_eq!(held(&room), 0);
+        assert_eq!(room.held(), 0);
         body.restart();
         body.push(&Bytes::from_static(b"x"));
-        assert_eq!((body.is_cut(), held(&room)), (false, 1));
+        assert_eq!((body.is_cut(), room.held()), (false, 1));
         drop(body);
-        assert_eq!(held(&room), 0);
+        assert_eq!(room.held(), 0);
 
         let mut bodies = Vec::new();
         let mut push = |owner| {
-            let mut body = Body::new(false, room.clone(), owner);
+            let mut body = Body::new(false, &room, owner);
             body.push(&Bytes::from(vec![0; MAX_BODY_BYTES]));
             bodies.push(body);
             bodies.last().is_some_and(Body::is_cut)

@@ -28,7 +28,6 @@ mod policy;
 mod queue;
 mod record;
 mod rule;
-mod shares;
 mod source_ips;
 mod text;
 mod trail;
@@ -56,7 +55,6 @@ use body::Room;
 use event::Unfinished;
 use kubernetes_wire::api::UserInfo;
 use losses::LostEvents;
-use shares::Owner;
 
 use crate::config::{self, ConfigErrors};
 
@@ -86,6 +84,11 @@ pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
     Ok(())
 }
 
+/// The caller that is charged for waiting events: a digest of a caller's name or
+/// address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Owner(u64);
+
 /// The audit state. It lives as long as the process; a reload replaces its
 /// parts.
 pub struct Audit {
@@ -94,7 +97,7 @@ pub struct Audit {
     backends: ArcSwap<Vec<Arc<Backend>>>,
     metrics: AuditMetrics,
     losses: LostEvents,
-    room: Arc<Room>,
+    room: Room,
     /// Computes an [`Owner`] from a caller's name. The keys of the digest are
     /// random, so that no caller can choose a name with another caller's
     /// digest.
@@ -114,7 +117,7 @@ impl Audit {
             backends: ArcSwap::default(),
             losses: LostEvents::new(metrics.clone()),
             metrics,
-            room: Arc::default(),
+            room: body::room(),
             digest: RandomState::new(),
         })
     }

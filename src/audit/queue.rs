@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use apifront_shares::{Ledger, Limits};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
+use super::Owner;
 use super::event::Unfinished;
-use super::shares::{Owner, Shares};
 
 /// The most bytes of waiting events. 10,000 events, the number that
 /// kube-apiserver lets wait, have 10 MB. Events with objects hold bodies
@@ -59,9 +60,9 @@ impl Batch {
 
 struct State {
     waiting: Batch,
-    /// The shares of the events that may wait, and of the bytes of their lines.
-    events: Shares,
-    bytes: Shares,
+    /// The events that each caller has waiting, and the bytes of their lines.
+    events: Ledger<Owner>,
+    bytes: Ledger<Owner>,
     /// The time at which the backend last took events.
     taken: Instant,
     closed: bool,
@@ -86,8 +87,8 @@ impl Queue {
         Self {
             state: Mutex::new(State {
                 waiting: Batch::default(),
-                events: Shares::new(capacity),
-                bytes: Shares::new(MAX_BYTES),
+                events: Ledger::new(Limits::shared(capacity)),
+                bytes: Ledger::new(Limits::shared(MAX_BYTES)),
                 taken: Instant::now(),
                 closed: false,
             }),
@@ -116,17 +117,19 @@ impl Queue {
 
     fn push(&self, owner: Owner, bytes: usize, item: impl FnOnce(&mut Batch) -> Item) -> bool {
         let mut state = self.state.lock();
-        if state.closed || !state.events.fits(owner, 1) || !state.bytes.fits(owner, bytes) {
+        let fits = state.events.allows(Some(&owner), 1).is_ok()
+            && state.bytes.allows(Some(&owner), bytes).is_ok();
+        if state.closed || !fits {
             return false;
         }
-        state.events.take(owner, 1);
-        state.bytes.take(owner, bytes);
+        state.events.add(Some(&owner), 1);
+        state.bytes.add(Some(&owner), bytes);
         let waiting = &mut state.waiting;
         let item = item(waiting);
         waiting.items.push(item);
         waiting.owners.push(owner);
         let length = waiting.items.len();
-        let much = length >= self.many || state.bytes.taken() >= MAX_BYTES / 4;
+        let much = length >= self.many || state.bytes.total() >= MAX_BYTES / 4;
         drop(state);
         if much {
             self.filling.store(true, Ordering::Relaxed);
@@ -169,7 +172,7 @@ impl Queue {
 
     fn makes_wait(&self, owner: Owner) -> bool {
         let state = self.state.lock();
-        let crowded = state.events.is_crowded_by(owner) || state.bytes.is_crowded_by(owner);
+        let crowded = state.events.is_crowded_by(&owner) || state.bytes.is_crowded_by(&owner);
         crowded && !state.closed && state.taken.elapsed() < STANDS_STILL
     }
 
@@ -204,8 +207,8 @@ impl Queue {
             into.items.extend(state.waiting.items.drain(..self.batch));
             into.owners.extend(state.waiting.owners.drain(..self.batch));
             for (owner, item) in into.owners.iter().zip(&into.items) {
-                state.events.give_back(*owner, 1);
-                state.bytes.give_back(*owner, item.line_bytes());
+                state.events.take_off(Some(owner), 1);
+                state.bytes.take_off(Some(owner), item.line_bytes());
             }
             let bytes: usize = into.items.iter().map(Item::line_bytes).sum();
             into.lines.extend(state.waiting.lines.drain(..bytes));

@@ -12,14 +12,13 @@ use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::negotiation;
 use kubernetes_wire::request::RequestInfo;
 
-use super::Audit;
 use super::body::Body;
 use super::event::Unfinished;
 use super::level::{Decision, Level, Stage};
 use super::object::{self, Kind};
 use super::outcome::{AuditedBodies, Bodies};
 use super::record::{Record, Request};
-use super::shares::Owner;
+use super::{Audit, Owner};
 
 /// Subresources whose bodies are streams, or belong to another server.
 const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
@@ -95,7 +94,7 @@ impl Trail {
             long_running,
             answers_object: may_answer_status(info, is_stream),
             started: false,
-            request: reads_body.then(|| Body::new(false, audit.room.clone(), owner)),
+            request: reads_body.then(|| Body::new(false, &audit.room, owner)),
             response: ResponseBody::Ignored,
             accept: request.headers.get(ACCEPT).cloned(),
             is_stream,
@@ -169,7 +168,7 @@ impl Trail {
             _ if !objects && !is_error && !self.answers_object => ResponseBody::Ignored,
             None | Some(b"identity") => ResponseBody::Unknown { objects },
             Some(b"gzip") if objects => {
-                ResponseBody::Kept(Body::new(true, self.audit.room.clone(), self.owner))
+                ResponseBody::Kept(Body::new(true, &self.audit.room, self.owner))
             }
             Some(_) => ResponseBody::Ignored,
         };
@@ -185,11 +184,9 @@ impl Trail {
         }
         if let ResponseBody::Unknown { objects } = self.response {
             self.response = match object::sniff(piece) {
-                Kind::Status => {
-                    ResponseBody::Kept(Body::new(false, self.audit.room.clone(), self.owner))
-                }
+                Kind::Status => ResponseBody::Kept(Body::new(false, &self.audit.room, self.owner)),
                 Kind::Object if objects => {
-                    ResponseBody::Kept(Body::new(false, self.audit.room.clone(), self.owner))
+                    ResponseBody::Kept(Body::new(false, &self.audit.room, self.owner))
                 }
                 Kind::Object | Kind::Else => ResponseBody::Ignored,
             };

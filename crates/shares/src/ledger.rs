@@ -33,6 +33,15 @@ pub enum Exceeded {
 }
 
 impl Limits {
+    /// Makes a limit of all callers, of which each may have as much as stays free.
+    /// 0 is no limit.
+    pub const fn shared(total: usize) -> Self {
+        Self {
+            total,
+            of_one: OfOne::WhatIsFree,
+        }
+    }
+
     /// Makes limits of a fixed size, 0 for none.
     pub const fn of(total: usize, of_one: usize) -> Self {
         Self {
@@ -201,23 +210,23 @@ mod tests {
 
     #[test]
     fn nobody_has_more_than_is_left_for_others() {
-        let limits = |total| Limits {
-            total,
-            of_one: OfOne::WhatIsFree,
-        };
         for (callers, each) in [(1, 500), (2, 333), (9, 100)] {
-            let mut ledger = Ledger::new(limits(1000));
+            let mut ledger = Ledger::new(Limits::shared(1000));
             let taken = fill(&mut ledger, callers);
             assert!(taken.iter().all(|n| n.abs_diff(each) <= 1), "{taken:?}");
             assert!(ledger.allows(Some(&99), 1).is_ok());
             assert!(!ledger.is_crowded_by(&99) && ledger.is_crowded_by(&0));
         }
-        let mut ledger = Ledger::new(limits(1));
+        let mut ledger = Ledger::new(Limits::shared(1));
         assert!(ledger.allows(Some(&0), 1).is_ok());
         ledger.add(Some(&0), 1);
         assert!(ledger.allows(Some(&1), 1).is_err());
         ledger.take_off(Some(&0), 1);
         assert!(ledger.allows(Some(&1), 1).is_ok());
-        assert!(Ledger::new(limits(0)).allows(Some(&1), usize::MAX).is_ok());
+        assert!(
+            Ledger::new(Limits::shared(0))
+                .allows(Some(&1), usize::MAX)
+                .is_ok()
+        );
     }
 }
