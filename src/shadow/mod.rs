@@ -5,7 +5,6 @@
 
 mod age;
 mod body;
-mod budget;
 mod columns;
 mod difference;
 mod frames;
@@ -20,16 +19,15 @@ mod version;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_shares::{FairQueue, Limits, QueueFull, QueueLimits, Share, Shares};
 use apifront_watch_cache::ShadowLimits;
 use apifront_watch_cache::fingerprint::FingerprintKey;
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use crate::metrics::ShadowMetrics;
 
 pub use body::{Body, Unreadable, compare as compare_bodies, compare_pieces, plain};
-pub use budget::{Budget, Full, HeldBytes};
 pub use columns::Columns;
 pub use difference::{Difference, ToldDifference};
 pub use frames::{Frame, FrameReader};
@@ -39,18 +37,35 @@ pub use report::{Found, OfResource, Report, Subject, Tally, Verdict};
 pub use representation::Label;
 pub use version::of_answer as version_of;
 
-/// The answers that are made and compared at a time. More wait for their turn,
-/// with the bytes that they hold.
-const AT_A_TIME: usize = 2;
+/// The turns of making and comparing answers. They are short, and go round among
+/// the callers, so a caller alone may have both. Those who wait hold the bytes of
+/// their answers, and the requests, which have some KB each.
+const TURNS: QueueLimits = QueueLimits {
+    at_a_time: 2,
+    at_a_time_of_one: 0,
+    waiting: 4_096,
+    waiting_of_one: 0,
+};
 
 /// The watches that are followed at a time. Each holds a watch of the cache.
 const WATCHES: usize = 256;
 
-/// The results of shadow mode, and the limits of its work.
+/// Bytes of upstream's answers that are held for comparison.
+pub type HeldBytes = Share<Arc<str>>;
+
+/// A watch that is followed.
+pub type FollowedWatch = Share<Arc<str>>;
+
+/// The turn of a comparison.
+pub type Turn = apifront_shares::Turn<Arc<str>>;
+
+/// The results of shadow mode, and the limits of its work. No caller has more of
+/// the bytes and the watches than is free, so the reads of one caller are not all
+/// that is compared.
 pub struct Shadow {
-    pub budget: Arc<Budget>,
-    pub turns: Arc<Semaphore>,
-    pub watches: Arc<Semaphore>,
+    bytes: Shares<Arc<str>>,
+    turns: Arc<FairQueue<Arc<str>>>,
+    watches: Shares<Arc<str>>,
     metrics: ShadowMetrics,
     report: Mutex<Report>,
     log_rate: Mutex<LogRate>,
@@ -61,9 +76,9 @@ impl Shadow {
     /// `key` makes the fingerprints of contents that differ.
     pub fn new(metrics: ShadowMetrics, key: FingerprintKey) -> Self {
         Self {
-            budget: Arc::default(),
-            turns: Arc::new(Semaphore::new(AT_A_TIME)),
-            watches: Arc::new(Semaphore::new(WATCHES)),
+            bytes: Shares::new(Limits::shared(0)),
+            turns: FairQueue::new(TURNS),
+            watches: Shares::new(Limits::shared(WATCHES)),
             metrics,
             report: Mutex::default(),
             log_rate: Mutex::default(),
@@ -74,6 +89,23 @@ impl Shadow {
     /// Draws whether a read is compared.
     pub fn draws(limits: &ShadowLimits) -> bool {
         rand::random_range(0..1_000_000) < limits.sampling_rate_per_million
+    }
+
+    /// Begins to hold bytes of an answer to this caller. All answers together hold
+    /// `most`.
+    pub fn begin(&self, caller: Option<Arc<str>>, most: usize) -> HeldBytes {
+        self.bytes.set_limits(Limits::shared(most));
+        self.bytes.take_anyway(caller, 0)
+    }
+
+    /// Waits for the turn of a comparison. Cancel-safe.
+    pub async fn turn(&self, caller: Option<Arc<str>>) -> Result<Turn, QueueFull> {
+        self.turns.take(&caller.unwrap_or_default()).await
+    }
+
+    /// Takes a place for a watch that is followed. `None` if there is none left.
+    pub fn watch(&self, caller: Option<Arc<str>>) -> Option<FollowedWatch> {
+        self.watches.take(caller, 1).ok()
     }
 
     /// Notes what the cache would have done with a read: answer it, or forward
@@ -128,5 +160,67 @@ impl Shadow {
     /// Returns what was found since the process started.
     pub fn report(&self) -> Report {
         self.report.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use prometheus::Registry;
+
+    use super::*;
+
+    fn shadow() -> Shadow {
+        let metrics = ShadowMetrics::register(&Registry::new()).unwrap();
+        Shadow::new(metrics, FingerprintKey::random().unwrap())
+    }
+
+    fn caller(name: &str) -> Option<Arc<str>> {
+        Some(name.into())
+    }
+
+    #[test]
+    fn all_answers_together_hold_no_more() {
+        let shadow = shadow();
+        let mut one = shadow.begin(caller("one"), 10);
+        assert!(one.grow(6).is_err(), "a half is left for others");
+        assert_eq!(one.grow(5), Ok(()));
+        let mut other = shadow.begin(caller("other"), 10);
+        assert_eq!(other.grow(2), Ok(()));
+        assert!(other.grow(1).is_err());
+        one.shrink(3);
+        assert_eq!(other.grow(1), Ok(()));
+        // apifront's own user has no limit of its own.
+        let mut own = shadow.begin(None, 10);
+        assert_eq!(own.grow(5), Ok(()));
+        assert!(own.grow(1).is_err());
+        assert!(own.grow(usize::MAX).is_err());
+        drop((one, other, own));
+        assert_eq!((shadow.bytes.held(), shadow.bytes.callers()), (0, 0));
+    }
+
+    #[test]
+    fn one_callers_reads_are_not_all_that_is_compared() {
+        let shadow = shadow();
+        let followed: Vec<_> = (0..WATCHES)
+            .filter_map(|_| shadow.watch(caller("greedy")))
+            .collect();
+        assert_eq!(followed.len(), WATCHES / 2);
+        let others: Vec<_> = (0..WATCHES / 4)
+            .filter_map(|_| shadow.watch(caller("jane")))
+            .collect();
+        assert_eq!(others.len(), WATCHES / 4);
+
+        let turn = |name| shadow.turn(caller(name)).boxed();
+        let held: Vec<_> = (0..2).map(|_| turn("greedy").now_or_never()).collect();
+        assert!(held.iter().all(|turn| matches!(turn, Some(Ok(_)))));
+        let mut waiting: Vec<_> = (0..TURNS.waiting).map(|_| turn("greedy")).collect();
+        assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
+        let mut jane = turn("jane");
+        assert!((&mut jane).now_or_never().is_none());
+        let newest = waiting.pop().and_then(FutureExt::now_or_never);
+        assert!(matches!(newest, Some(Err(QueueFull))));
+        drop(held);
+        assert!(matches!(jane.now_or_never(), Some(Ok(_))));
     }
 }

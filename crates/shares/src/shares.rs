@@ -97,6 +97,11 @@ impl<C: Clone + Eq + Hash> Share<C> {
         Ok(())
     }
 
+    /// Gives some of it back.
+    pub fn shrink(&mut self, less: usize) {
+        self.set(self.amount.saturating_sub(less));
+    }
+
     /// Makes the share so large, whatever the limits are.
     pub fn set(&mut self, amount: usize) {
         let mut held = self.shares.0.lock();

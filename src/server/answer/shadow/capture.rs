@@ -66,8 +66,7 @@ impl Head {
 
 impl Capture {
     pub(super) fn new(sampled: Sampled) -> Self {
-        let most = &sampled.identified.generation().config.cache.modes.shadow;
-        let held = sampled.shadow().budget.begin(most.max_held_bytes);
+        let held = sampled.begin();
         Self {
             sampled,
             head: None,
@@ -86,7 +85,7 @@ impl Capture {
 
     /// Takes more of the body. Returns false if there is no room for it.
     fn hold(&mut self, bytes: &[u8]) -> bool {
-        if self.held.hold(bytes.len()).is_err() {
+        if self.held.grow(bytes.len()).is_err() {
             let (sampled, shadow) = (&self.sampled, self.sampled.shadow());
             let subject = sampled.subject(sampled.representation);
             shadow.judged(&subject, Verdict::NotComparable("no_room"));

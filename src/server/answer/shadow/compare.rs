@@ -16,7 +16,7 @@ use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
 use crate::server::answer::offload_threads;
 use crate::server::answer::respond::{Answer, NOT_CACHED};
 use crate::shadow::{
-    self, Body, Difference, Label, Shadow, Subject, Verdict, compare_bodies, compare_headers,
+    self, Body, Difference, Label, Shadow, Subject, Turn, Verdict, compare_bodies, compare_headers,
     compare_pieces, plain,
 };
 
@@ -40,8 +40,9 @@ struct Made {
 
 pub(super) async fn compare(mut sampled: Sampled, mut whole: Whole) {
     let shadow = sampled.shadow().clone();
-    let Ok(turn) = shadow.turns.clone().acquire_owned().await else {
-        return;
+    let Ok(turn) = shadow.turn(sampled.caller()).await else {
+        let subject = sampled.subject(sampled.representation);
+        return shadow.judged(&subject, Verdict::NotComparable("no_room"));
     };
     let is_list = sampled.verb() == "list";
     let status = whole.head.status;
@@ -106,7 +107,7 @@ async fn unpacked(whole: &mut Whole, most: usize) -> Result<Bytes, &'static str>
         Some(Err(shadow::Unreadable::TooLarge)) => return Err("no_room"),
         Some(Err(shadow::Unreadable::NotGzip)) | None => return Err("unreadable"),
     };
-    whole.held.hold(bytes.len()).map_err(|_| "no_room")?;
+    whole.held.grow(bytes.len()).map_err(|_| "no_room")?;
     Ok(bytes.into())
 }
 
@@ -122,11 +123,7 @@ struct Compared<'a> {
 impl Compared<'_> {
     /// Makes our answer and compares it. Returns `None` if the cache would not
     /// have answered.
-    async fn verdict(
-        &self,
-        shadow: &Arc<Shadow>,
-        turn: tokio::sync::OwnedSemaphorePermit,
-    ) -> Option<Verdict> {
+    async fn verdict(&self, shadow: &Arc<Shadow>, turn: Turn) -> Option<Verdict> {
         let first = self.make(self.pinned(SOON).trusting()).await;
         let would = match &first {
             Err(NotMade::Bypass(reason)) => Some(reason.as_str()),

@@ -55,8 +55,7 @@ impl Tee {
         let label = sampled.representation.answered_as(head.content_type());
         let shadow = sampled.shadow().clone();
         let (events, arriving) = channel(PIECES);
-        let limits = &sampled.identified.generation().config.cache.modes.shadow;
-        let queued = shadow.budget.begin(limits.max_held_bytes);
+        let (queued, place) = (sampled.begin(), shadow.watch(sampled.caller()));
         let way = Way {
             held,
             is_broken: false,
@@ -75,7 +74,7 @@ impl Tee {
             columns: Columns::default(),
             upstream: VecDeque::new(),
         };
-        let Ok(place) = shadow.watches.clone().try_acquire_owned() else {
+        let Some(place) = place else {
             follower.judged(Verdict::NotComparable("too_many_watches"));
             return None;
         };
@@ -91,7 +90,7 @@ impl Tee {
     pub(in crate::server) fn push(&self, bytes: &Bytes) -> bool {
         let mut way = self.way.lock();
         let goes =
-            way.held.hold(bytes.len()).is_ok() && self.events.try_send(bytes.clone()).is_ok();
+            way.held.grow(bytes.len()).is_ok() && self.events.try_send(bytes.clone()).is_ok();
         way.is_broken = !goes;
         goes
     }
@@ -213,15 +212,15 @@ impl Follower {
                 false => End::Over,
             });
         };
-        self.way.lock().held.release(bytes.len());
+        self.way.lock().held.shrink(bytes.len());
         let mut frames = Vec::new();
         let read = self.reader.push(&bytes, &mut frames);
         read.map_err(|_| End::NotComparable("unreadable"))?;
         let whole: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
         self.upstream.extend(frames);
-        self.queued.release(self.pending);
+        self.queued.shrink(self.pending);
         self.pending = self.reader.pending();
-        let room = self.queued.hold(whole.saturating_add(self.pending));
+        let room = self.queued.grow(whole.saturating_add(self.pending));
         room.map_err(|_| End::NotComparable("no_room"))
     }
 
@@ -299,7 +298,7 @@ impl Follower {
     /// Takes the first event of upstream.
     fn take(&mut self) {
         if let Some(frame) = self.upstream.pop_front() {
-            self.queued.release(frame.bytes.len());
+            self.queued.shrink(frame.bytes.len());
         }
     }
 

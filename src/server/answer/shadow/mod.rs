@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Identified, NotGranted, PendingGrant};
-use crate::shadow::{Label, Shadow, Subject, Verdict};
+use crate::shadow::{HeldBytes, Label, Shadow, Subject, Verdict};
 
 /// The time in which the store hears of any version: upstream sends a bookmark
 /// each minute.
@@ -77,6 +77,19 @@ async fn is_allowed(identified: &Arc<Identified>) -> bool {
 impl Sampled {
     fn shadow(&self) -> &Arc<Shadow> {
         &self.identified.generation().shadow
+    }
+
+    /// Returns the caller who is charged for the comparison. `None` is apifront's own
+    /// user.
+    fn caller(&self) -> Option<Arc<str>> {
+        let user = self.identified.user();
+        user.map(|user| user.name.as_str().into())
+    }
+
+    /// Begins to hold bytes for the comparison.
+    fn begin(&self) -> HeldBytes {
+        let limits = &self.identified.generation().config.cache.modes.shadow;
+        self.shadow().begin(self.caller(), limits.max_held_bytes)
     }
 
     /// Notes the result of a comparison. A difference refutes what the owner says of
