@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use apifront_shares::Shares;
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
@@ -86,7 +87,7 @@ pub struct Cache {
     /// Memory for stores and for what is being read.
     pub(super) memory: Arc<MemoryPool>,
     /// A place for each watch that gets events from before a store's history.
-    pub(super) earlier: Arc<Semaphore>,
+    pub(super) earlier: Shares<Arc<str>>,
     /// `None` if stores are not saved.
     pub(super) saved: Option<Arc<SavedStores>>,
     /// No more resources are taken in, because memory is short.
@@ -110,7 +111,7 @@ impl Cache {
             attention,
             refilled: Arc::default(),
             memory: Arc::new(memory),
-            earlier: Arc::new(Semaphore::new(earlier_events::PLACES)),
+            earlier: Shares::new(earlier_events::PLACES),
             saved: None,
             full: AtomicBool::new(false),
         }

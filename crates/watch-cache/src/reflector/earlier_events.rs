@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use apifront_shares::Limits;
 use apifront_upstream::UpstreamKind;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -25,8 +26,9 @@ use super::source_encoding;
 use super::watch_decoder::{Frame, WatchDecoder};
 use crate::store::{Change, EarlierEvents, Store, StoredObject};
 
-/// The number of watches that such events are held for at a time.
-pub(super) const PLACES: usize = 64;
+/// The number of watches that such events are held for at a time. A caller has no
+/// more of them than are free: 64, if nobody else has any.
+pub(super) const PLACES: Limits = Limits::shared(128);
 
 /// The most bytes and events for one watch.
 const MOST_BYTES: usize = 256 << 10;
@@ -41,6 +43,9 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// that the selectors select.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
+    /// The name of the caller, who has a part of the places. `None` is apifront's own
+    /// user.
+    pub caller: Option<&'a str>,
     pub namespace: &'a str,
     /// The selectors as the client wrote them.
     pub label_selector: Option<&'a str>,
@@ -77,7 +82,8 @@ impl Cache {
         store: &Store,
         wanted: Wanted<'_>,
     ) -> Option<EarlierEvents> {
-        let place = self.earlier.clone().try_acquire_owned().ok()?;
+        let caller = wanted.caller.map(Into::into);
+        let place = self.earlier.take(caller, 1).ok()?;
         let told = self.told(entry, store, wanted);
         let (events, version) = tokio::time::timeout(WITHIN, told).await.ok()??;
         Some(EarlierEvents {
@@ -123,5 +129,24 @@ impl Cache {
                 return Some((events, version));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use apifront_shares::Shares;
+
+    use super::*;
+
+    #[test]
+    fn one_callers_watches_leave_places_for_those_of_others() {
+        let places: Shares<Arc<str>> = Shares::new(PLACES);
+        let flood = (0..1_000).filter_map(|_| places.take(Arc::from("flood"), 1).ok());
+        let flood: Vec<_> = flood.collect();
+        assert_eq!(flood.len(), 64);
+        let jane = (0..32).map(|_| places.take(Arc::from("jane"), 1));
+        assert!(jane.collect::<Vec<_>>().iter().all(Result::is_ok));
     }
 }

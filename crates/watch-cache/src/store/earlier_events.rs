@@ -1,8 +1,9 @@
 //! Events from before a store's log.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
+use apifront_shares::Share;
 
 use super::{Change, StoredObject};
 
@@ -14,7 +15,7 @@ pub struct EarlierEvents {
     pub(crate) version: u64,
     /// One watcher alone holds the events, so there is a bound for all of them.
     #[expect(dead_code, reason = "a place is taken until dropped")]
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) place: Share<Arc<str>>,
 }
 
 impl EarlierEvents {

@@ -118,6 +118,7 @@ pub(super) fn wanted_earlier<'a>(
     let is_plain = options.shard_selector.is_none() && !granted.info().is_verb_via_path();
     let query = granted.query();
     (is_long && is_plain && !evicted.within_resync).then_some(WantedEvents {
+        caller: granted.user().map(|user| user.name.as_str()),
         namespace,
         label_selector: query.get("labelSelector"),
         field_selector: query.get("fieldSelector"),
