@@ -3,12 +3,13 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use apifront_shares::{Exceeded, Limits, Share, Shares};
 use apifront_upstream::{
     OutlierDetection, Server, Settings, SettingsError, Upstream, UpstreamMetrics,
 };
 use arc_swap::ArcSwap;
+use kubernetes_wire::api::user::{MASTERS, UserInfo};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::upstream::ClientCert;
@@ -30,21 +31,14 @@ pub struct Backend {
     /// Replaced by every reload, because the files that it names may have
     /// changed.
     pub upstream: Arc<ArcSwap<Upstream>>,
-    in_flight: Arc<AtomicUsize>,
-    /// 0: no limit.
-    limit: AtomicUsize,
+    /// The requests in flight. No user has more of them than stay free, so that the
+    /// flood of one does not take the backend from the others.
+    in_flight: Shares<Arc<str>>,
     _health: AbortOnDropHandle<()>,
 }
 
-/// A request of a backend in flight. Dropping it lowers the count.
-#[derive(Debug)]
-pub struct InFlight(Arc<AtomicUsize>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+/// A request of a backend in flight. It is counted until this is dropped.
+pub type InFlight = Share<Arc<str>>;
 
 impl Key {
     pub(super) fn of(service: &ServiceReference, api_service: &ApiService) -> Self {
@@ -122,7 +116,7 @@ pub(super) fn connect(
 
 impl Backend {
     /// Must be called in a tokio runtime, because it spawns the checks of the
-    /// servers' health.
+    /// servers' health. A limit of 0 is none.
     pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
         let servers = Arc::new(ArcSwap::from_pointee(upstream));
         let health = tokio::spawn(apifront_upstream::check_health(servers.clone()));
@@ -130,25 +124,85 @@ impl Backend {
             name: format!("{}/{}", key.service.namespace, key.service.name),
             key,
             upstream: servers,
-            in_flight: Arc::default(),
-            limit: AtomicUsize::new(limit),
+            in_flight: Shares::new(Limits::shared(limit)),
             _health: AbortOnDropHandle::new(health),
         }
     }
 
     pub(super) fn replace(&self, upstream: Upstream, limit: usize) {
         self.upstream.store(Arc::new(upstream));
-        self.limit.store(limit, Ordering::Relaxed);
+        self.in_flight.set_limits(Limits::shared(limit));
     }
 
-    /// Counts a request. `None` if the backend has as many in flight as it may.
-    pub fn admit(&self) -> Option<InFlight> {
-        let limit = self.limit.load(Ordering::Relaxed);
-        self.in_flight
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-                (limit == 0 || now < limit).then_some(now.saturating_add(1))
-            })
-            .ok()
-            .map(|_| InFlight(self.in_flight.clone()))
+    /// Counts a request, unless the backend, or this user there, has as many in
+    /// flight as may be. `system:masters` and apifront's own user, who is `None`, have
+    /// no limit per user.
+    pub fn admit(&self, user: Option<&UserInfo>) -> Result<InFlight, Exceeded> {
+        let user = user.filter(|user| !user.groups.iter().any(|g| g == MASTERS));
+        let caller = user.map(|user| Arc::from(user.name.as_str()));
+        self.in_flight.take(caller, 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apifront_upstream::Credentials;
+    use prometheus::Registry;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_users_requests_leave_a_backend_to_others() {
+        let upstream = || {
+            let url = "http://127.0.0.1:1".parse().unwrap();
+            let server = Server::from_files(url, None, None, None, &Credentials::Own);
+            let settings = Settings {
+                servers: vec![server.unwrap()],
+                ..Settings::default()
+            };
+            let metrics = UpstreamMetrics::register(&Registry::new()).unwrap();
+            Upstream::new(&settings, metrics).unwrap()
+        };
+        let key = Key {
+            service: ServiceReference {
+                namespace: "wardle".to_owned(),
+                name: "wardle".to_owned(),
+                port: 443,
+            },
+            ca_bundle: Vec::new(),
+            insecure_skip_tls_verify: false,
+        };
+        let user = |name: &str| UserInfo {
+            name: name.to_owned(),
+            ..UserInfo::default()
+        };
+        let (flood, jane) = (user("flood"), user("jane"));
+        let backend = Backend::new(key, upstream(), 8);
+        let mut held: Vec<_> = (0..4)
+            .map(|_| backend.admit(Some(&flood)).unwrap())
+            .collect();
+        let refused = backend.admit(Some(&flood));
+        assert_eq!(refused.unwrap_err(), Exceeded::OfOne);
+        held.push(backend.admit(Some(&jane)).unwrap());
+        held.push(backend.admit(Some(&jane)).unwrap());
+        let admin = UserInfo {
+            groups: vec![MASTERS.to_owned()],
+            ..user("admin")
+        };
+        held.push(backend.admit(Some(&admin)).unwrap());
+        held.push(backend.admit(None).unwrap());
+        assert_eq!(backend.admit(None).unwrap_err(), Exceeded::Total);
+        // A backend of one request at a time has it for whoever comes first.
+        backend.replace(upstream(), 1);
+        held.clear();
+        held.push(backend.admit(Some(&jane)).unwrap());
+        assert!(backend.admit(Some(&flood)).is_err());
+        backend.replace(upstream(), 0);
+        held.extend((0..100).map(|_| backend.admit(Some(&flood)).unwrap()));
+        drop(held);
+        assert_eq!(
+            (backend.in_flight.held(), backend.in_flight.callers()),
+            (0, 0)
+        );
     }
 }

@@ -505,7 +505,8 @@ pub struct Backend {
     /// default `60s`.
     pub request_timeout: Option<String>,
     /// Requests forwarded at a time, without watches and streams; further ones
-    /// get 429. 0 for no limit. Default 0.
+    /// get 429. A user may have as many as stay free: half, if nobody else has any.
+    /// 0 for no limit. Default 0.
     pub max_requests_inflight: Option<i64>,
     pub outlier_detection: OutlierDetection,
 }

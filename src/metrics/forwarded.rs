@@ -8,6 +8,7 @@ pub struct ForwardedMetrics {
     pub in_flight: PlaceMetrics,
     /// Requests that stay open.
     pub long_running: PlaceMetrics,
+    rejected_for_backends: IntCounterVec,
 }
 
 /// The series of one bound of forwarded requests.
@@ -31,10 +32,26 @@ impl ForwardedMetrics {
             "Forwarded watches, logs, exec, attach, port-forward and proxy requests open now.",
             "apifront_forwarded_long_running_rejected_total",
         )?;
+        let rejected_for_backends = register_int_counter_vec_with_registry!(
+            "apifront_backend_requests_rejected_total",
+            "Requests that were refused because their backend had too many in flight, by limit.",
+            &["limit"],
+            registry
+        )?;
+        for limit in ["user", "total"] {
+            let _ = rejected_for_backends.with_label_values(&[limit]);
+        }
         Ok(Self {
             in_flight,
             long_running,
+            rejected_for_backends,
         })
+    }
+
+    /// Counts a request that its backend has no place for. `limit` is `user` or
+    /// `total`.
+    pub fn rejected_for_backend(&self, limit: &'static str) {
+        self.rejected_for_backends.with_label_values(&[limit]).inc();
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use apifront_shares::{Ledger, Limits};
 use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
@@ -66,11 +67,18 @@ impl Hash for KnownName {
 #[derive(Default)]
 pub struct KnownNames(RwLock<Names>);
 
-#[derive(Default)]
 struct Names {
     by_resource: HashMap<GroupVersionResource, HashMap<String, KnownName>>,
-    of_group_version: HashMap<GroupVersion, usize>,
-    count: usize,
+    of_group_versions: Ledger<GroupVersion>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            by_resource: HashMap::new(),
+            of_group_versions: Ledger::new(Limits::of(MAX_NAMES, MAX_OF_GROUP_VERSION)),
+        }
+    }
 }
 
 impl KnownNames {
@@ -99,10 +107,10 @@ impl KnownNames {
             group: gvr.group.clone(),
             version: gvr.version.clone(),
         };
-        let of_it = names.of_group_version.get(&group_version);
-        if names.count >= MAX_NAMES || of_it.is_some_and(|n| *n >= MAX_OF_GROUP_VERSION) {
-            return None;
-        }
+        names
+            .of_group_versions
+            .allows(Some(&group_version), 1)
+            .ok()?;
         let subresources = names.by_resource.entry(gvr.clone()).or_default();
         if let Some(name) = subresources.get(subresource) {
             // Another request added the name meanwhile.
@@ -114,9 +122,7 @@ impl KnownNames {
             series: OnceLock::new(),
         }));
         subresources.insert(subresource.to_owned(), name.clone());
-        let of_it = names.of_group_version.entry(group_version).or_default();
-        *of_it = of_it.saturating_add(1);
-        names.count = names.count.saturating_add(1);
+        names.of_group_versions.add(Some(&group_version), 1);
         Some(name)
     }
 }
@@ -156,12 +162,15 @@ mod tests {
             known.prove(&gvr("evil.io", "v1", &format!("r{n}")), "");
             known.prove(&gvr("evil.io", "v1", "r"), &format!("s{n}"));
         }
-        assert_eq!(known.0.read().count, MAX_OF_GROUP_VERSION);
+        assert_eq!(
+            known.0.read().of_group_versions.total(),
+            MAX_OF_GROUP_VERSION
+        );
         assert!(known.prove(&gvr("", "v1", "pods"), "").is_some());
         for n in 0..10_000 {
             known.prove(&gvr("evil.io", &format!("v{n}"), "r"), "");
         }
-        assert_eq!(known.0.read().count, MAX_NAMES);
+        assert_eq!(known.0.read().of_group_versions.total(), MAX_NAMES);
         assert!(known.find(&gvr("", "v1", "pods"), "").is_some());
         let long = "x".repeat(MAX_LABEL + 1);
         for (group, version, resource, subresource) in [

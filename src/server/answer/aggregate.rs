@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use apifront_shares::Exceeded;
 use apifront_upstream::long_running::LongRunningBody;
 use bytes::Bytes;
 use http::header::LOCATION;
@@ -84,8 +85,14 @@ pub(in crate::server) async fn authority(
     if identified.info().is_long_running() {
         return Ok((Authority::Backend(granted), None));
     }
-    let in_flight = remote.backend.admit();
-    let in_flight = in_flight.ok_or_else(|| Answer::too_many_requests(RETRY_AFTER))?;
+    let in_flight = remote.backend.admit(granted.user()).map_err(|exceeded| {
+        let metrics = &identified.generation().metrics.flow.forwarded;
+        metrics.rejected_for_backend(match exceeded {
+            Exceeded::OfOne => "user",
+            Exceeded::Total => "total",
+        });
+        Answer::too_many_requests(RETRY_AFTER)
+    })?;
     Ok((Authority::Backend(granted), Some(in_flight)))
 }
 
