@@ -5,6 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+#[path = "architecture/shares.rs"]
+mod shares;
+
 /// The folder of a crate's sources, its name in code, and its room if the whole
 /// crate is one room.
 const CRATES: &[(&str, &str, Option<&str>)] = &[
