@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn shadow() -> Shadow {
-        let metrics = ShadowMetrics::register(&Registry::new()).unwrap();
+        let metrics = ShadowMetrics::register(&Registry::new(), Arc::default()).unwrap();
         Shadow::new(metrics, FingerprintKey::random().unwrap())
     }
 
