@@ -18,8 +18,8 @@ pub struct Limits {
 pub enum OfOne {
     /// So much; 0 is no limit.
     Most(usize),
-    /// As much as stays free. One caller alone can take half of the total, two can
-    /// take a third each, and as much is always left for the next one. So the
+    /// No more than is free: who takes a little at a time can take half of the total
+    /// alone, two can take a third each, and as much is left for the next one. So the
     /// callers with the most are refused first (the dynamic threshold of switches
     /// that share a buffer among their ports; Choudhury and Hahne, 1998).
     WhatIsFree,
@@ -33,7 +33,7 @@ pub enum Exceeded {
 }
 
 impl Limits {
-    /// Makes a limit of all callers, of which each may have as much as stays free.
+    /// Makes a limit of all callers, of which each may have as much as is free.
     /// 0 is no limit.
     pub const fn shared(total: usize) -> Self {
         Self {
