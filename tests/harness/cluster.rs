@@ -16,7 +16,7 @@ use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
-use super::{flow_names, objects, process, sample, shared};
+use super::{bootstrap_roles, flow_names, objects, process, sample, shared};
 
 /// kube-apiserver takes 5 s to start alone, and several times that on a busy
 /// machine.
@@ -87,7 +87,8 @@ impl Cluster {
         let admin = certificates.client("kubernetes-admin", &["system:masters"]);
         let front = certificates.client("apifront", &[]);
         let kubelet_client = certificates.client("kube-apiserver-kubelet-client", &[]);
-        let etcd = Etcd::start(&folder);
+        let mut etcd = Etcd::start(&folder);
+        bootstrap_roles::give(&mut etcd, extra_flags).await;
         let apiserver =
             KubeApiserver::start(&folder, &etcd, &certificates, &kubelet_client, extra_flags);
         let server = format!("https://{}", apiserver.address());
@@ -106,6 +107,7 @@ impl Cluster {
             front,
         };
         cluster.wait_ready().await;
+        bootstrap_roles::learn(&cluster.etcd, extra_flags).await;
         let version = cluster.admin_client().get("/version").await.expect(200);
         Release::tell(version["gitVersion"].as_str().expect("a version"));
         flow_names::learn(&cluster.admin_client()).await;

@@ -16,6 +16,14 @@ const AT_ONCE: usize = 100;
 /// What kube-apiserver writes by itself, all the time.
 const ITS_OWN: [&str; 3] = ["events/", "leases/kube-system/", "masterleases/"];
 
+/// What holds the rights of users.
+pub const RBAC: [&str; 4] = [
+    "clusterrolebindings/",
+    "clusterroles/",
+    "rolebindings/",
+    "roles/",
+];
+
 /// Keys, without what all begin with, and what is stored there.
 pub struct Contents(BTreeMap<String, Stored>);
 
@@ -60,6 +68,20 @@ impl Contents {
                 .filter(|(key, _)| !ITS_OWN.iter().any(|own| key.starts_with(own)))
                 .collect(),
         )
+    }
+
+    /// Returns the roles that are stored, and their bindings.
+    pub async fn roles(etcd: &Etcd) -> Self {
+        let mut all = Self::of(etcd, false).await;
+        all.0
+            .retain(|key, _| RBAC.iter().any(|resource| key.starts_with(resource)));
+        all
+    }
+
+    /// Stores all of it in another etcd.
+    pub async fn copy_to(&self, etcd: &Etcd) {
+        let keys: Vec<String> = self.0.keys().cloned().collect();
+        Self(self.0.clone()).restore(etcd, &keys).await;
     }
 
     /// Returns the keys that were written or deleted since.

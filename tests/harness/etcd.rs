@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,10 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::process::Process;
 use super::storage::Storage;
-use super::{binaries, ports};
+use super::{binaries, pace, ports};
+
+/// It takes a fraction of a second alone.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Etcd {
     pub client_port: u16,
@@ -79,6 +83,25 @@ impl Etcd {
             client_port,
             gateway_port,
             process,
+        }
+    }
+
+    /// Waits until it takes writes.
+    pub async fn wait_ready(&mut self) {
+        let deadline = Instant::now() + READY_WITHIN;
+        let range = json!({ "key": STANDARD.encode("none") }).to_string();
+        loop {
+            let client = self.client();
+            let read = client.try_send(Method::POST, "/v3/kv/range", &[], range.clone());
+            if read.await.is_ok_and(|answer| answer.status == 200) {
+                return;
+            }
+            assert!(
+                self.alive() && Instant::now() < deadline,
+                "etcd is not ready\n{}",
+                self.process.log_tail()
+            );
+            pace::of_tries(Duration::from_millis(20)).await;
         }
     }
 

@@ -9,6 +9,7 @@ pub mod apifront;
 pub mod apiserver;
 pub mod backend;
 pub mod binaries;
+mod bootstrap_roles;
 pub mod certificates;
 pub mod client;
 pub mod cluster;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::client::Client;
 use super::cluster::{Cluster, unique};
-use super::contents::Contents;
+use super::contents::{Contents, RBAC};
 use super::storage::Storage;
 use super::{eventually, objects, pace, process, shared};
 
@@ -33,12 +33,6 @@ const IN_FORCE_FOR_A_WHILE: [&str; 6] = [
 ];
 /// What decides which resources there are.
 const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io/"];
-const RBAC: [&str; 4] = [
-    "clusterrolebindings/",
-    "clusterroles/",
-    "rolebindings/",
-    "roles/",
-];
 
 /// A cluster that a test has alone, and gives back as it drops it. Its API server
 /// is not the test's to end: that takes a [`Cluster`] of its own.
