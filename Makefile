@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 
 # How many tests run at a time. Most of them wait for other processes, or for time
 # to pass.
-TEST_THREADS ?= 6
+TEST_THREADS ?= 8
 # Names of tests, or options of the test program.
 TEST_ARGS ?=
 # How many times as much random work the tests do as usual.
@@ -98,11 +98,11 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 
 .PHONY: test-clients
 test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (2 minutes; 9 when cold)
-	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
+	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --workspace --test clients libraries_see_no_difference -- --nocapture
 
 .PHONY: test-software
 test-software: test-servers ## Runs released programs, SOFTWARE or all, directly and through apifront (10 minutes; 25 when cold)
-	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_TIMES="$(TIMES)" cargo test --test software software_runs_behind_it -- --nocapture
+	APIFRONT_TEST_SOFTWARE="$(SOFTWARE)" APIFRONT_TEST_TIMES="$(TIMES)" cargo test --workspace --test software software_runs_behind_it -- --nocapture
 
 .PHONY: test-status-page
 test-status-page: ## Opens the status page in headless Chromium and checks it (20 seconds)

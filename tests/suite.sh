@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 tier=$1
 shift
 
-threads=${TEST_THREADS:-6}
+threads=${TEST_THREADS:-8}
 case $tier in
   apifront) chosen=() ;;
   measured)

@@ -23,7 +23,7 @@ use crate::kubectl::both;
 
 /// The number of commands at a time in all these tests together, so that other
 /// tests can run. Each command goes to both servers at once.
-const AT_A_TIME: usize = 3;
+const AT_A_TIME: usize = 5;
 /// The number of tries, since ages tick between two watches.
 const TRIES: usize = 8;
 /// kube-apiserver asks the components at once and lists them as they answer.
