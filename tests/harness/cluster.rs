@@ -1,5 +1,5 @@
 //! A cluster: etcd, kube-apiserver and their certificates. All tests of a
-//! binary share one cluster; tests that break a cluster start their own.
+//! binary share one cluster; tests that disturb others have one alone.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

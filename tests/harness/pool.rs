@@ -2,7 +2,7 @@
 //! tests do, so a cluster that its test has not broken is put back as it was and
 //! given to the next test that wants its flags.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ const IN_FORCE_FOR_A_WHILE: [&str; 6] = [
 /// What decides which resources there are.
 const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io/"];
 
-/// A cluster that a test has alone, and gives back as it drops it. Its API server
-/// is not the test's to end: that takes a [`Cluster`] of its own.
+/// A cluster that a test has alone, and gives back as it drops it. If the test has ended
+/// its API server and not started it again, the cluster ends with the test.
 pub struct Lease(Option<Pooled>);
 
 struct Pooled {
@@ -113,6 +113,12 @@ impl Deref for Lease {
 
     fn deref(&self) -> &Cluster {
         &self.0.as_ref().expect("given back once").cluster
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        &mut self.0.as_mut().expect("given back once").cluster
     }
 }
 

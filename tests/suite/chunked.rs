@@ -573,7 +573,7 @@ async fn malformed_tokens() {
 /// The test has its own cluster, since it discards the cluster's history.
 #[tokio::test]
 async fn what_nobody_has_any_more() {
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("chunked").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

@@ -19,7 +19,7 @@ const ALLOWED: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
     skip_under_oracle!("it stops the API server behind apifront");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("outage").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

@@ -169,7 +169,7 @@ async fn take_named(watch: &mut Watch, name: &str) {
 #[tokio::test]
 async fn two_api_servers_die_and_return() {
     skip_under_oracle!("it stops one of two API servers behind apifront");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let mut second = second_server(&cluster).await;
     wait_ready(&cluster, &second).await;
     let servers = json!([

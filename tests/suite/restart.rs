@@ -231,14 +231,14 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
 
 #[tokio::test]
 async fn kube_apiserver() {
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let client = cluster.admin_client();
     no_event_is_lost(&mut cluster, client).await;
 }
 
 #[tokio::test]
 async fn apifront() {
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let replays = no_event_is_lost(&mut cluster, front.admin_client()).await;
     for replay in &replays {

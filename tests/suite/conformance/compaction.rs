@@ -47,7 +47,7 @@ async fn assert_gone(client: &Client, list: &str, page: &Answer) {
 #[tokio::test]
 async fn forgotten_versions() {
     skip_under_oracle!("it asks two apifronts and kube-apiserver of one history");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let old_front = Apifront::start(&cluster, |_| {}).await;
     let ns = cluster.namespace("forgotten").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

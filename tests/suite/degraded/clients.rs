@@ -277,7 +277,7 @@ async fn an_outage_as_clients_see_it() {
     skip_under_oracle!("it stops the API server behind apifront");
     let lasts = std::env::var("APIFRONT_TEST_OUTAGE_SECONDS");
     let lasts = lasts.map_or(OUTAGE_SECONDS, |text| text.parse().expect("seconds"));
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let token = fill(&cluster).await;
     let on = Apifront::start(&cluster, |config| {
         config["cache"]["degraded"] = json!({

@@ -11,6 +11,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::{cluster_role_binding, config_map};
+use crate::harness::pool::Lease;
 
 /// A server that is gone is noticed within seconds; a busy machine needs more.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -21,7 +22,7 @@ pub const STALENESS: Duration = Duration::from_secs(4);
 const WARNING: &str = "299 - \"no API server can be reached: ";
 
 pub struct World {
-    pub cluster: Cluster,
+    pub cluster: Lease,
     pub namespace: String,
     /// A token of the service account `agent`.
     pub agent: String,
@@ -29,7 +30,7 @@ pub struct World {
 
 impl World {
     pub async fn start() -> Self {
-        let cluster = Cluster::start(&[]).await;
+        let cluster = Cluster::leased(&[]).await;
         let admin = cluster.admin_client();
         let namespace = cluster.namespace("degraded").await;
         for name in ["first", "kept"] {

@@ -139,7 +139,7 @@ async fn another_storage_version_is_shown_too() {
 #[tokio::test]
 async fn without_upstream_the_last_documents_stay() {
     skip_under_oracle!("it stops the API server behind apifront");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start_directly(&cluster, |config| {
         // Callers in system:masters are not reviewed, so that requests are
         // possible while no API server answers.

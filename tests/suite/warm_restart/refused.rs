@@ -182,7 +182,7 @@ async fn files_that_are_wrong_are_refused_and_named() {
 #[tokio::test]
 async fn what_upstream_does_not_continue_is_refused() {
     skip_under_oracle!("kube-apiserver saves nothing there");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("warm").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

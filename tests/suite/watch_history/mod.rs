@@ -198,7 +198,7 @@ impl Record {
 /// bytes are written than sockets hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_restless_watchers_hear_everything() {
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let client = front.admin_client();
     warm(&front, &client).await;
@@ -215,7 +215,7 @@ async fn slow_and_restless_watchers_hear_everything() {
 async fn restarts_and_compaction() {
     // The API server's own watchers have to list again.
     skip_under_oracle!("it is about apifront's reflectors");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let client = front.admin_client();
     warm(&front, &client).await;
@@ -240,7 +240,7 @@ async fn restarts_and_compaction() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_upstreams() {
     skip_under_oracle!("it is about apifront's reflectors");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let client = front.admin_client();
     warm(&front, &client).await;

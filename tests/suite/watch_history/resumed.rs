@@ -74,7 +74,7 @@ async fn lists_of_informers(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
     skip_under_oracle!("it is about apifront's reflectors");
-    let mut cluster = Cluster::start(&[]).await;
+    let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start_directly(&cluster, |_| {}).await;
     let lower = front.start_below(&cluster, |_| {}).await;
     let (direct, client) = (cluster.admin_client(), front.admin_client());
