@@ -19,6 +19,8 @@ pub const ALLOWED: Duration = Duration::from_secs(2);
 pub const STALENESS: Duration = Duration::from_secs(4);
 
 /// The beginning of the text of each degraded answer's warning.
+/// More than all that write in a cluster while a test has it.
+const WRITES_OF_A_TEST: u64 = 400;
 const WARNING: &str = "299 - \"no API server can be reached: ";
 
 pub struct World {
@@ -73,7 +75,30 @@ impl World {
             agent: String::new(),
         };
         world.agent = world.new_token().await;
+        world.pass_lengths_of_versions().await;
         world
+    }
+
+    /// Writes until all versions of a test have as many digits: answers of two moments
+    /// are compared byte by byte.
+    async fn pass_lengths_of_versions(&self) {
+        let admin = self.cluster.admin_client();
+        let namespace = format!("/api/v1/namespaces/{}", self.namespace);
+        loop {
+            let list = admin.get(&self.path("configmaps")).await.expect(200);
+            let version = list["metadata"]["resourceVersion"].as_str();
+            let version = version.expect("a version");
+            let longer = 10_u64.pow(version.len() as u32);
+            let left = longer - version.parse::<u64>().expect("a number");
+            if left > WRITES_OF_A_TEST {
+                return;
+            }
+            for n in 0..left {
+                let change = json!({"metadata": {"annotations": {"n": n.to_string()}}});
+                let answer = admin.patch(&namespace, "merge-patch+json", &change).await;
+                answer.expect(200);
+            }
+        }
     }
 
     /// Returns another token of the service account.
