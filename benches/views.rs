@@ -37,7 +37,7 @@ async fn views() {
     let namespaces = count("namespaces", 20);
     let (total, lists) = (count("objects", 2_000), count("lists", 200));
     let fill = async |admin: &Client| {
-        configmaps::create(admin, total).await;
+        configmaps::create_in(admin, namespaces, total).await;
         let grants = [
             objects::role("reader", &[""], &["configmaps"], &["list", "watch"]),
             objects::role_binding("reader", "reader", "Group", "tenants"),

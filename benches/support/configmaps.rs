@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use harness::client::Client;
 
-pub const NAMESPACES: usize = 50;
+const NAMESPACES: usize = 50;
 /// The length of the data. With the server's own fields, the JSON has about 1
 /// KB.
 pub const DATA_BYTES: usize = 600;
@@ -26,7 +26,12 @@ const LIVES: usize = 400;
 
 /// Creates `count` ConfigMaps.
 pub async fn create(admin: &Client, count: usize) {
-    for n in 0..NAMESPACES.min(count) {
+    create_in(admin, NAMESPACES, count).await;
+}
+
+/// Creates `count` ConfigMaps in the first so many namespaces.
+pub async fn create_in(admin: &Client, namespaces: usize, count: usize) {
+    for n in 0..namespaces.min(count) {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
         });
@@ -38,7 +43,7 @@ pub async fn create(admin: &Client, count: usize) {
         .for_each_concurrent(AT_A_TIME * CONNECTIONS, |n| {
             let client = &connections[n % CONNECTIONS];
             async move {
-                let path = format!("/api/v1/namespaces/{}/configmaps", namespace(n));
+                let path = folder(n % namespaces);
                 let answer = client.post(&path, &config_map(&name(n), n)).await;
                 assert_eq!(answer.status, 201, "{}", answer.text());
             }
