@@ -9,7 +9,7 @@ use apifront_upstream::{
     OutlierDetection, Server, Settings, SettingsError, Upstream, UpstreamMetrics,
 };
 use arc_swap::ArcSwap;
-use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::api::UserInfo;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::upstream::ClientCert;
@@ -138,7 +138,7 @@ impl Backend {
     /// flight as may be. `system:masters` and apifront's own user, who is `None`, have
     /// no limit per user.
     pub fn admit(&self, user: Option<&UserInfo>) -> Result<InFlight, Exceeded> {
-        let user = user.filter(|user| !user.groups.iter().any(|g| g == MASTERS));
+        let user = user.filter(|user| !user.is_master());
         let caller = user.map(|user| Arc::from(user.name.as_str()));
         self.in_flight.take(caller, 1)
     }
@@ -147,6 +147,7 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use apifront_upstream::Credentials;
+    use kubernetes_wire::api::user::MASTERS;
     use prometheus::Registry;
 
     use super::*;

@@ -37,7 +37,7 @@ impl Body {
         Self {
             is_gzip,
             pieces: Vec::new(),
-            held: room.take_anyway(owner, 0),
+            held: room.nothing(owner),
             is_cut: false,
         }
     }

@@ -29,7 +29,6 @@ pub use cache::key;
 use first_reads::FirstReads;
 use forbidden::forbidden;
 pub use impersonation::{Impersonated, ImpersonationAuthorizer};
-use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
 use parking_lot::Mutex;
@@ -432,7 +431,7 @@ fn is_always_allowed(user: &UserInfo, attributes: &Attributes) -> bool {
         }
         Attributes::Resource { .. } => false,
     };
-    health || user.groups.iter().any(|group| group == MASTERS)
+    health || user.is_master()
 }
 
 fn also_create(attributes: &Attributes) -> Option<Attributes> {

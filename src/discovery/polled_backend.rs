@@ -61,7 +61,7 @@ enum BackendError {
     Unreadable(#[from] Unreadable),
     #[error("{path}: {code}")]
     Refused { path: String, code: StatusCode },
-    /// What reads documents was stopped: the process ends.
+    /// The process ends, and the thread that reads documents with it.
     #[error(transparent)]
     Stopped(#[from] JoinError),
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use apifront_shares::{Exceeded, Limits, Share, Shares};
-use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::api::UserInfo;
 use prometheus::IntGauge;
 
 use crate::config;
@@ -82,7 +82,7 @@ impl Places {
     /// Takes a place. `system:masters` and apifront's own user, who is `None`,
     /// have no limit per user.
     pub fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
-        let user = user.filter(|user| !user.groups.iter().any(|g| g == MASTERS));
+        let user = user.filter(|user| !user.is_master());
         let caller = user.map(|user| Arc::from(user.name.as_str()));
         let taken = match caller.is_none() && self.spares_masters {
             true => Ok(self.taken.take_anyway(caller, 1)),
@@ -97,10 +97,7 @@ impl Places {
                 })
             }
             Err(exceeded) => {
-                self.metrics.rejected(match exceeded {
-                    Exceeded::OfOne => "user",
-                    Exceeded::Total => "total",
-                });
+                self.metrics.rejected(exceeded);
                 Err(exceeded)
             }
         }
@@ -109,6 +106,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::api::user::MASTERS;
     use prometheus::Registry;
 
     use super::*;

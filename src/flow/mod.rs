@@ -33,7 +33,7 @@ use std::time::Duration;
 use apifront_fairness::{Admission, Fairness, Seats, Settings};
 pub use apifront_fairness::{Classification, Rejected, RequestDigest, Width};
 use arc_swap::ArcSwap;
-use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::api::user::UserInfo;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config;
@@ -228,7 +228,7 @@ impl Flow {
         match self.mark(kind).count_within(limit) {
             Some(counted) => Ok(Admitted::counted(counted)),
             // An administrator can always look.
-            None if user.groups.iter().any(|g| g == MASTERS) => Ok(Admitted::default()),
+            None if user.is_master() => Ok(Admitted::default()),
             None => Err(Refused {
                 retry_after: RETRY_AFTER,
             }),
@@ -318,5 +318,5 @@ impl Flow {
 /// Returns the user if their answers count. Those of `system:masters` do not.
 /// Nor do those of `None`, which is apifront's own user.
 fn limited(user: Option<&UserInfo>) -> Option<&UserInfo> {
-    user.filter(|user| !user.groups.iter().any(|g| g == MASTERS))
+    user.filter(|user| !user.is_master())
 }

@@ -3,6 +3,7 @@ use kubernetes_wire::request::RequestInfo;
 use prometheus::Registry;
 
 use super::*;
+use kubernetes_wire::api::user::MASTERS;
 
 fn flow(in_flight: Option<InFlightLimits>, total_seats: usize) -> Flow {
     let metrics = FlowMetrics::register(&Registry::new()).unwrap();

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::Rejected;
 use crate::metrics::PoolMetrics;
 
-/// What a request has of it until this is dropped.
+/// A request has its part of it until this is dropped.
 pub type Turn = apifront_shares::Turn<Arc<str>>;
 
 /// The most requests that wait, of all users together. Each of them holds some KB.

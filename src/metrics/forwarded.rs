@@ -1,5 +1,6 @@
 //! The metrics of forwarded requests.
 
+use apifront_shares::Exceeded;
 use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
 
 #[derive(Clone)]
@@ -48,10 +49,10 @@ impl ForwardedMetrics {
         })
     }
 
-    /// Counts a request that its backend has no place for. `limit` is `user` or
-    /// `total`.
-    pub fn rejected_for_backend(&self, limit: &'static str) {
-        self.rejected_for_backends.with_label_values(&[limit]).inc();
+    /// Counts a request that its backend has no place for.
+    pub fn rejected_for_backend(&self, exceeded: Exceeded) {
+        let labels = [limit(exceeded)];
+        self.rejected_for_backends.with_label_values(&labels).inc();
     }
 }
 
@@ -77,8 +78,15 @@ impl PlaceMetrics {
         Ok(Self { taken, rejected })
     }
 
-    /// Counts a rejected request. `limit` is `user` or `total`.
-    pub fn rejected(&self, limit: &'static str) {
-        self.rejected.with_label_values(&[limit]).inc();
+    /// Counts a rejected request.
+    pub fn rejected(&self, exceeded: Exceeded) {
+        self.rejected.with_label_values(&[limit(exceeded)]).inc();
+    }
+}
+
+fn limit(exceeded: Exceeded) -> &'static str {
+    match exceeded {
+        Exceeded::OfOne => "user",
+        Exceeded::Total => "total",
     }
 }

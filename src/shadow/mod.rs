@@ -95,7 +95,7 @@ impl Shadow {
     /// `most`.
     pub fn begin(&self, caller: Option<Arc<str>>, most: usize) -> HeldBytes {
         self.bytes.set_limits(Limits::shared(most));
-        self.bytes.take_anyway(caller, 0)
+        self.bytes.nothing(caller)
     }
 
     /// Waits for the turn of a comparison. Cancel-safe.

@@ -112,14 +112,14 @@ impl<V: Placed> Places<V> {
         if self.len() < max {
             return Room::There;
         }
-        let own = self.of_sharers.of(&user.sharer().to_owned());
+        let own = self.of_sharers.of(user.sharer());
         // The views that nobody watches of those who have more than this one.
         let mut idle: BTreeMap<Reverse<usize>, (Instant, Key)> = BTreeMap::new();
         for (key, view) in &self.views {
             let Some(since) = view.idle_since() else {
                 continue;
             };
-            let count = self.of_sharers.of(&view.user().sharer().to_owned());
+            let count = self.of_sharers.of(view.user().sharer());
             if count > own {
                 let found = idle.entry(Reverse(count)).or_insert((since, *key));
                 *found = (*found).min((since, *key));

@@ -140,12 +140,8 @@ impl Cluster {
     }
 
     async fn grant_front(&self) {
-        let admin = self.admin_client();
-        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-        admin.post(path, &front_role()).await.expect(201);
-        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
         let binding = objects::cluster_role_binding("apifront", "apifront", "User", "apifront");
-        admin.post(path, &binding).await.expect(201);
+        grant_everywhere(&self.admin_client(), &[front_role(), binding]).await;
     }
 
     pub fn ca(&self) -> &Path {
@@ -228,6 +224,15 @@ pub async fn create_namespace_named(admin: &Client, name: &str) {
         .post("/api/v1/namespaces", &namespace)
         .await
         .expect(201);
+}
+
+/// Creates ClusterRoles and their bindings.
+pub async fn grant_everywhere(admin: &Client, grants: &[Value]) {
+    for grant in grants {
+        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}s");
+        admin.post(&path, grant).await.expect(201);
+    }
 }
 
 /// Creates roles and their bindings in a namespace.

@@ -47,7 +47,7 @@ pub struct Turn<C: Clone + Eq + Hash> {
     weight: usize,
 }
 
-/// What a caller who asks for a turn has.
+/// The answer to a caller who asks for a turn.
 #[derive(Debug)]
 pub enum Asked<C: Clone + Eq + Hash> {
     Turn(Turn<C>),
@@ -67,11 +67,6 @@ pub struct Place<C: Clone + Eq + Hash> {
 impl<C: Clone + Eq + Hash> FairQueue<C> {
     pub fn new(limits: QueueLimits) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State::new(limits))))
-    }
-
-    /// Sets other limits. Turns that are taken stay taken.
-    pub fn set_limits(&self, limits: QueueLimits) {
-        self.0.lock().set_limits(limits);
     }
 
     /// Waits for a turn of weight 1. Cancel-safe: dropping the future leaves the

@@ -1,5 +1,6 @@
 //! The amounts that callers have of something that they share.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 
 use priority_queue::PriorityQueue;
@@ -74,17 +75,17 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         self.limits = limits;
     }
 
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// Returns what all callers have.
     pub fn total(&self) -> usize {
         self.total
     }
 
     /// Returns what this caller has.
-    pub fn of(&self, caller: &C) -> usize {
+    pub fn of<Q>(&self, caller: &Q) -> usize
+    where
+        C: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         self.amounts.get_priority(caller).copied().unwrap_or(0)
     }
 
@@ -144,16 +145,16 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         let Some(caller) = caller else {
             return;
         };
-        let own = self.of(caller);
-        let more = own.saturating_add(amount);
-        if own == 0 {
-            self.amounts.push(caller.clone(), more);
-        } else {
-            self.amounts.change_priority(caller, more);
+        let add = |own: &mut usize| *own = own.saturating_add(amount);
+        if !self.amounts.change_priority_by(caller, add) {
+            self.amounts.push(caller.clone(), amount);
         }
     }
 
     pub fn take_off(&mut self, caller: Option<&C>, amount: usize) {
+        if amount == 0 {
+            return;
+        }
         self.total = self.total.saturating_sub(amount);
         let Some(caller) = caller else {
             return;

@@ -1,4 +1,4 @@
-//! What callers hold of something that they share.
+//! Callers hold amounts of something that they share.
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use super::ledger::{Exceeded, Ledger, Limits};
 /// Something that callers share. Who finds too little of it is refused at once.
 pub struct Shares<C: Eq + Hash>(Arc<Mutex<Ledger<C>>>);
 
-/// What one caller holds. Dropping it gives it back.
+/// The amount that one caller holds. Dropping it gives it back.
 pub struct Share<C: Clone + Eq + Hash> {
     shares: Shares<C>,
     caller: Option<C>,
@@ -52,22 +52,23 @@ impl<C: Clone + Eq + Hash> Shares<C> {
     /// Takes an amount for this caller, if the limits allow it. `None` is a caller
     /// without a limit of its own.
     pub fn take(&self, caller: impl Into<Option<C>>, amount: usize) -> Result<Share<C>, Exceeded> {
-        let mut share = self.nothing(caller.into());
+        let mut share = self.nothing(caller);
         share.grow(amount)?;
         Ok(share)
     }
 
     /// Takes an amount that counts, whatever the limits are.
     pub fn take_anyway(&self, caller: impl Into<Option<C>>, amount: usize) -> Share<C> {
-        let mut share = self.nothing(caller.into());
+        let mut share = self.nothing(caller);
         share.set(amount);
         share
     }
 
-    fn nothing(&self, caller: Option<C>) -> Share<C> {
+    /// Returns a share of nothing, which may grow.
+    pub fn nothing(&self, caller: impl Into<Option<C>>) -> Share<C> {
         Share {
             shares: self.clone(),
-            caller,
+            caller: caller.into(),
             amount: 0,
         }
     }
@@ -99,7 +100,9 @@ impl<C: Clone + Eq + Hash> Share<C> {
 
     /// Gives some of it back.
     pub fn shrink(&mut self, less: usize) {
-        self.set(self.amount.saturating_sub(less));
+        let less = less.min(self.amount);
+        self.shares.0.lock().take_off(self.caller.as_ref(), less);
+        self.amount = self.amount.saturating_sub(less);
     }
 
     /// Makes the share so large, whatever the limits are.

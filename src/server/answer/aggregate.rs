@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use apifront_shares::Exceeded;
 use apifront_upstream::long_running::LongRunningBody;
 use bytes::Bytes;
 use http::header::LOCATION;
@@ -87,10 +86,7 @@ pub(in crate::server) async fn authority(
     }
     let in_flight = remote.backend.admit(granted.user()).map_err(|exceeded| {
         let metrics = &identified.generation().metrics.flow.forwarded;
-        metrics.rejected_for_backend(match exceeded {
-            Exceeded::OfOne => "user",
-            Exceeded::Total => "total",
-        });
+        metrics.rejected_for_backend(exceeded);
         Answer::too_many_requests(RETRY_AFTER)
     })?;
     Ok((Authority::Backend(granted), Some(in_flight)))

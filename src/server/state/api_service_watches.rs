@@ -1,5 +1,5 @@
-//! What the watches of APIServices share. Each has a store and a task of its own,
-//! some hundred kilobytes.
+//! The watches of APIServices share these places, since each watch has a store and a
+//! task of its own: some hundred kilobytes.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use apifront_shares::{Exceeded, Limits, Share, Shares};
 use apifront_upstream::review::SingleFlight;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubernetes_wire::api::Status;
-use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::api::{Status, UserInfo};
 
 use crate::aggregation::api_service_objects::Upstreams;
 
@@ -39,7 +38,7 @@ impl ApiServiceWatches {
     /// Takes the place of a watch. An administrator has no limit of its own, and
     /// finds a place even if all are taken.
     pub(in crate::server) fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
-        let user = user.filter(|user| !user.groups.iter().any(|group| group == MASTERS));
+        let user = user.filter(|user| !user.is_master());
         match user {
             Some(user) => self.places.take(Arc::from(user.sharer()), 1),
             None => Ok(self.places.take_anyway(None, 1)),
@@ -57,6 +56,8 @@ impl ApiServiceWatches {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::api::user::MASTERS;
+
     use super::*;
 
     #[test]

@@ -8,14 +8,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::backend::{Backend, Mood};
-use crate::harness::cluster::{Cluster, unique};
+use crate::harness::cluster::{Cluster, grant_everywhere, unique};
 use crate::harness::eventually;
 use crate::harness::kubectl::Kubectl;
 use crate::harness::objects;
 use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins, settled};
 use crate::harness::watch::Watch;
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 const WARDLE: &str = "v1alpha1.wardle.example.com";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -240,14 +239,7 @@ async fn the_watches_of_one_user_leave_others_places() {
         }],
     });
     let binding = objects::cluster_role_binding(&watchers, &watchers, "Group", &watchers);
-    admin
-        .post(&format!("{RBAC}/clusterroles"), &role)
-        .await
-        .expect(201);
-    admin
-        .post(&format!("{RBAC}/clusterrolebindings"), &binding)
-        .await
-        .expect(201);
+    grant_everywhere(&admin, &[role, binding]).await;
     let of = |name: &str| {
         let certificates = &Cluster::shared().certificates;
         let pair = certificates.client(&unique(name), &[&watchers]);

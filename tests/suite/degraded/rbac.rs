@@ -281,17 +281,10 @@ async fn rights(admin: &Client) -> Rights {
 pub async fn settled(admin: &Client) {
     let last = "the-last-one";
     let binding = crate::harness::objects::cluster_role_binding(last, last, "User", last);
-    let role = json!({"metadata": {"name": last}, "rules": [{
+    let role = json!({"kind": "ClusterRole", "metadata": {"name": last}, "rules": [{
         "verbs": ["get"], "nonResourceURLs": ["/last"],
     }]});
-    admin
-        .post(&format!("{RBAC}/clusterroles"), &role)
-        .await
-        .expect(201);
-    admin
-        .post(&format!("{RBAC}/clusterrolebindings"), &binding)
-        .await
-        .expect(201);
+    crate::harness::cluster::grant_everywhere(admin, &[role, binding]).await;
     let (user, attributes) = (
         UserInfo {
             name: last.to_owned(),

@@ -22,7 +22,7 @@ pub(super) struct State<C: Eq + Hash> {
     next: u64,
 }
 
-/// Those of one caller who wait. There is at least one.
+/// The waiters of one caller. There is at least one.
 #[derive(Default)]
 struct Line {
     /// The place in the order. A caller who has its part has none.
@@ -41,21 +41,11 @@ impl<C: Clone + Eq + Hash> State<C> {
         Self {
             limits,
             turns: Ledger::new(Limits::of(0, 0)),
-            waiting: Ledger::new(waiting(limits)),
+            waiting: Ledger::new(Limits::of(limits.waiting, limits.waiting_of_one)),
             lines: HashMap::new(),
             order: BTreeMap::new(),
             next: 0,
         }
-    }
-
-    pub(super) fn set_limits(&mut self, limits: QueueLimits) {
-        self.limits = limits;
-        self.waiting.set_limits(waiting(limits));
-        let callers: Vec<C> = self.lines.keys().cloned().collect();
-        for caller in &callers {
-            self.line_up(caller);
-        }
-        self.dispatch();
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -221,10 +211,6 @@ impl<C: Clone + Eq + Hash> State<C> {
     fn has_room(&self, weight: usize) -> bool {
         fits(self.turns.total(), weight, self.limits.at_a_time)
     }
-}
-
-fn waiting(limits: QueueLimits) -> Limits {
-    Limits::of(limits.waiting, limits.waiting_of_one)
 }
 
 /// Tells whether one more fits. What is larger than the limit fits alone.

@@ -149,27 +149,6 @@ fn who_goes_away_leaves_nothing_behind() {
 }
 
 #[test]
-fn new_limits_hold_for_those_who_wait() {
-    let limits = |at_a_time, at_a_time_of_one| QueueLimits {
-        at_a_time,
-        at_a_time_of_one,
-        waiting: 0,
-        waiting_of_one: 0,
-    };
-    let queue = FairQueue::new(limits(1, 1));
-    let _held = turn(&queue, "a", 1);
-    let mut waiting = [waits(&queue, "a", 1), waits(&queue, "a", 1)];
-    queue.set_limits(limits(2, 1));
-    assert!(came(&mut waiting[0]).is_none());
-    queue.set_limits(limits(2, 0));
-    let _first = came(&mut waiting[0]).unwrap();
-    assert!(came(&mut waiting[1]).is_none());
-    queue.set_limits(limits(0, 0));
-    let _second = came(&mut waiting[1]).unwrap();
-    assert_eq!(queue.taken(), 3);
-}
-
-#[test]
 fn turns_have_weights() {
     let queue = queue_of(10, 0, 0);
     let mut six = turn(&queue, "a", 6);
@@ -184,7 +163,7 @@ fn turns_have_weights() {
     assert_eq!(queue.taken(), 25);
     drop((six, five));
     let two = came(&mut two).unwrap();
-    // What is larger than the limit waits until it is alone.
+    // A turn larger than the limit waits until it is alone.
     let mut large = waits(&queue, "c", 50);
     let mut small = waits(&queue, "d", 1);
     drop(two);

@@ -41,6 +41,11 @@ impl UserInfo {
         self
     }
 
+    /// Tells whether the user is of `system:masters`, who may do everything.
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+
     /// Returns who has one share of what is shared: the user, or all service accounts
     /// of a namespace, in which whoever may make one may make a thousand.
     pub fn sharer(&self) -> &str {
