@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a tier of the suite against real servers, and says in the end how long
-# each suite took and which tests were the slowest. More arguments go to the test
+# each suite took, which tests were the slowest, and how each failure began. More arguments go to the test
 # program: names of tests, or its options.
 #
 #   tests/suite.sh apifront    what fails when apifront is wrong
@@ -72,6 +72,12 @@ if [ -s "$work/slowest" ]; then
   echo 'the slowest:'
   sort -rn "$work/slowest" | sed 10q
 fi
+awk '
+  /^---- .* stdout ----$/ { print; lines = 0; failed = 1; next }
+  /^failures:$/ { failed = 0 }
+  failed && lines++ < 40 { print substr($0, 1, 400) }
+  failed && lines == 41 { print "[…]" }
+' "$log"
 [ -z "${STARTS:-}" ] || cp "$work/starts" "$STARTS"
 echo "started: $(cut -d ' ' -f 1 "$work/starts" | sort | uniq -c | sort -rn | awk '{ printf "%s%d %s", (NR > 1 ? ", " : ""), $1, $2 }')"
 echo "tier $tier: $((SECONDS - began)) s with $threads tests at a time, status $status"
