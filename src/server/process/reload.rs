@@ -127,6 +127,7 @@ impl Reloader {
         show_apis(&fresh);
         preload(&fresh);
         fresh.cache.reconfigured();
+        fresh.rights.reloaded();
         fresh.deprecations.wake();
     }
 }

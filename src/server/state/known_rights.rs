@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use apifront_watch_cache::store::Progress;
 use futures::FutureExt;
-use futures::future::select_all;
+use futures::future::{pending, select_all};
+use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 
 use super::saved_rbac::CachedRbac;
@@ -22,12 +23,16 @@ const REST: u32 = 4;
 /// The time between two looks whether the rights are still known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The same while they are wanted and not known: a caller's first list waits for them.
+const LOOK_FOR_FIRST_EVERY: Duration = Duration::from_millis(50);
+
 /// The log says when rights are not known for this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(in crate::server) struct RightsFeed {
     rbac: Arc<CachedRbac>,
     rights: Sender<Option<Arc<Rights>>>,
+    reloaded: Notify,
 }
 
 impl RightsFeed {
@@ -35,11 +40,17 @@ impl RightsFeed {
         Self {
             rbac,
             rights: Sender::new(None),
+            reloaded: Notify::new(),
         }
     }
 
     pub(in crate::server) fn subscribe(&self) -> KnownRights {
         self.rights.subscribe()
+    }
+
+    /// Notes that the rights may be wanted now, or for another time.
+    pub(in crate::server) fn reloaded(&self) {
+        self.reloaded.notify_one();
     }
 
     /// Publishes the rights while they are wanted, forever. `max_staleness` is
@@ -57,10 +68,19 @@ impl RightsFeed {
                 _ => None,
             };
             let rights = rights.map(|(rights, _)| rights);
-            unknown_since = complain(rights.is_none() && wanted.is_some(), unknown_since);
+            let is_missing = rights.is_none() && wanted.is_some();
+            unknown_since = complain(is_missing, unknown_since);
             self.publish(rights);
             let took = began.elapsed();
-            change(changes).await;
+            let look = match is_missing {
+                true => LOOK_FOR_FIRST_EVERY,
+                false => LOOK_EVERY,
+            };
+            tokio::select! {
+                () = change(changes) => {}
+                () = self.reloaded.notified() => {}
+                () = tokio::time::sleep(look) => {}
+            }
             tokio::time::sleep(took.saturating_mul(REST).max(TOGETHER)).await;
         }
     }
@@ -80,17 +100,12 @@ impl RightsFeed {
     }
 }
 
-/// Waits until something may have changed, for at most [`LOOK_EVERY`].
+/// Waits until an object may have changed, forever where there is no store.
 async fn change(mut changes: Vec<Receiver<Progress>>) {
-    let look = tokio::time::sleep(LOOK_EVERY);
     if changes.is_empty() {
-        return look.await;
+        return pending().await;
     }
-    let changed = select_all(changes.iter_mut().map(|change| change.changed().boxed()));
-    tokio::select! {
-        _ = changed => {}
-        () = look => {}
-    }
+    select_all(changes.iter_mut().map(|change| change.changed().boxed())).await;
 }
 
 /// Says once in the log that the rights are not known. Returns the time since
