@@ -39,6 +39,8 @@ IMAGE ?= localhost/apifront:0.1.0
 IMAGE_FILE ?= $(CACHE)/apifront-image.tar
 BINARY ?=
 SBOM_FILE ?= $(CACHE)/apifront.cdx.json
+# Where `make docs` writes.
+DOCS_SITE ?= $(CACHE)/docs
 # The informers and the rounds of `make test-rolling-restart`.
 INFORMERS ?= 50
 ROUNDS ?= 1
@@ -144,6 +146,10 @@ sbom: ## Writes the list of what the binary is made of, as CycloneDX, to SBOM_FI
 .PHONY: test-image
 test-image: ## Makes an image and runs it, read-only and not as root, before a real kube-apiserver (podman, runc)
 	tests/image/run.sh
+
+.PHONY: docs
+docs: ## Builds the documents as a site in DOCS_SITE, with search (mdBook; minutes when it is not installed)
+	tools/docs.sh "$(DOCS_SITE)"
 
 .PHONY: kustomize
 kustomize: ## Writes the kustomize base anew from the Helm chart (Go)

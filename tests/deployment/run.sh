@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the commands of docs/deployment.md as they are written, for a managed cluster and
-# for k3s, and asks the apifront that they configure. The data of the real kube-apiserver
-# is in kine with sqlite, as k3s has it, and its files have k3s's names. It does so in
-# namespaces, so that ports and paths are those of the document and nothing is left.
+# for k3s, and asks the apifront that they configure; and those of docs/in-place.md about
+# the unit of systemd. The data of the real kube-apiserver is in kine with sqlite, as k3s
+# has it, and its files have k3s's names. It does so in namespaces, so that ports and
+# paths are those of the documents and nothing is left.
 # APIFRONT_TEST_BINARY names an apifront in place of the one that cargo builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

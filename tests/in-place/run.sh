@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tries docs/deployment.md, "In place of kube-apiserver": runs its commands as they
-# are written on a control-plane node that the real kubeadm made, and back again. Real
-# clients are connected all the while and count what they see: client-go's informers,
-# readers and a writer, kubectl, kube-controller-manager and kube-scheduler.
+# Tries docs/in-place.md: runs its commands as they are written on a control-plane node
+# that the real kubeadm made, and back again. Real clients are connected all the while
+# and count what they see: client-go's informers, readers and a writer, kubectl,
+# kube-controller-manager and kube-scheduler.
 #
 # There is no container runtime and no systemd: node.sh plays kubelet, container.sh the
 # containers, systemctl.sh the timer. They do so in namespaces, so that ports and paths

@@ -1,7 +1,7 @@
 //! The answer to `/debug/cache`: the cached resources, their states, and how
-//! they compare with upstream. `docs/operations.md` documents the answer. The
-//! port without authentication shows resources whose names are proven, and of a
-//! comparison only its result.
+//! they compare with upstream. `docs/operations/answers.md` documents the answer.
+//! The port without authentication shows resources whose names are proven, and of
+//! a comparison only its result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

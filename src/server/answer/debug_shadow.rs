@@ -1,7 +1,7 @@
 //! The answer to `/debug/shadow`: what shadow mode has found.
-//! `docs/operations.md` documents the answer. The port without authentication
-//! shows counts: paths and fingerprints of differences are for callers with a
-//! grant.
+//! `docs/operations/shadow-mode.md` documents the answer. The port without
+//! authentication shows counts: paths and fingerprints of differences are for
+//! callers with a grant.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};

@@ -38,8 +38,8 @@ pub(super) fn page() -> Answer {
     answer
 }
 
-/// Returns the data, which `docs/operations.md` documents, for a caller who may get
-/// them.
+/// Returns the data, which `docs/operations/status-page.md` documents, for a caller
+/// who may get them.
 pub(super) fn data(granted: &Granted, now: Instant) -> Answer {
     match serde_json::to_vec(&status_report::report(granted, now)) {
         Ok(mut body) => {

@@ -1,6 +1,6 @@
 //! The data of the status page, from the values that `/metrics` and
-//! `/debug/cache` show. `docs/operations.md` documents the fields. Each audience has
-//! a report of its own: callers with a grant, and everybody.
+//! `/debug/cache` show. `docs/operations/status-page.md` documents the fields. Each
+//! audience has a report of its own: callers with a grant, and everybody.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
