@@ -5,8 +5,6 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::Method;
 
@@ -15,7 +13,7 @@ use super::client::{Answer, Client};
 use super::cluster::Cluster;
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
-use super::{flow_names, forwarded, logs};
+use super::{flow_names, forwarded, logs, masked};
 
 /// The headers that mean something to a client. The rest name the request or
 /// the moment.
@@ -319,21 +317,19 @@ fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> Stri
     out
 }
 
-/// Returns the body, unpacked, with the version of a list masked, in its
-/// continue token too. Two caches that hold the same objects may name different
-/// versions, since each has its own progress.
+/// Returns the body, unpacked, without the version of a list.
 fn comparable_body(answer: &Answer) -> Bytes {
-    let body = mask_token_version(unpacked(answer));
+    let body = unpacked(answer);
     let content_type = answer.header("content-type");
     if content_type.contains("protobuf") {
-        mask_protobuf_version(&body)
+        masked::protobuf(&body)
     } else if content_type.contains("cbor") {
         // kube-apiserver writes the keys of each map in another order each time.
         let mut bytes = body.to_vec();
         bytes.sort_unstable();
         bytes.into()
     } else {
-        mask_text_version(&body)
+        masked::text(&body)
     }
 }
 
@@ -351,104 +347,6 @@ fn unpack(body: &[u8]) -> Bytes {
         Ok(_) => plain.into(),
         Err(error) => format!("not gzip: {error}").into(),
     }
-}
-
-/// Masks the version in a continue token, if the list that has the token names
-/// the same one. A token is the base64 of
-/// `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
-fn mask_token_version(body: Bytes) -> Bytes {
-    const PLAIN: &[u8] = br#"{"v":"meta.k8s.io/v1","rv":"#;
-    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    let start = URL_SAFE_NO_PAD.encode(PLAIN);
-    let position = |of: &[u8]| body.windows(of.len()).position(|found| found == of);
-    let Some(at) = position(start.as_bytes()) else {
-        return body;
-    };
-    let length = body[at..].iter().take_while(|b| is_base64(b)).count();
-    let Ok(mut token) = URL_SAFE_NO_PAD.decode(&body[at..at + length]) else {
-        return body;
-    };
-    let digits = token[PLAIN.len()..].iter();
-    let digits = digits.take_while(|b| b.is_ascii_digit()).count();
-    let version = PLAIN.len()..PLAIN.len() + digits;
-    let in_text = [b"\"", &token[version.clone()], b"\""].concat();
-    let in_protobuf = [&[0x12, digits as u8], &token[version.clone()]].concat();
-    if position(&in_text).is_none() && position(&in_protobuf).is_none() {
-        return body;
-    }
-    token[version].fill(b'N');
-    let mut out = body.to_vec();
-    out[at..at + length].copy_from_slice(URL_SAFE_NO_PAD.encode(token).as_bytes());
-    out.into()
-}
-
-/// Masks the version in a list, a Table, a bookmark and a "too large" Status.
-/// No object is changed, since an object's metadata has a name before its
-/// version.
-fn mask_text_version(body: &[u8]) -> Bytes {
-    let text = String::from_utf8_lossy(body);
-    let mut out = text.clone().into_owned();
-    for marker in [
-        "\"metadata\":{\"resourceVersion\":\"",
-        "\"metadata\":{\"continue\":\"\",\"resourceVersion\":\"",
-        "\"metadata\": {\n    \"resourceVersion\": \"",
-        "\"metadata\": {\n    \"continue\": \"\",\n    \"resourceVersion\": \"",
-        "\nmetadata:\n  resourceVersion: \"",
-        "\nmetadata:\n  continue: \"\"\n  resourceVersion: \"",
-        "{\"annotations\":{\"k8s.io/initial-events-end\":\"true\"},\"resourceVersion\":\"",
-        "Too large resource version: 999999999, current: ",
-        "too old resource version: ",
-    ] {
-        let mut masked = String::new();
-        let mut rest = out.as_str();
-        while let Some(at) = rest.find(marker) {
-            let (head, tail) = rest.split_at(at + marker.len());
-            masked += head;
-            masked += "N";
-            rest = tail.trim_start_matches(|c: char| c.is_ascii_digit() || "( )".contains(c));
-        }
-        masked += rest;
-        out = masked;
-    }
-    out.into()
-}
-
-/// Does the same as [`mask_text_version`] for `k8s\0` + Unknown{raw =
-/// List{metadata = ListMeta{2 = version}}} and for the frames of a watch, whose
-/// bookmarks hold only a version.
-fn mask_protobuf_version(body: &[u8]) -> Bytes {
-    let mut out = body.to_vec();
-    // A ListMeta as the first field of the list is 0a LEN, selfLink 0a 00,
-    // version 12 LEN digits. An ObjectMeta begins with a name, which is not
-    // empty.
-    let mut at = 0;
-    while at + 4 < out.len() {
-        if out[at..].starts_with(&[0x0a, 0x00, 0x12]) {
-            let length = out[at + 3] as usize;
-            let digits = at + 4..(at + 4 + length).min(out.len());
-            if (1..20).contains(&length) && out[digits.clone()].iter().all(u8::is_ascii_digit) {
-                // The lengths of the version and of what encloses it differ
-                // only if the versions are on both sides of a power of ten.
-                out[digits].fill(b'N');
-            }
-        }
-        at += 1;
-    }
-    mask_too_large(&mut out);
-    out.into()
-}
-
-/// Masks the version that a cache has reached, in the text of a Status.
-fn mask_too_large(message: &mut [u8]) {
-    const BEFORE: &[u8] = b"Too large resource version: 999999999, current: ";
-    let found = message.windows(BEFORE.len()).position(|w| w == BEFORE);
-    let digits = found
-        .into_iter()
-        .flat_map(|at| at + BEFORE.len()..message.len());
-    let digits: Vec<usize> = digits
-        .take_while(|at| message[*at].is_ascii_digit())
-        .collect();
-    digits.into_iter().for_each(|at| message[at] = b'N');
 }
 
 /// Returns the status and all headers of both answers.
@@ -484,18 +382,4 @@ pub fn compare_bytes(direct: &[u8], front: &[u8]) -> String {
         excerpt(direct),
         excerpt(front)
     )
-}
-
-#[test]
-fn the_version_of_a_token_is_masked_with_that_of_its_list() {
-    let list = |version: u64, in_token: u64| {
-        let token = format!(r#"{{"v":"meta.k8s.io/v1","rv":{in_token},"start":"a\u0000"}}"#);
-        let token = URL_SAFE_NO_PAD.encode(token);
-        let meta = format!(r#"{{"resourceVersion":"{version}","continue":"{token}"}}"#);
-        let body = Bytes::from(format!(r#"{{"metadata":{meta},"items":[]}}"#));
-        mask_text_version(&mask_token_version(body))
-    };
-    assert_eq!(list(504, 504), list(505, 505));
-    assert_ne!(list(504, 504), list(504, 503));
-    assert_ne!(list(504, 503), list(504, 502));
 }
