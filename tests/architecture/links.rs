@@ -30,7 +30,7 @@ fn each_link_leads_somewhere() {
                 "" => page.clone(),
                 path => page.parent().unwrap().join(path),
             };
-            let has_section = || {
+            let mut has_section = || {
                 let target = target.canonicalize().unwrap();
                 sections
                     .entry(target.clone())

@@ -105,7 +105,7 @@ async fn change(mut changes: Vec<Receiver<Progress>>) {
     if changes.is_empty() {
         return pending().await;
     }
-    select_all(changes.iter_mut().map(|change| change.changed().boxed())).await;
+    let _ = select_all(changes.iter_mut().map(|change| change.changed().boxed())).await;
 }
 
 /// Says once in the log that the rights are not known. Returns the time since
