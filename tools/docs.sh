@@ -17,11 +17,13 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/src"
-git ls-files --cached --others --exclude-standard -- '*.md' LICENSE Dockerfile config docs examples charts tests/charts/parts src/config |
+git ls-files --cached --others --exclude-standard -- '*.md' LICENSE Dockerfile charts config deploy docs examples tests/charts/parts |
   tar -c -T - | tar -x -C "$work/src"
 # The chapters, as seen from the root.
 sed -E 's#\]\(([^.])#](docs/\1#; s#\]\(\.\./#](#' "$work/src/docs/SUMMARY.md" > "$work/src/SUMMARY.md"
 rm "$work/src/docs/SUMMARY.md"
+# mdBook makes index.html of a README.md, but leaves the links to it.
+find "$work/src" -name '*.md' ! -name SUMMARY.md -exec sed -i -E 's#(\]\([^)]*)README\.md#\1index.md#g' {} +
 cat > "$work/book.toml" <<'TOML'
 [book]
 title = "apifront"

@@ -73,6 +73,7 @@ impl Kubectl {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &self.home)
+            .env("GOGC", std::env::var_os("GOGC").unwrap_or("100".into()))
             .envs(self.environment.iter().map(|(k, v)| (k, v)))
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
