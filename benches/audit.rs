@@ -1,6 +1,6 @@
-//! Measures the cost of the audit log for requests that the cache answers: the
-//! same GET and LIST, in turns, through apifronts that differ only in their
-//! audit policy. TLS, HTTP/2, resourceVersion=0.
+//! Measures the cost of the audit log for requests that the cache answers. Sends the
+//! same GETs and LISTs, in turns, to apifronts that differ only in their audit
+//! policy. TLS, HTTP/2, resourceVersion=0.
 //!
 //! `make bench ARGS='audit --objects 500 --requests 5000 --rounds 7'`
 
@@ -19,10 +19,9 @@ use serde_json::{Value, json};
 const GET: &str = "/api/v1/namespaces/tenant-00/configmaps/settings-000000?resourceVersion=0";
 const LIST: &str = "/api/v1/configmaps?resourceVersion=0";
 
-/// The number of requests at a time, on one connection.
+/// The number of concurrent requests on the one connection.
 const AT_A_TIME: usize = 32;
-/// A LIST is as much work as this many GETs, so that the rounds last equally
-/// long.
+/// A LIST costs as much as this many GETs, so all rounds last equally long.
 const GETS_PER_LIST: usize = 10;
 
 /// The most additional CPU per request, in percent.
@@ -104,8 +103,8 @@ async fn start(cluster: &Cluster, name: &'static str, policy: Option<Value>) -> 
         std::fs::write(&file, policy.to_string()).expect("policy");
         config["observability"]["auditPolicyFile"] = json!(file);
         config["observability"]["auditLogPath"] = json!(folder.join("audit.log"));
-        // A rotated log writes to pages that the machine has had before. In a
-        // virtual machine, new pages made the write ten times as expensive.
+        // A rotated log reuses pages that the machine already has. In a virtual
+        // machine, new pages made the write ten times as expensive.
         config["observability"]["auditLogMaxSize"] = json!(4);
         config["observability"]["auditLogMaxBackups"] = json!(1);
     })
@@ -120,7 +119,6 @@ async fn start(cluster: &Cluster, name: &'static str, policy: Option<Value>) -> 
     }
 }
 
-/// The CPU time and wall time of a request.
 #[derive(Clone, Copy)]
 struct Round {
     cpu: Duration,

@@ -1,8 +1,7 @@
-//! Measures the cost of a LIST of 10,000 pods: by apifront from its cache, by
-//! kube-apiserver from its own cache, and by nginx with the same bytes as a
-//! static file. TLS, HTTP/2, resourceVersion=0. The first list of each
-//! representation, later lists, and the first list after 1% of the pods have
-//! changed are measured.
+//! Measures the cost of a LIST of 10,000 pods: from apifront's cache, from
+//! kube-apiserver's own cache, and from nginx, which serves the same bytes as a
+//! static file. For each representation, measures the first list, later lists, and
+//! the first list after 1% of the pods have changed. TLS, HTTP/2, resourceVersion=0.
 //!
 //! `make bench ARGS='cached_list --pods 10000 --rounds 4 --lists 5'`
 
@@ -18,8 +17,7 @@ use harness::process::temporary_folder;
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 
-/// A representation. `goal` is how many times less CPU than kube-apiserver
-/// apifront must use.
+/// A representation. apifront must use `goal` times less CPU than kube-apiserver.
 struct Representation {
     name: &'static str,
     headers: &'static [(&'static str, &'static str)],
@@ -34,8 +32,8 @@ const GZIP: (&str, &str) = ("accept-encoding", "gzip");
 const PROTOBUF_PARTIAL: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// The representations, in the order in which they are measured. Pods are kept
-/// as protobuf, and the other representations are made from that.
+/// The representations, in the order of measurement. Pods are kept as protobuf, and
+/// the other representations are made from that.
 const REPRESENTATIONS: [Representation; 8] = [
     Representation {
         name: "protobuf",
@@ -98,7 +96,7 @@ const NGINX_GOAL: f64 = 1.2;
 const MEMORY_GOAL: f64 = 1.5;
 const MEMORY_BASE: u64 = 60 << 20;
 
-/// The time in which the garbage of some lists is collected.
+/// In this time the garbage of some lists is collected.
 const REST: Duration = Duration::from_secs(2);
 
 pub fn main() {
@@ -140,8 +138,8 @@ async fn cached_list() {
         let first = round(&ours, representation.headers, 1).await;
         let _warm = round(&direct, representation.headers, 1).await;
         let resident = ours.resident_megabytes();
-        // The servers do not take turns here: kube-apiserver goes on collecting
-        // garbage after its lists, on the same core, and would make apifront's
+        // The servers do not take turns here: kube-apiserver keeps collecting
+        // garbage after its lists, on the same core, which would make apifront's
         // lists more expensive.
         for _ in 0..rounds {
             a.push(round(&direct, representation.headers, 1).await);
@@ -162,8 +160,8 @@ async fn cached_list() {
         if is_json {
             json = (own, file);
         }
-        // A forwarded list costs apifront little and upstream everything. A
-        // list in another encoding is different work.
+        // A forwarded list costs apifront little and the upstream everything. A list
+        // in another encoding is different work.
         let cached = b.iter().all(|b| b.list.cached());
         let encoding = |r: &Round| r.list.headers.get("content-encoding").cloned();
         let alike = b.iter().zip(&a).all(|(b, a)| encoding(b) == encoding(a));
@@ -232,8 +230,7 @@ async fn cached_list() {
     servers.apifront.stop().await;
 }
 
-/// Changes one of a hundred pods, spread over all of them, and waits until
-/// apifront has seen the change.
+/// Changes every hundredth pod, and waits until apifront has seen the changes.
 async fn change(servers: &Servers, number: usize) {
     let admin = servers.cluster.admin_client();
     for n in (0..number).step_by(100) {
@@ -244,13 +241,11 @@ async fn change(servers: &Servers, number: usize) {
     servers.front().client.get(&known).await.expect(200);
 }
 
-/// The CPU time of one of several lists, and the last list.
 struct Round {
     cpu: Duration,
     list: List,
 }
 
-/// Reads `times` lists, one after another.
 async fn round(server: &Server, headers: &[(&str, &str)], times: usize) -> Round {
     let debug = [("x-apifront-debug", "cache")];
     let headers = [headers, &debug].concat();

@@ -1,7 +1,7 @@
-//! Measures listing 50,000 objects in pages of 500 during 500 writes a second:
-//! by kube-apiserver, by apifront, and by both in turn with each other's
-//! continue tokens. All pages must have one version, and together be the state
-//! at that version. TLS, HTTP/2, JSON, resourceVersion unset as kubectl asks.
+//! Measures the listing of 50,000 objects in pages of 500 during 500 writes a
+//! second: by kube-apiserver, by apifront, and by both in turn with each other's
+//! continue tokens. All pages must have one version, and together they must be the
+//! state at that version. TLS, HTTP/2, JSON, resourceVersion unset as kubectl asks.
 //!
 //! `make bench ARGS='chunked_list --objects 50000 --page 500 --writes 500'`
 
@@ -17,7 +17,7 @@ use http::Method;
 use serde_json::Value;
 
 const PATH: &str = "/api/v1/configmaps";
-/// The number of bytes that hold a list's metadata.
+/// The length of a prefix that contains a list's metadata.
 const HEAD: usize = 1 << 10;
 /// The time for which the writers run alone, to measure their cost.
 const QUIET: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ async fn chunked_list() {
 }
 
 async fn listings(servers: &Servers, page: usize) -> Vec<Vec<String>> {
-    // Now both caches have seen some writes.
+    // By now both caches have seen some writes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (direct, front) = (servers.direct(), servers.front());
     let mut rows = Vec::new();
@@ -108,7 +108,6 @@ async fn listings(servers: &Servers, page: usize) -> Vec<Vec<String>> {
     rows
 }
 
-/// The content of all pages together.
 #[derive(Default)]
 struct Listing {
     /// The number of pages from apifront's cache.
@@ -120,7 +119,7 @@ struct Listing {
 /// The version of each object, by `namespace/name`.
 type Objects = BTreeMap<String, String>;
 
-/// Asks for the pages. Each is asked of the next server in turn.
+/// Requests the pages, each from the next server in turn.
 async fn traverse(turns: &[&Server], page: usize) -> Vec<Answer> {
     let headers = [
         ("x-apifront-debug", "cache"),
@@ -140,9 +139,8 @@ async fn traverse(turns: &[&Server], page: usize) -> Vec<Answer> {
     pages
 }
 
-/// Returns the token, which comes before the items and needs no escapes. The
-/// body is not parsed, so that listing is measured and not the client's
-/// reading.
+/// Returns the continue token, which comes before the items and needs no escapes.
+/// The body is not parsed, so that the measurement excludes the client's reading.
 fn continue_token(list: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(list.get(..list.len().min(HEAD))?);
     let (_, rest) = head.split_once(r#""continue":""#)?;
@@ -173,8 +171,7 @@ impl Listing {
     }
 }
 
-/// Returns the objects at the version of the listing, according to
-/// kube-apiserver.
+/// Returns the objects at the listing's version, according to kube-apiserver.
 async fn exact(direct: &Client, listing: &Listing) -> Objects {
     let version = listing.versions.first().expect("a version");
     let path = format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact");

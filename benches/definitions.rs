@@ -1,6 +1,7 @@
-//! Measures how soon a definition is found: the time from the event that says that it
-//! is established to the answers that show its group, in `/apis` as kubectl reads it,
-//! in the plain `/apis`, and in `/openapi/v3`. Directly and through apifront, in turns.
+//! Measures how soon clients find a definition. The time runs from the event that
+//! says it is established to the answers that show its group: in `/apis` as kubectl
+//! reads it, in the plain `/apis`, and in `/openapi/v3`. Asks directly and through
+//! apifront, in turns.
 //!
 //! `make bench ARGS='definitions --definitions 200'`
 
@@ -19,13 +20,13 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const EVERYTHING: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 const JSON: &str = "application/json";
-/// Where the group is looked for, and what it is read as.
+/// The documents that must show the group, each with its media type.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/apis, aggregated", "/apis", EVERYTHING),
     ("/apis", "/apis", JSON),
     ("/openapi/v3", "/openapi/v3", JSON),
 ];
-/// The most milliseconds by which the group may be found later than directly.
+/// The most milliseconds that apifront may add.
 const LATER_GOAL: f64 = 10.0;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,7 +44,7 @@ async fn definitions() {
     let ways = [cluster.admin_client(), front.admin_client()];
     front.warm(&ways[1], DEFINITIONS).await;
     let mut found: [Found; 2] = Default::default();
-    // The first two are not counted.
+    // The first definition of each way is not counted.
     for n in 0..number + 1 {
         for (way, client) in ways.iter().enumerate() {
             let group = format!("way-{way}-{n}.example.com");
@@ -77,8 +78,8 @@ async fn definitions() {
     front.stop().await;
 }
 
-/// Creates a definition, and returns after how many milliseconds each document shows
-/// its group. The definition is deleted then.
+/// Creates a definition, and returns for each document the milliseconds until it
+/// shows the group. Deletes the definition afterwards.
 async fn find(client: &Client, group: &str) -> [f64; DOCUMENTS.len()] {
     let name = format!("widgets.{group}");
     let watch = format!("{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{name}");

@@ -1,6 +1,6 @@
-//! Measures the CPU per answer for discovery and OpenAPI documents, asked in
-//! turn of kube-apiserver and of apifront before it. The floor is what the same
-//! bytes cost in rustls and a socket alone.
+//! Measures the CPU per answer for discovery and OpenAPI documents from
+//! kube-apiserver and, in turn, from apifront before it. The floor is the cost of
+//! the same bytes in rustls and a socket alone.
 //!
 //! `make bench ARGS='documents --requests 300 --rounds 5'`
 
@@ -14,14 +14,13 @@ use http::Method;
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const JSON: &str = "application/json";
 const GOAL: f64 = 5.0;
-/// The number of requests at a time on one connection.
+/// The number of concurrent requests on one connection.
 const AT_A_TIME: usize = 16;
 
 pub fn main() {
     crate::support::run(compare());
 }
 
-/// A document as a client asks for it.
 struct Asked {
     name: &'static str,
     path: String,
@@ -93,7 +92,7 @@ async fn compare() {
     }
 }
 
-/// Returns the CPU time of writing so many bytes, in microseconds.
+/// Returns the CPU time of only writing `bytes`, in microseconds.
 fn floor(servers: &Servers, requests: usize, bytes: usize) -> f64 {
     let certificates = &servers.cluster.certificates;
     let rounds = requests / AT_A_TIME;
@@ -107,8 +106,7 @@ async fn document(client: &Client) -> String {
     url.expect("a URL").to_owned()
 }
 
-/// Returns the CPU time of an answer in microseconds, and its length in bytes
-/// as sent.
+/// Returns the CPU time of an answer in microseconds, and its length on the wire.
 async fn cost(server: &Server, asked: &Asked, requests: usize) -> (f64, usize) {
     let client = server.connection().await;
     let encoding = if asked.gzip { "gzip" } else { "identity" };
@@ -118,7 +116,7 @@ async fn cost(server: &Server, asked: &Asked, requests: usize) -> (f64, usize) {
         assert_eq!(answer.status, 200, "{}", asked.name);
         answer.body.len()
     };
-    // Work that is done once is done before the measurement.
+    // Work that is done only once happens before the measurement.
     let mut bytes = 0;
     for _ in 0..5 {
         bytes = ask().await;

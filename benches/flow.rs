@@ -1,16 +1,16 @@
-//! Measures the cost of flow control for cached reads: apifront's CPU per GET
-//! of one ConfigMap and per LIST of a namespace with few ConfigMaps and of one
-//! with a hundred, with API Priority and Fairness and without any limit, in turns
-//! in one run. TLS, HTTP/2, JSON, resourceVersion=0, a user who is no
-//! administrator. As many seats are there as requests need, since a queue is for
-//! other machines than this one.
+//! Measures the cost of flow control for cached reads: apifront's CPU with API
+//! Priority and Fairness and without any limit, in turns in one run. The reads are a
+//! GET of one ConfigMap, and LISTs of a namespace with few ConfigMaps and of one
+//! with a hundred. TLS, HTTP/2, JSON, resourceVersion=0, a user who is no
+//! administrator. There are as many seats as the requests need, so that none of them
+//! queues.
 //!
-//! The requests come 32 at a time: all on one connection, as from a client that
-//! does nothing else, where a request costs least, and one on each of 32
-//! connections, as from the many clients of a cluster.
+//! 32 requests run at a time. All of them on one connection, as from a single busy
+//! client, cost the least. One on each of 32 connections is like the many clients of
+//! a cluster.
 //!
 //! A round measures both sides, in changing order. The median of the rounds'
-//! differences counts, so that what else the machine does concerns both sides.
+//! differences counts, so that other work of the machine affects both sides.
 //!
 //! `make bench ARGS='flow --requests 5000 --rounds 40'`
 
@@ -23,10 +23,9 @@ use harness::cluster::grant;
 use harness::objects;
 use serde_json::json;
 
-/// The number of requests at a time.
 const AT_ONCE: usize = 32;
 
-/// The numbers of connections that they come on.
+/// The numbers of connections for the concurrent requests.
 const CONNECTIONS: [usize; 2] = [1, AT_ONCE];
 
 /// The number of other objects, in fifty namespaces.
@@ -79,7 +78,7 @@ async fn flow() {
             let mut of_round = [0.0; 2];
             for fair in [round % 2 == 0, round % 2 != 0] {
                 configure(&servers, fair).await;
-                // These reads do the reviews of the caller before the
+                // These reads complete the reviews of the caller before the
                 // measurement.
                 read(&clients, path, AT_ONCE).await;
                 let ((), cost) = servers.measure(read(&clients, path, requests)).await;
@@ -100,7 +99,7 @@ async fn flow() {
 }
 
 async fn configure(servers: &Servers, fair: bool) {
-    // 0 is no limit without fairness.
+    // Without fairness, 0 means no limit.
     let seats = if fair { 6000 } else { 0 };
     servers
         .configure(|config| {
@@ -111,8 +110,7 @@ async fn configure(servers: &Servers, fair: bool) {
         .await;
 }
 
-/// Reads with all clients, each of which has its share of the requests at a
-/// time.
+/// Reads with all clients, which share the concurrent requests equally.
 async fn read(clients: &[Client], path: &str, requests: usize) {
     let (each, at_once) = (requests / clients.len(), AT_ONCE / clients.len());
     let reads = clients.iter().map(|client| {

@@ -1,7 +1,6 @@
-//! Measures the library's cost of a compressed LIST: stitched from leaves that
-//! are all new, from known leaves, and with 1% of the objects changed. It is
-//! compared with flate2 and Go (in kube-apiserver), which compress everything
-//! each time.
+//! Measures the library's cost of a compressed LIST: stitched from new leaves only,
+//! from known leaves, and with 1% of the objects changed. The peers are flate2 and
+//! Go (in kube-apiserver), which compress everything each time.
 //!
 //! `make bench ARGS='gzip_list --pods 10000 --rounds 5'`
 
@@ -29,8 +28,8 @@ use serde_json::value::RawValue;
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The goals: how many times less CPU than kube-apiserver, including
-/// kube-apiserver's sending of the list.
+/// The goals: how many times less CPU than kube-apiserver, which also sends the
+/// list.
 const GOALS: [(Encoding, &str, f64); 2] = [
     (Encoding::Json, JSON, 100.0),
     (Encoding::Protobuf, PROTOBUF, 50.0),
@@ -69,7 +68,7 @@ async fn gzip_list() {
             let (costs, bytes) = repeated(rounds, || whole(&plain, level));
             row(&format!("flate2, level {level}, all of it"), &costs, bytes);
         }
-        // Each round has a new store, whose leaves are all new.
+        // Each round needs a new store, in which all leaves are new.
         let stores: Vec<_> = (0..rounds).map(|_| store(encoding, &items)).collect();
         let mut fresh = stores.iter();
         let (costs, bytes) = repeated(rounds, || stitched(fresh.next().expect("one"), encoding));
@@ -143,7 +142,7 @@ fn stitched(store: &Store, encoding: Encoding) -> usize {
     pieces.iter().map(Bytes::len).sum()
 }
 
-/// Applies every hundredth object again, at another version.
+/// Writes every hundredth object again, with another version.
 fn change(store: &Store, encoding: Encoding, items: &[Bytes], round: usize) {
     let mut version = store.snapshot().resource_version;
     for item in items.iter().skip(round).step_by(100) {
@@ -180,7 +179,6 @@ struct List<'a> {
     items: Vec<&'a RawValue>,
 }
 
-/// Returns the items of the list.
 fn items(encoding: Encoding, body: &[u8]) -> Vec<Bytes> {
     let copied = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
     match encoding {

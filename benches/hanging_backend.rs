@@ -1,6 +1,6 @@
-//! Measures discovery beside hanging backends and beside healthy ones: the time
-//! it takes, and whether other requests fail. Both kube-apiserver's aggregator
-//! and apifront are measured, over TLS and HTTP/2.
+//! Measures discovery beside hanging backends and beside healthy ones: its duration,
+//! and whether other requests fail. Compares kube-apiserver's aggregator with
+//! apifront, over TLS and HTTP/2.
 //!
 //! `make bench ARGS='hanging_backend --requests 400 --rounds 5'`
 
@@ -24,7 +24,7 @@ const DISCOVERY: [(&str, &str); 5] = [
     ("/apis/apps/v1", "application/json"),
     ("/apis/calm.example.com/v1", "application/json"),
 ];
-/// The paths of other requests meanwhile.
+/// The paths of other requests at the same time.
 const OTHERS: [&str; 3] = [
     "/api/v1/namespaces",
     "/apis/apps/v1/deployments",
@@ -90,8 +90,7 @@ async fn hanging_backend() {
         World::start("all healthy", healthy).await,
         World::start("two of three hang", hanging).await,
     ];
-    // The sides take turns, so that other work of the machine affects all
-    // equally.
+    // The sides take turns, so that other work of the machine affects all of them.
     let mut sides: Vec<(&str, &str, Client, Figures)> = Vec::new();
     for world in &worlds {
         let direct = world.twins.direct_client();

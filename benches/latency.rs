@@ -1,10 +1,10 @@
-//! Measures how long clients wait: for the event of a write, for reads of the
-//! most recent state, and for writes. Each directly and through apifront, in
-//! quiet and beside a herd of watchers of all pods at the same server. TLS,
-//! HTTP/2, JSON.
+//! Measures how long clients wait for the event of a write, for reads of the most
+//! recent state, and for writes. Each is measured directly and through apifront, in
+//! quiet and beside a herd of watchers of all pods at the same server. TLS, HTTP/2,
+//! JSON.
 //!
-//! An event's time is from kube-apiserver's answer to the write to the event's
-//! arrival. It is negative if the event comes before the answer.
+//! An event's time runs from kube-apiserver's answer to the write to the event's
+//! arrival. It is negative if the event comes first.
 //!
 //! `make bench ARGS='latency --samples 500 --watchers 1000 --rate 20'`
 
@@ -22,18 +22,17 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The pods in the cluster. The first of them is the one that is measured, and
-/// the only one of its node.
+/// The number of pods. The first one is measured, and is the only pod of its node.
 const PODS: usize = 100;
 const MEASURED: usize = 0;
 const OF_ITS_NODE: &str = "fieldSelector=spec.nodeName%3Dnode-0000";
-/// The pause between two requests, so that what is measured keeps nothing busy.
+/// The pause between two requests, so that the measurement keeps nothing busy.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The goals of events, in milliseconds at p50 and p99: what apifront adds in
-/// quiet, and the whole time beside the herd.
+/// The goals for events, in milliseconds at p50 and p99: the time that apifront adds
+/// in quiet, and the whole time beside the herd.
 const ADDED_IN_QUIET: [f64; 2] = [0.2, 1.5];
 const BESIDE_THE_HERD: [f64; 2] = [2.0, 20.0];
-/// Events that have come while the measured one is waited for.
+/// The most events that may queue while the test waits for the measured one.
 const WAITING_EVENTS: usize = 1000;
 const PERCENTS: [f64; 2] = [50.0, 99.0];
 
@@ -95,17 +94,15 @@ async fn latency() {
     servers.apifront.stop().await;
 }
 
-/// The milliseconds that one client waited at one server, for each kind of
-/// request.
+/// The milliseconds that one client waited at one server, by kind of request.
 struct Times {
     kinds: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// The time of a line's arrival, and the line.
 type Arrival = (Instant, Vec<u8>);
 
 impl Times {
-    /// Returns a percentile of the times of events, which are the first kind.
+    /// Returns a percentile of the event times, which are the first kind.
     fn event(&self, percent: f64) -> f64 {
         percentile(&self.kinds[0].1, percent)
     }
@@ -158,7 +155,7 @@ impl Bench {
         Times { kinds }
     }
 
-    /// Writes directly, and waits for each event at `client`.
+    /// Writes directly, and waits at `client` for each event.
     async fn events(&self, client: &Client, list: &str) -> Vec<f64> {
         let version = pods::version(client).await;
         let path = format!("{list}watch=1&resourceVersion={version}");
@@ -236,8 +233,7 @@ async fn listen(mut watch: Incoming, heard: mpsc::Sender<Arrival>) {
     }
 }
 
-/// Watchers of all pods, and a writer that changes other pods than the one that
-/// is measured.
+/// Watchers of all pods, and a writer that changes every pod but the measured one.
 struct Herd {
     tasks: Vec<JoinHandle<()>>,
     updates: Arc<AtomicUsize>,
@@ -275,7 +271,7 @@ impl Herd {
         }
     }
 
-    /// Ends the herd, and tells what it did.
+    /// Ends the herd, and describes what it did.
     fn end(self, watchers: usize) -> String {
         let ended = self.tasks.iter().filter(|task| task.is_finished()).count();
         for task in &self.tasks {

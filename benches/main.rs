@@ -1,6 +1,7 @@
-//! The benchmarks, as one program. Its first argument names one, the others belong to
-//! it: `make bench ARGS='cached_list --pods 2000'`. Without a name all run, each as a
-//! process of its own. docs/benchmarks.md says what they show.
+//! The benchmarks, as one program. Its first argument names a benchmark, and the
+//! others belong to that: `make bench ARGS='cached_list --pods 2000'`. Without a
+//! name all of them run, each as its own process. docs/benchmarks.md says what they
+//! show.
 
 mod audit;
 mod cached_list;
@@ -36,8 +37,8 @@ mod widths;
 
 use std::process::{Command, ExitCode};
 
-/// The same allocator as the program's: for pingora alone, and for what is measured in
-/// this process.
+/// apifront's own allocator, for bare pingora and for measurements inside this
+/// process.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs all, and names those that failed.
+/// Runs all benchmarks, and names those that failed.
 fn all() -> ExitCode {
     let program = std::env::current_exe().expect("this program");
     let mut failed = Vec::new();

@@ -1,6 +1,6 @@
-//! Measures the memory of 5,000 idle watches, and of a cache of 10,000 pods:
-//! filled, and after lists, herds and watches, at once and ten seconds later.
-//! TLS, HTTP/2.
+//! Measures the memory of 5,000 idle watches, and of a cache of 10,000 pods: after
+//! it is filled, and after lists, herds and watches, both at once and ten seconds
+//! later. TLS, HTTP/2.
 //!
 //! `make bench ARGS='memory --pods 10000 --clients 50 --idle 5000 --own 1000'`
 
@@ -13,18 +13,18 @@ use futures::future::join_all;
 use harness::client::Client;
 use hyper::body::Incoming;
 
-/// The most resident memory, as a multiple of the JSON of all pods, plus what
-/// the program itself needs.
+/// The most resident memory, as a multiple of the JSON of all pods, plus the
+/// program's own needs.
 const GOAL: f64 = 1.5;
 const BASE_MB: f64 = 60.0;
 /// The most resident memory ÷ the bytes that the cache counts.
 const ACCOUNTED_GOAL: f64 = 1.25;
-/// The most resident memory after all bursts ÷ before: the memory of a burst
-/// must be given back.
+/// The most resident memory after all bursts ÷ before them. A burst's memory must be
+/// given back.
 const BACK_GOAL: f64 = 1.1;
 const IDLE_SHARED_GOAL_KB: f64 = 10.0;
 const IDLE_OWN_GOAL_KB: f64 = 45.0;
-/// The time after a burst until memory is measured again.
+/// The time after a burst until the second measurement.
 const LATER: Duration = Duration::from_secs(10);
 
 const ALL: &str = "/api/v1/pods";
@@ -93,7 +93,7 @@ async fn memory() {
     let goal = Goal::AtMost(ACCOUNTED_GOAL);
     report::compare("resident ÷ counted: apifront", after / counted, "x", goal);
     let back = Goal::AtMost(BACK_GOAL);
-    // Lists leave encodings that other lists use, and that are counted.
+    // Lists leave encodings for later lists. These are counted, too.
     let more = counted - counted_then;
     let ratio = after / (filled + more);
     report::compare(
@@ -186,8 +186,7 @@ impl Burst {
             Self::Lists => {
                 let kinds = ACCEPTED.iter().flat_map(|a| [(a, "identity"), (a, "gzip")]);
                 let kinds: Vec<_> = kinds.collect();
-                // One list of each kind is already much work for
-                // kube-apiserver.
+                // One list of each kind is already a lot of work for kube-apiserver.
                 let lists = open.iter().zip(&kinds).map(|(client, (accept, encoding))| {
                     let headers = [("accept", **accept), ("accept-encoding", *encoding)];
                     async move { lists::read(client, CACHED, &headers).await }

@@ -1,6 +1,5 @@
 //! Measures the cost of a change when 5,000 watchers each watch one node, as
-//! kubelets do. It may not be much more than with 50 watchers. TLS, HTTP/2,
-//! JSON.
+//! kubelets do. It must not be much higher than with 50 watchers. TLS, HTTP/2, JSON.
 //!
 //! `make bench ARGS='node_watches --pods 5000 --few 50 --updates 2000'`
 
@@ -9,7 +8,7 @@ use crate::support::servers::{Server, Servers};
 use crate::support::{argument, count, pods, require, watches};
 use harness::client::Client;
 
-/// The most CPU of an event with all watchers ÷ with few.
+/// The most CPU of an event with all watchers, relative to few watchers.
 const GOAL: f64 = 2.0;
 
 pub fn main() {
@@ -81,9 +80,9 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns the server's CPU time per update in µs. Each update changes a
-    /// watched pod and is received before the next. Without watchers there are
-    /// only the updates.
+    /// Returns the server's CPU time per update in µs. Each update changes a watched
+    /// pod, and its event arrives before the next update. Without watchers this is
+    /// the cost of the updates alone.
     async fn round(&mut self, server: &Server, watchers: usize) -> f64 {
         let version = pods::version(&server.client).await;
         let paths = (0..watchers).map(|n| {

@@ -1,6 +1,6 @@
-//! Shows an outage of the API server as clients of apifront see it, with
-//! `cache.degraded` and without. Each client asks once a second, before the
-//! outage, in it and after it. TLS, HTTP/2.
+//! Shows an outage of the API server as apifront's clients see it, with and without
+//! `cache.degraded`. Each client asks once a second before, during and after the
+//! outage. TLS, HTTP/2.
 //!
 //! `make bench ARGS='outage --seconds 600'`
 
@@ -19,12 +19,12 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 const PODS: usize = 100;
-/// Clients ask for as long before and after the outage.
+/// The time for which clients ask before the outage, and again after it.
 const QUIET: Duration = Duration::from_secs(15);
-/// States may be this much older than the outage is long.
+/// The limit for the age of answers exceeds the outage by this much.
 const LONGER: Duration = Duration::from_secs(300);
 const EVERY: Duration = Duration::from_secs(1);
-/// A client gives up on an answer after this time.
+/// The time after which a client gives up on an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const UNSET: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-0000";
@@ -167,16 +167,14 @@ enum Ask {
     Watch(String),
 }
 
-/// Records what one client saw.
 #[derive(Default)]
 struct Seen {
-    /// The number of answers by their description, before the outage, in it,
-    /// and after it.
+    /// The answers' descriptions with their numbers: before, during and after the
+    /// outage.
     answers: [BTreeMap<String, usize>; 3],
     oldest: Option<u64>,
     slowest: Duration,
-    /// The time from the end of the outage to the first answer that is not
-    /// old.
+    /// The time from the end of the outage to the first answer that is not old.
     current: Option<Duration>,
 }
 
@@ -209,7 +207,7 @@ impl Ask {
     }
 }
 
-/// Describes an answer, and how old it says to be.
+/// Describes an answer, and returns the age that it states.
 async fn described(answer: impl Future<Output = anyhow::Result<Answer>>) -> (String, Option<u64>) {
     match tokio::time::timeout(PATIENCE, answer).await {
         Err(_) => ("no answer".to_owned(), None),
@@ -232,7 +230,7 @@ async fn described(answer: impl Future<Output = anyhow::Result<Answer>>) -> (Str
     }
 }
 
-/// Describes what a watch, opened if none is open, brings within a second.
+/// Describes what a watch brings within a second. Opens one if none is open.
 async fn heard(client: &Client, path: &str, watch: &mut Option<Watch>) -> String {
     let Some(open) = watch else {
         return match Watch::try_open(client, &format!("{path}&watch=1")).await {

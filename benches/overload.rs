@@ -1,11 +1,11 @@
-//! One user with hundreds of expensive requests beside fifty with a few cheap
-//! ones: API Priority and Fairness in kube-apiserver and in apifront, with the
-//! same FlowSchema and priority level of a few seats.
+//! One user with hundreds of expensive requests (the elephant) beside fifty with a
+//! few cheap ones (the mice). Compares API Priority and Fairness in kube-apiserver
+//! and in apifront, with the same FlowSchema and a priority level of a few seats.
 //!
-//! The elephant lists with a selector that matches nothing, so that each
-//! request costs its server the look at every object, and the client nothing. A
-//! mouse gets one ConfigMap, at a steady rate. Once each user is a flow of its
-//! own; once all of them are one flow, as without fairness.
+//! The elephant lists with a selector that matches nothing: each request makes the
+//! server look at every object and costs the client nothing. A mouse gets one
+//! ConfigMap, at a steady rate. In one run each user is a flow of its own; in
+//! another all of them are one flow, as without fairness.
 //!
 //! `make bench ARGS='overload --objects 20000 --elephants 400 --seconds 10'`
 
@@ -22,14 +22,13 @@ use harness::objects::{self, FLOW_CONTROL};
 use serde_json::{Value, json};
 
 const MICE: usize = 50;
-/// The time between two requests of a mouse.
 const MOUSE_RESTS: Duration = Duration::from_millis(250);
-/// The elephant's requests on one connection.
+/// The elephant's concurrent requests on each connection.
 const STREAMS: usize = 100;
-/// The time in which queues fill before anything is measured.
+/// The time in which queues fill before the measurement.
 const SETTLES: Duration = Duration::from_secs(3);
-/// The most that a mouse waits at p99 beside the elephant, as a part of what it
-/// waits at kube-apiserver.
+/// The most that a mouse waits at p99 beside the elephant, relative to its wait at
+/// kube-apiserver.
 const GOAL: f64 = 1.0;
 
 pub fn main() {
@@ -97,7 +96,6 @@ async fn overload() {
     servers.apifront.stop().await;
 }
 
-/// What one group of clients saw.
 #[derive(Default)]
 struct Seen {
     /// Milliseconds of each answered request.
@@ -136,7 +134,6 @@ impl Both {
     }
 }
 
-/// The clients of one server.
 struct Crowd {
     mice: Vec<Client>,
     elephants: Vec<Client>,
@@ -188,7 +185,7 @@ impl Crowd {
 
     async fn mouse(&self, n: usize, client: &Client) {
         let path = format!("{}/settings-{n:06}", configmaps::folder(n));
-        // Mice do not come all at once.
+        // Mice do not all start at once.
         tokio::time::sleep(MOUSE_RESTS * n as u32 / MICE as u32).await;
         while !self.ends.get() {
             let began = Instant::now();
@@ -202,7 +199,7 @@ impl Crowd {
     }
 
     async fn elephant(&self, client: &Client) {
-        // Each list is another one, so that none is made for two.
+        // Each list differs, so that none serves two requests.
         while !self.ends.get() {
             let path = "/api/v1/configmaps?resourceVersion=0&labelSelector=tier%3Dnone";
             let began = Instant::now();
@@ -212,8 +209,7 @@ impl Crowd {
                 note(&mut self.seen.borrow_mut().elephant, code, began);
             }
             if code == 429 {
-                // client-go waits for as long as Retry-After says, which is a
-                // second at least.
+                // client-go waits as long as Retry-After says, at least a second.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -231,7 +227,6 @@ fn note(seen: &mut Seen, code: u16, began: Instant) {
     }
 }
 
-/// Creates the priority level, the FlowSchema, and the right to read.
 async fn prepare(admin: &Client) {
     let queuing = json!({ "queues": 64, "handSize": 6, "queueLengthLimit": 50 });
     let level = objects::priority_level(
@@ -295,6 +290,6 @@ async fn distinguish(cluster: &Cluster, distinguisher: &str) {
         .patch(&path, "merge-patch+json", &change)
         .await
         .expect(200);
-    // Nothing tells when a server has read it. It takes milliseconds.
+    // Nothing shows when a server has read it. It takes milliseconds.
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -1,6 +1,6 @@
-//! Measures what apifront adds to a request that it only passes on: a small GET
-//! over plain HTTP, compared with nginx, haproxy and pingora alone as proxies
-//! before the same upstream.
+//! Measures what apifront adds to a request that it only passes on: a small GET over
+//! plain HTTP. The peers are nginx, haproxy and bare pingora as proxies before the
+//! same upstream.
 //!
 //! `make bench ARGS='pass_through --rounds 5 --seconds 2'`
 
@@ -14,10 +14,9 @@ use harness::apifront::Apifront;
 use harness::kubeconfig::{self, Credential};
 use harness::process::temporary_folder;
 
-/// The length of the upstream's answer.
 const ANSWER_BYTES: usize = 1024;
-/// Events are not cached by default. Every cluster sees such requests, and
-/// apifront does all the work for them that precedes forwarding.
+/// Events are not cached by default. Every cluster sees requests for them, and
+/// apifront does all the work that precedes forwarding.
 const PATH: &str = "/api/v1/namespaces/default/events/web-0.17f0a3c5d2e4b681";
 /// One connection shows latency, many show the capacity of a core.
 const CONNECTIONS: [usize; 2] = [1, 64];
@@ -50,10 +49,9 @@ pub fn main() {
 async fn pass_through(connections: usize) {
     let folder = temporary_folder("pass-through");
     std::fs::write(folder.join("answer.json"), answer()).expect("answer.json");
-    // With one request at a time the upstream runs on the proxy's core: a
-    // request then crosses cores equally often with and without a proxy, and
-    // the difference is the proxy alone. With many requests the proxy has a
-    // core for itself.
+    // With one request at a time, the upstream runs on the proxy's core. A request
+    // then crosses cores equally often with and without a proxy, and the difference
+    // is the proxy alone. With many requests the proxy has its own core.
     let beside = if connections == 1 {
         cores::SERVER
     } else {
@@ -143,7 +141,6 @@ fn print(connections: usize, subjects: &[Subject; 5]) {
 }
 
 impl Subject {
-    /// Returns the median of the rounds.
     fn of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure))
     }
@@ -153,7 +150,7 @@ impl Subject {
     }
 }
 
-/// Returns an Event of the wanted length, padded in its message.
+/// Returns an Event of [`ANSWER_BYTES`], padded in its message.
 fn answer() -> String {
     let event = |message: &str| {
         format!(

@@ -1,8 +1,8 @@
-//! Measures what kube-apiserver and etcd pay for each question that can prove
-//! that a read is of the most recent state, and for such reads themselves:
-//! directly, and through apifront in `Strict` and in `Fresh`. One client asks
-//! one question after the other, as somebody who polls does. Beside what apifront spares
-//! upstream stands what its status page estimates of it.
+//! Measures the cost in kube-apiserver and etcd of each question that can prove a
+//! read to be of the most recent state. Measures such reads, too: directly, and
+//! through apifront in `Strict` and in `Fresh`. One client asks one question after
+//! another, like a poller. apifront's real savings upstream are printed beside the
+//! estimate of its status page.
 //!
 //! `make bench ARGS='questions --pods 1000 --asks 200'`
 
@@ -27,12 +27,12 @@ const METADATA: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// The most CPU of upstream that a read of somebody who polls may cost, as a
-/// share of the same read without apifront.
+/// The most upstream CPU that a poller's read may cost through apifront, as a share
+/// of the same read without apifront.
 const STRICT_GOAL: f64 = 1.0;
 const FRESH_GOAL: f64 = 0.5;
 
-/// Kinds of which there are few objects or none.
+/// Kinds with few objects or none.
 const KINDS: [&str; 10] = [
     "/api/v1/namespaces/default/configmaps",
     "/api/v1/namespaces/default/endpoints",
@@ -50,13 +50,12 @@ pub fn main() {
     crate::support::run(questions());
 }
 
-/// A question to kube-apiserver.
 struct Question {
     name: &'static str,
     path: String,
     accept: &'static str,
     is_watch: bool,
-    /// It takes long, and is asked less often.
+    /// Whether it takes long and is therefore asked less often.
     is_dear: bool,
 }
 
@@ -130,8 +129,8 @@ impl Question {
         body.frame().await.expect("a bookmark").expect("a frame");
     }
 
-    /// Returns how often the question is asked in one round, less for those that
-    /// take long.
+    /// Returns how often the question is asked in one round. Expensive ones are
+    /// asked less often.
     fn times(&self, asks: usize) -> usize {
         match self.is_dear {
             true => (asks / 10).max(1),
@@ -140,7 +139,7 @@ impl Question {
     }
 }
 
-/// CPU of kube-apiserver and of etcd at a moment.
+/// The CPU that kube-apiserver and etcd have used so far.
 #[derive(Clone, Copy)]
 struct Upstream {
     apiserver: Duration,
@@ -148,7 +147,7 @@ struct Upstream {
     at: Instant,
 }
 
-/// The seconds of CPU that both use in a second in which nobody asks anything.
+/// The seconds of CPU per second that both use when nobody asks anything.
 #[derive(Clone, Copy)]
 struct Idle([f64; 2]);
 
@@ -171,7 +170,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the seconds of both since then.
+    /// Returns the seconds that both have used since then.
     fn used(self, cluster: &Cluster) -> [f64; 2] {
         let now = Self::of(cluster);
         let used = |now: Duration, before: Duration| (now - before).as_secs_f64();
@@ -181,8 +180,9 @@ impl Upstream {
         ]
     }
 
-    /// Returns the microseconds of both since then, for each of `times`, without what
-    /// they use anyhow: a read that waits takes longer, and costs nothing meanwhile.
+    /// Returns the microseconds that both have used since then for each of `times`.
+    /// Excludes what they use when idle: a read that waits takes longer, but costs
+    /// nothing meanwhile.
     fn since(self, cluster: &Cluster, idle: Idle, times: usize) -> [f64; 2] {
         let used = self.used(cluster);
         let seconds = self.at.elapsed().as_secs_f64();
@@ -320,7 +320,6 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
     }
 }
 
-/// Returns the CPU seconds that apifront says it has spared upstream.
 async fn spared(front: Option<&Apifront>) -> f64 {
     let Some(front) = front else { return 0.0 };
     let client = Client::plain(front.observability);
@@ -329,13 +328,12 @@ async fn spared(front: Option<&Apifront>) -> f64 {
     estimate.as_f64().expect("a number")
 }
 
-/// Returns the number of requests that kube-apiserver has answered.
 async fn answered(admin: &Client) -> f64 {
     let metrics = admin.get("/metrics").await.text();
     sum_metric(&metrics, "apiserver_request_total", &[])
 }
 
-/// Returns the number since then, without the request for the number.
+/// Returns the number since then, without the request that reads it.
 async fn answered_since(admin: &Client, before: f64) -> f64 {
     answered(admin).await - before - 1.0
 }

@@ -1,6 +1,6 @@
-//! Counts what apifront asks kube-apiserver while no client asks anything: after reads
-//! of ten kinds, a custom one and discovery, and with a watch open. In `Strict` and in
-//! `Fresh`, with one process each, at the same time.
+//! Counts apifront's requests to kube-apiserver while no client asks anything: after
+//! reads of ten kinds, a custom one and discovery, and with a watch open. One
+//! process each for `Strict` and `Fresh`, at the same time.
 //!
 //! `make bench ARGS='quiet --seconds 600'`
 
@@ -30,7 +30,8 @@ const READ: [&str; 11] = [
     "/apis/quiet.example.com/v1/widgets",
 ];
 const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
-/// Documents are asked for more often until three minutes after a client's question.
+/// apifront asks for documents more often until three minutes after a client's
+/// request.
 const SETTLED: Duration = Duration::from_secs(185);
 const GOAL: f64 = 0.1;
 

@@ -1,5 +1,5 @@
 //! Measures the cost of writing a list of 10,000 pods in each representation,
-//! without any server: the first time and later times, and the memory kept. The
+//! without any server: the first and later writes, and the memory that is kept. The
 //! objects are kept as protobuf, as the program reads them.
 //!
 //! `make bench ARGS='shapes --pods 10000 --lists 10'`
@@ -27,8 +27,8 @@ pub fn main() {
     let partial = |encoding| Shape::Partial(MetaVersion::V1, encoding);
     let mut rows = Vec::new();
     for (name, shape) in [
-        // Whole JSON comes late: the shapes before it do not need it, but would
-        // use it if it were there.
+        // Whole JSON comes late. The shapes before it do not need it, but would use
+        // it if it existed.
         ("whole, protobuf", Shape::Whole(Encoding::Protobuf)),
         (
             "PartialObjectMetadata, protobuf",
@@ -90,8 +90,7 @@ fn filled(pods: usize) -> Store {
     Store::new(resource, objects, 9)
 }
 
-/// Returns a pod that is as large and as deeply nested as pods of a real
-/// cluster.
+/// Returns a pod as large and as deeply nested as those of a real cluster.
 fn pod(n: usize) -> String {
     let fields =
         r#""f:name":{},"f:image":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{}}},"#;

@@ -1,9 +1,8 @@
 //! Measures the cost of dividing a resource among several readers, as
-//! kube-state-metrics does: with a `shardSelector` for each (KEP-5866), and
-//! with a watch of everything for each, of which the reader drops what is not
-//! its own. apifront serves shards before a kube-apiserver that does not; a
-//! second kube-apiserver, with the feature gate, serves them itself. TLS,
-//! HTTP/2, JSON.
+//! kube-state-metrics does. Either each reader has a `shardSelector` (KEP-5866), or
+//! each watches everything and drops the objects of others. apifront serves shards
+//! before a kube-apiserver that does not; a second kube-apiserver, with the feature
+//! gate, serves them itself. TLS, HTTP/2, JSON.
 //!
 //! `make bench ARGS='sharded_watch --shards 8 --updates 300'`
 
@@ -22,10 +21,10 @@ use serde_json::json;
 
 const GATE: &str = "--feature-gates=ShardedListAndWatch=true";
 const PODS: usize = 400;
-/// The pause after which all events of a round have arrived. A shard has one of
-/// some events.
+/// A pause of this length means that all events of a round have arrived. A shard
+/// gets only some of the events.
 const QUIET: Duration = Duration::from_secs(2);
-/// The most that all shards may cost, as a multiple of one whole watch: an event
+/// The most that all shards together may cost, relative to one whole watch: an event
 /// is made once and looked up once, whatever the number of shards.
 const GOAL: f64 = 1.2;
 
@@ -102,7 +101,7 @@ async fn sharded_watch() {
     front.stop().await;
 }
 
-/// Starts a second API server over the same etcd, which serves shards.
+/// Starts a second API server on the same etcd, with shards.
 async fn gated(cluster: &Cluster) -> KubeApiserver {
     let folder = cluster.folder.join("gated");
     std::fs::create_dir_all(&folder).expect("folder");
@@ -132,7 +131,7 @@ struct Round {
     bytes: usize,
 }
 
-/// Opens the watches, changes pods in turn, and counts what arrives.
+/// Opens the watches, changes pods in turn, and counts the events.
 async fn round(
     server: &Server,
     writer: &Client,
@@ -168,7 +167,7 @@ async fn round(
     }
 }
 
-/// Counts events and their bytes until there are no more.
+/// Counts events and their bytes until a pause of [`QUIET`].
 async fn read(mut watch: Incoming) -> (usize, usize) {
     let (mut events, mut bytes) = (0, 0);
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(QUIET, watch.frame()).await {

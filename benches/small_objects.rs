@@ -14,8 +14,8 @@ use http::Method;
 
 const PATH: &str = "/api/v1/configmaps?resourceVersion=0";
 const NOTHING: &str = "&labelSelector=app%3Dnone";
-/// The most resident memory, as a multiple of the JSON of all objects, plus
-/// what the program itself needs.
+/// The most resident memory, as a multiple of the JSON of all objects, plus the
+/// program's own needs.
 const MEMORY_GOAL: f64 = 1.5;
 const MEMORY_BASE_MB: f64 = 60.0;
 

@@ -1,6 +1,5 @@
-//! Measures the store alone, without any server: 150,000 objects of 1 KB, the
-//! events of an upstream watch applied to them, the frames for ten watchers,
-//! and lists.
+//! Measures the store alone, without any server: 150,000 objects of 1 KB, the events
+//! of an upstream watch, the frames for ten watchers, and lists.
 //!
 //! `make bench ARGS='store --objects 150000 --events 100000'`
 
@@ -20,8 +19,8 @@ use tokio::task::JoinHandle;
 
 const NAMESPACES: usize = 150;
 const WATCHERS: usize = 10;
-/// The number of events between two turns of the watchers: one, as when little
-/// happens, and as many as a read of 64 KiB brings.
+/// The number of events between two turns of the watchers: one, as in quiet times,
+/// or as many as a read of 64 KiB brings.
 const EVENTS_A_TURN: [usize; 2] = [1, 64];
 const EVENTS_GOAL: f64 = 20_000.0;
 const LISTS: usize = 200;
@@ -147,7 +146,6 @@ fn object(n: usize, version: u64) -> Bytes {
     text.into()
 }
 
-/// A line of an upstream watch.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(rename = "type")]
@@ -156,8 +154,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// Applies all events. Returns the CPU time, and the number of bytes for all
-/// watchers.
+/// Applies all events. Returns the CPU time, and the bytes for all watchers.
 async fn apply(
     store: &Arc<Store>,
     version: &mut u64,
@@ -168,12 +165,12 @@ async fn apply(
     let watchers: Vec<_> = (0..WATCHERS)
         .map(|_| watcher(store, *version, events))
         .collect();
-    // This lets the watchers run until they wait for the first event.
+    // The watchers run until they wait for the first event.
     tokio::task::yield_now().await;
     let mut cpu = Duration::ZERO;
     let mut left = events;
     while left > 0 {
-        // Upstream's events for a turn are made outside the measured time.
+        // A turn's upstream events are made outside the measured time.
         let lines: Vec<Bytes> = (0..events_a_turn.min(left))
             .map(|_| {
                 *version += 1;
@@ -199,7 +196,7 @@ async fn apply(
     (cpu + (usage::cpu_time(std::process::id()) - began), bytes)
 }
 
-/// Does what the reflector does with a line.
+/// Handles a line as the reflector does.
 fn receive(store: &Store, line: &Bytes) {
     let event: Line = serde_json::from_slice(line).expect("an event");
     assert_eq!(event.kind, "MODIFIED");
@@ -213,7 +210,7 @@ fn receive(store: &Store, line: &Bytes) {
     store.apply(false, item, Instant::now()).expect("an object");
 }
 
-/// Takes frames until all events have come, and returns their length.
+/// Takes frames until all events have come, and returns their total length.
 fn watcher(store: &Arc<Store>, version: u64, events: usize) -> JoinHandle<usize> {
     let labels = LabelSelector::parse("").expect("a selector");
     let fields = FieldSelector::parse("").expect("a selector");

@@ -1,6 +1,6 @@
-//! Measures 200 clients that list all pods at once and want the most recent
-//! state. kube-apiserver makes 200 lists; apifront asks it for a few reads and
-//! answers all clients. TLS, HTTP/2, JSON, each client on its own connection.
+//! Measures 200 clients that list all pods at once and want the most recent state.
+//! kube-apiserver makes 200 lists; apifront makes a few upstream reads and answers
+//! all clients. TLS, HTTP/2, JSON, each client on its own connection.
 //!
 //! `make bench ARGS='strict_herd --pods 10000 --clients 200'`
 
@@ -11,7 +11,7 @@ use futures::future::join_all;
 use harness::client::Client;
 
 const PATH: &str = "/api/v1/pods";
-/// The most reads upstream for all clients.
+/// The most upstream reads for all clients.
 const READS_GOAL: f64 = 3.0;
 /// On one core, 200 lists take kube-apiserver longer than its default limit of
 /// a minute.
@@ -39,7 +39,7 @@ async fn strict_herd() {
     servers.apifront.stop().await;
 }
 
-/// Opens all connections, and then lists on all of them at once.
+/// Opens all connections first, and then lists on all of them at once.
 async fn measure(servers: &Servers, server: &Server, clients: usize) -> Herd {
     let mut connections = Vec::new();
     for _ in 0..clients {

@@ -1,7 +1,7 @@
-//! Measures the transcoder alone, and Go's serializers with the same pods in
-//! the same run, in turns on one core. kube-apiserver holds decoded objects, so
-//! that a list costs Go's encoder. Where kube-apiserver writes what it has just
-//! read (a write, its storage), it needs the decoder as well.
+//! Measures the transcoder alone, and Go's serializers with the same pods, in turns
+//! on one core. kube-apiserver holds decoded objects, so a list costs it only Go's
+//! encoder. Where kube-apiserver writes what it has just read (a write, its
+//! storage), it needs the decoder too.
 //!
 //! `make bench ARGS='transcode --pods 500 --rounds 7'`
 
@@ -22,8 +22,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const GOAL: f64 = 4.0;
-/// The number of passes per round, which makes a round long compared with the
-/// clock's steps.
+/// The number of passes per round. They make a round long compared with the clock's
+/// steps.
 const PASSES: usize = 10;
 
 pub fn main() {
@@ -112,7 +112,7 @@ struct Objects {
 }
 
 impl Objects {
-    /// Returns the items of a list, and Go's protobuf of each.
+    /// Takes the items of a list, and Go's protobuf of each.
     fn of(list: &str) -> Self {
         #[derive(Deserialize)]
         struct List<'a> {

@@ -1,8 +1,8 @@
-//! Measures apifront before apifront: kube-apiserver itself, and one, two and
-//! three levels of apifront before it. Each level has the same watchers of all
-//! pods. It prints how long an event takes to all watchers and to each, what
-//! kube-apiserver and the lowest apifront spend on it, and how many watches
-//! kube-apiserver has. TLS, HTTP/2, JSON.
+//! Measures apifront before apifront: kube-apiserver itself, and one, two and three
+//! levels of apifront before it. Each level has the same watchers of all pods.
+//! Prints the time of an event to each watcher and to all, its cost in
+//! kube-apiserver and in the lowest apifront, and the number of kube-apiserver's
+//! watches. TLS, HTTP/2, JSON.
 //!
 //! `make bench ARGS='tree --watchers 2000 --updates 100'`
 
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 const PODS: usize = 20;
 const LEVELS: usize = 3;
-/// The pause between updates, in which all watchers have heard of the last.
+/// The pause between updates. In it, all watchers receive the last update.
 const PAUSE: Duration = Duration::from_millis(50);
 /// kube-apiserver gets one watch for a resource, whatever the number of levels.
 const GOAL_WATCHES: f64 = 1.0;
@@ -105,7 +105,6 @@ async fn tree() {
     }
 }
 
-/// A server of some level.
 struct Asked<'a> {
     cluster: &'a Cluster,
     client: Client,
@@ -113,11 +112,11 @@ struct Asked<'a> {
 }
 
 struct Round {
-    /// The time from the write to each watcher's event, in seconds.
+    /// The seconds from the write to each watcher's event.
     delays: Vec<f64>,
     apiserver_ms: f64,
     front_ms: f64,
-    /// Watches of pods that kube-apiserver has open.
+    /// The watches of pods that kube-apiserver has open.
     upstream: f64,
 }
 
@@ -145,7 +144,7 @@ impl Asked<'_> {
             tokio::time::sleep(PAUSE).await;
         }
         let spent = servers.map(cpu);
-        // By now the watches of the round before have ended everywhere.
+        // By now the watches of the previous round have ended everywhere.
         let upstream = open_watches(self.cluster).await;
         listeners.shutdown().await;
         let each = |n: usize| (spent[n] - before[n]).as_secs_f64() * 1e3 / updates as f64;
@@ -158,7 +157,6 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the number of watches of pods that kube-apiserver has open.
 async fn open_watches(cluster: &Cluster) -> f64 {
     let labels = [("resource", "pods"), ("verb", "WATCH")];
     cluster
@@ -166,7 +164,7 @@ async fn open_watches(cluster: &Cluster) -> f64 {
         .await
 }
 
-/// Tells when each event arrived.
+/// Sends the time of each event's arrival.
 async fn listen(mut watch: Incoming, heard: mpsc::Sender<Instant>) {
     while let Some(Ok(frame)) = watch.frame().await {
         let Ok(data) = frame.into_data() else {

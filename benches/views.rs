@@ -1,7 +1,7 @@
-//! Lists through a view: the time of a tenant's first list, for which each of its
-//! namespaces is asked about, and the CPU of later ones beside the list of somebody
-//! who may read everything, of the same objects. TLS, HTTP/2, JSON,
-//! resourceVersion=0.
+//! Measures lists through a view: the time of a tenant's first list, for which
+//! apifront checks the rights in each of its namespaces, and the CPU of later lists.
+//! These are compared with lists of the same objects by a user who may read
+//! everything. TLS, HTTP/2, JSON, resourceVersion=0.
 //!
 //! A round measures both, in changing order, and the median of the rounds' ratios
 //! counts.
@@ -104,7 +104,6 @@ async fn views() {
     servers.apifront.stop().await;
 }
 
-/// Lists, and returns the length of the answer.
 async fn list(client: &Client) -> usize {
     let answer = client.get(PATH).await;
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -1,5 +1,5 @@
-//! Restarts apifront under many watchers, without and with saved stores: what
-//! upstream is asked, when the cache first answers, and which events the
+//! Restarts apifront under many watchers, with and without saved stores. Measures
+//! the upstream requests, the time until the cache answers, and the events that the
 //! watchers lose. TLS, HTTP/2.
 //!
 //! `make bench ARGS='warm_restart --objects 50000 --watchers 500 --writes 1000'`
@@ -19,9 +19,9 @@ use harness::process;
 use harness::watch::Watch;
 use serde_json::{Value, json};
 
-/// A watch that brings nothing for this long has brought everything.
+/// A watch that is silent for this long has brought all its events.
 const QUIET: Duration = Duration::from_secs(3);
-/// An object that is read until the cache answers.
+/// The benchmark reads this object until the cache answers.
 const CACHED: &str = "settings-000000?resourceVersion=0";
 
 pub fn main() {
@@ -88,7 +88,7 @@ fn bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-/// A client that watches one namespace, and everything it was told.
+/// A client that watches one namespace, and all events that it got.
 struct Watcher {
     folder: String,
     lines: Vec<String>,
@@ -117,7 +117,6 @@ impl Watcher {
     }
 }
 
-/// Opens the watches of all watchers, some on each connection.
 async fn open_all(front: &Client, watchers: &[Watcher]) -> Vec<Watch> {
     let opened = watchers.chunks(watches::STREAMS).map(|some| async move {
         let connection = front.separate();
@@ -131,27 +130,26 @@ async fn read_all(watchers: &mut [Watcher], watches: &mut [Watch]) {
     join_all(pairs.map(|(watcher, watch)| watcher.read(watch))).await;
 }
 
-/// The measurements of one restart.
 struct Restart {
     reads: Reads,
-    /// Requests of clients that upstream answered.
+    /// Clients' requests that the upstream answered.
     forwarded: f64,
     stop: Duration,
-    /// The times from the start of the new process.
+    /// The times since the start of the new process.
     ready: Duration,
     first_hit: Duration,
     all_watch: Duration,
     events: usize,
     lost: usize,
     twice: usize,
-    /// The lines of the log about saved stores.
+    /// The lines about saved stores in the log.
     told: String,
 }
 
 impl Restart {
     fn row(&self, name: &str) -> Vec<String> {
         let seconds = |d: Duration| format!("{:.2}", d.as_secs_f64());
-        // A sum of no metric is -0.
+        // An empty sum is -0.
         let whole = |n: f64| format!("{:.0}", n.abs());
         vec![
             name.to_owned(),
@@ -169,8 +167,8 @@ impl Restart {
     }
 }
 
-/// Restarts apifront under watchers. Objects are changed before the stop, so
-/// that watchers know different versions, and while no apifront runs.
+/// Restarts apifront under watchers. Objects change before the stop, so that the
+/// watchers know different versions, and while no apifront runs.
 async fn restart(
     cluster: &Cluster,
     stores: Option<&Path>,

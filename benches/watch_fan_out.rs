@@ -1,9 +1,8 @@
-//! Measures the cost of telling 1,000 watchers of a change: for apifront with
-//! one upstream watch, and for kube-apiserver with a watch for each watcher.
-//! First watchers of whole objects, then of their metadata, and of Tables. TLS,
-//! HTTP/2, JSON; whole objects also over HTTP/1.1, where each watch has a
-//! connection of its own. The floor is what the same bytes cost in rustls and
-//! the kernel alone.
+//! Measures the cost of sending a change to 1,000 watchers: for apifront with one
+//! upstream watch, and for kube-apiserver with one watch per watcher. First for
+//! watchers of whole objects, then of metadata and of Tables. TLS, HTTP/2, JSON;
+//! whole objects also over HTTP/1.1, where each watch has its own connection. The
+//! floor is the cost of the same bytes in rustls and the kernel alone.
 //!
 //! `make bench ARGS='watch_fan_out --watchers 1000 --updates 300'`
 //! `--shapes 1` ends after the first shape.
@@ -16,7 +15,7 @@ use crate::support::{argument, count, floor, pods, require, watches};
 use harness::client::{Client, Protocol};
 use hyper::body::Incoming;
 
-/// The number of pods in the cluster, of which one changes.
+/// The number of pods in the cluster. One of them changes.
 const PODS: usize = 20;
 const SHAPES: [Shape; 5] = [
     Shape {
@@ -24,7 +23,7 @@ const SHAPES: [Shape; 5] = [
         accept: "application/json",
         protocol: Protocol::Http2,
         paced: true,
-        // kube-apiserver's CPU as a multiple of ours.
+        // kube-apiserver's CPU as a multiple of apifront's.
         goal: Some(6.0),
     },
     Shape {
@@ -58,7 +57,7 @@ const SHAPES: [Shape; 5] = [
 ];
 /// The most that a delivery may cost, as a multiple of the floor.
 const ABOVE_FLOOR: f64 = 1.5;
-/// The length of the frame header that HTTP/2 adds to a delivery.
+/// The length of the HTTP/2 frame header of a delivery.
 const FRAME_HEADER: usize = 9;
 
 #[derive(Clone, Copy)]
@@ -66,7 +65,7 @@ struct Shape {
     name: &'static str,
     accept: &'static str,
     protocol: Protocol,
-    /// An update waits until all watchers have the one before.
+    /// Whether an update waits until all watchers have the one before.
     paced: bool,
     goal: Option<f64>,
 }
@@ -96,8 +95,7 @@ struct Bench {
     updates: usize,
 }
 
-/// The server's CPU time for all updates, and the number of bytes that all
-/// watchers received.
+/// The server's CPU time for all updates, and the bytes that all watchers received.
 struct Round {
     cpu_us: f64,
     bytes: usize,
@@ -115,8 +113,7 @@ impl Bench {
             ..server
         };
         let (direct, front) = (over(servers.direct()), over(servers.front()));
-        // The cost of the updates without watchers is not part of the delivery's
-        // cost.
+        // The cost of the updates without watchers is subtracted.
         let _warm_up = self.round(&direct, 0, shape.paced).await;
         let (mut a, mut b, mut idle) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..argument("rounds", 2) {
@@ -185,9 +182,9 @@ impl Bench {
         }
     }
 
-    /// Runs one round. If it is paced, each update is delivered to all watchers
-    /// before the next, so that no server profits from sending several events
-    /// at once or ends slow watches.
+    /// Runs one round. In a paced round, all watchers receive an update before the
+    /// next one. No server then profits from sending several events at once or from
+    /// ending slow watches.
     async fn round(&mut self, server: &Server, watchers: usize, paced: bool) -> Round {
         let version = pods::version(&self.writer).await;
         let path =
@@ -221,7 +218,7 @@ impl Bench {
     }
 }
 
-/// Reads an event of each watch, and returns the bytes of all.
+/// Reads one event of each watch, and returns the total length.
 async fn next_events(open: &mut [Incoming]) -> usize {
     let mut bytes = 0;
     for watch in open {

@@ -1,7 +1,6 @@
-//! Measures 500 informers that start at once, as when their controllers are
-//! rolled out. Each opens the WatchList with which client-go fills its store,
-//! and reads up to the bookmark that ends the initial events. TLS, HTTP/2,
-//! JSON.
+//! Measures 500 informers that start at once, as in a rollout of their controllers.
+//! Each opens the WatchList with which client-go fills its store, and reads up to
+//! the bookmark that ends the initial events. TLS, HTTP/2, JSON.
 //!
 //! `make bench ARGS='watch_list_herd --pods 1000 --informers 500'`
 
@@ -15,9 +14,9 @@ use crate::support::{count, pods, require};
 use futures::future::join_all;
 use harness::client::Client;
 
-/// The number of informers per client, which share its connection.
+/// The number of informers on each connection.
 const INFORMERS_PER_CLIENT: usize = 10;
-/// Reads of upstream for all informers.
+/// The most upstream reads for all informers.
 const READS_GOAL: f64 = 3.0;
 
 pub fn main() {

@@ -1,7 +1,7 @@
-//! Compares the seats that lists are estimated to take with the work that they
-//! are: apifront's CPU and the bytes of each answer, for lists of many forms and
-//! lengths from memory. TLS, HTTP/2, resourceVersion=0, a user who is no
-//! administrator, so many seats that no level clips the estimate.
+//! Compares the estimated seats of lists with their real work: apifront's CPU and
+//! the bytes of each answer, for lists of many forms and lengths from memory. TLS,
+//! HTTP/2, resourceVersion=0, a user who is no administrator, and enough seats that
+//! no level clips the estimate.
 //!
 //! `make bench ARGS='widths --pods 5000 --lists 10'`
 
@@ -23,15 +23,14 @@ const YAML: &str = "application/yaml";
 const SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
 const SOON: Duration = Duration::from_secs(60);
 
-/// The most seats of a list, which stand for as many milliseconds. More work
-/// cannot be told apart.
+/// The most seats of a list, one per millisecond. More work cannot be told apart.
 const MOST: f64 = 100.0;
 
 /// The least correlation of seats and CPU.
 const GOAL: f64 = 0.9;
 
-/// A form of lists: its name, Accept, whether gzip is accepted, and more of the
-/// query.
+/// A form of list: its name, Accept, whether gzip is accepted, and further
+/// parameters.
 type Form = (&'static str, &'static str, bool, &'static str);
 
 const FORMS: [Form; 10] = [
@@ -73,7 +72,7 @@ async fn widths() {
     let servers = Servers::start(&[], fill).await;
     let mut config = servers.apifront.read_config();
     config["serving"]["maxRequestsInflight"] = json!(100_000);
-    // The proof of freshness would be most of the work of small pages.
+    // Otherwise the proof of freshness would be most of the work of small pages.
     config["cache"]["consistency"] = json!("Bounded");
     servers.apifront.write_config(&config);
     let level = [("priority_level", "global-default")];
@@ -96,7 +95,7 @@ async fn widths() {
             };
             let mut headers = vec![("accept", accept), harness::expect::DEBUG];
             headers.extend(gzip.then_some(("accept-encoding", "gzip")));
-            // What is kept is made before the measurement.
+            // Anything that is kept is made before the measurement.
             assert!(read(&client, &path, &headers).await.cached(), "{path}");
             let before = seats(&servers).await;
             let (mut bytes, mut costs) = (0, Vec::new());
@@ -122,7 +121,7 @@ async fn widths() {
     println!();
     let heads = ["list", "seats", "CPU ms", "MB", "seats per ms"];
     report::table(&heads, &rows);
-    // Lists of less than a seat, or more than the most, show nothing of the scale.
+    // Lists below one seat or above the maximum show nothing about the scale.
     let scaled: Vec<_> = points
         .iter()
         .filter(|(seats, _)| (2.0..100.0).contains(seats))

@@ -1,7 +1,7 @@
-//! apifront: a reverse proxy, watch cache and API aggregation layer that stands
-//! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
+//! apifront: a reverse proxy, watch cache and API aggregation layer in front of
+//! Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
-// No value from the wire or a file may overflow a number, or cause indexing out
+// A value from the wire or a file must never overflow a number or cause indexing out
 // of bounds.
 #![cfg_attr(
     not(test),

@@ -1,9 +1,9 @@
 //! The log on standard error.
 //!
 //! The levels of `-v` are those of Kubernetes components: 0 logs events of the
-//! process, 2 also every request, 4 is debug, 6 trace. The access log is the
-//! target [`ACCESS`] at level info. No request header is ever a field, because
-//! headers carry credentials.
+//! process, 2 also every request, 4 is debug, 6 trace. The access log is the target
+//! [`ACCESS`] at level info. Request headers are never fields, because they carry
+//! credentials.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,13 +27,11 @@ impl LogControl {
     }
 }
 
-/// The error that a subscriber was installed before.
 #[derive(Debug, thiserror::Error)]
 #[error("logging cannot be set up: {0}")]
 pub struct LoggingError(#[from] tracing_subscriber::util::TryInitError);
 
-/// Installs the log of this process, also for libraries that use the `log`
-/// crate.
+/// Installs the log of this process, also for libraries that use the `log` crate.
 pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
     let (filter, handle) = reload::Layer::new(targets(logging.verbosity));
     let output = match logging.format {
@@ -55,7 +53,6 @@ pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
     Ok(LogControl(handle))
 }
 
-/// Returns the filter of a verbosity.
 fn targets(verbosity: u8) -> Targets {
     let own = match verbosity {
         0..=3 => LevelFilter::INFO,
@@ -63,9 +60,9 @@ fn targets(verbosity: u8) -> Targets {
         _ => LevelFilter::TRACE,
     };
     // A target is a prefix, and the names of this project's crates begin with
-    // `apifront`. Libraries log each connection that a client drops; apifront
-    // logs those itself. At debug, libraries log their decisions, and only at
-    // trace each frame and poll.
+    // `apifront`. Libraries log each connection that a client drops, which apifront
+    // logs itself. At debug, libraries log their decisions; only at trace, each
+    // frame and poll.
     let libraries = match verbosity {
         0..=5 => LevelFilter::WARN,
         6..=7 => LevelFilter::INFO,
@@ -76,11 +73,10 @@ fn targets(verbosity: u8) -> Targets {
     } else {
         LevelFilter::WARN
     };
-    // A client's reset or bad handshake is an `error!` in pingora, and an
-    // unexpected frame a `warn!` in h2, so that clients could fill the log. So is a
-    // connection that is wanted at the moment at which it was put back.
-    // apifront itself logs failed connections in kube and certificates that are
-    // not trusted.
+    // Clients could fill the log: pingora logs a client's reset or bad handshake as
+    // an `error!`, and h2 logs an unexpected frame as a `warn!`. The same holds for
+    // a connection that is wanted at the moment at which it was put back. apifront
+    // itself logs failed connections in kube and untrusted certificates.
     let pingora = if verbosity >= 4 {
         libraries
     } else {

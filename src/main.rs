@@ -97,17 +97,17 @@ async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks the kernel for no huge pages, which the allocator wants by default. The
-/// cache drops values here and there, and a huge page stays whole for the rest
-/// of them: memory would be a quarter larger. Lists became no slower.
+/// cache drops values here and there, and a huge page stays whole for the rest of
+/// them: memory would be a quarter larger. Lists became no slower.
 fn use_small_pages() {
-    // A kernel that does not know the request has no such pages.
+    // A kernel that does not know the request has no huge pages.
     #[cfg(target_os = "linux")]
     let _known = nix::sys::prctl::set_thp_disable(true);
 }
 
 fn in_runtime<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // pingora and kube must use the same provider. An error means that one is
-    // installed already.
+    // already installed.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

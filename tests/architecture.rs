@@ -1,6 +1,6 @@
 //! Checks that a module uses only the modules that the table allows (see
-//! ARCHITECTURE.md). Cargo enforces this between crates; the table also
-//! enforces it inside a crate.
+//! ARCHITECTURE.md). Cargo enforces this between crates; the table also enforces it
+//! inside a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ mod links;
 #[path = "architecture/shares.rs"]
 mod shares;
 
-/// The folder of a crate's sources, its name in code, and its room if the whole
-/// crate is one room.
+/// For each crate: the folder of its sources, its name in code, and its room if the
+/// whole crate is one room.
 const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/wire/src", "kubernetes_wire", None),
     ("crates/upstream/src", "apifront_upstream", Some("upstream")),
@@ -22,9 +22,9 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("src", "apifront", None),
 ];
 
-/// Each module and the modules that it may use. Every module may use `api`,
-/// `metrics` and `shares`. The right side is not transitive: a module must name each module
-/// that it uses.
+/// Each module and the modules that it may use. Every module may also use `api`,
+/// `metrics` and `shares`. The table is not transitive: a module must name each
+/// module that it uses.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("metrics", &["fairness", "request", "upstream"]),
@@ -124,7 +124,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["fingerprint", "negotiation", "representation", "schema"],
     ),
     ("status", &[]),
-    // Its tests make a store of their own, which needs representations.
+    // Its tests make their own store, which needs representations.
     ("views", &["authz", "representation", "store", "watch"]),
     (
         "embedded",
@@ -142,11 +142,11 @@ const READERS: &[&str] = &[
     "upstream",
 ];
 
-/// The room that may use all others but those above it.
+/// The room that may use all others except those above it.
 const SERVER: &str = "server";
 const ABOVE_THE_SERVER: [&str; 1] = ["doctor"];
-/// The rooms inside the server, from the lowest up. Each uses those before it
-/// and none after it.
+/// The rooms inside the server, from the lowest up. Each may use those before it and
+/// none after it.
 const SERVER_ROOMS: [&str; 6] = ["listener", "state", "stage", "answer", "proxy", "process"];
 const ALWAYS: [&str; 3] = ["api", "metrics", "shares"];
 /// The crate's own files at the root. They are wiring, not rooms.
@@ -193,14 +193,14 @@ fn modules_use_what_the_table_allows() {
     assert!(list.is_empty(), "\n{}", list.join("\n"));
 }
 
-/// Data flows one way: no module is used, even through others, by a module that
-/// it uses.
+/// Data flows one way: no module may use a module that uses it, not even through
+/// others.
 #[test]
 fn the_table_has_no_circles() {
     let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
-    // The modules whose chains of uses are known to end. Each round finds more
-    // of them. What the server uses ends, unless that is above the server, which
-    // another test forbids.
+    // The modules whose chains of uses are known to end. Each round finds more of
+    // them. The server's chains end too, unless they lead to a module above the
+    // server, which another test forbids.
     let mut ends: BTreeSet<&str> = BTreeSet::from([SERVER]);
     loop {
         let more: Vec<&str> = rules
@@ -249,10 +249,9 @@ fn rooms_of_the_server_use_those_below() {
     assert!(list.is_empty(), "\n{}", list.join("\n"));
 }
 
-/// The one reader of `Connection` and `Upgrade`.
 const READS_THE_CONNECTION: &str = "crates/wire/src/request/connection_options.rs";
 
-/// The other files that name `Upgrade`, and what for. None of them reads it.
+/// The other files that name `Upgrade`, and their reasons. None of them reads it.
 const NAMES_UPGRADE: [(&str, &str); 4] = [
     (
         "crates/upstream/src/hop_by_hop.rs",
@@ -272,8 +271,8 @@ const NAMES_UPGRADE: [(&str, &str); 4] = [
     ),
 ];
 
-/// Two readings of `Upgrade` are two requests: one was authorized, the other was
-/// sent. Everybody asks the first stage of a request.
+/// If two places read `Upgrade` differently, one request is authorized and another
+/// one is sent. So all code asks the first stage of a request.
 #[test]
 fn upgrades_are_read_in_one_place() {
     let root = Path::new(".");
@@ -313,7 +312,7 @@ fn upgrades_are_read_in_one_place() {
     }
 }
 
-/// Tells whether code names a field: by its constant, or in a text of its own.
+/// Tells whether code names a header field, by its constant or by a literal.
 fn names_field(code: &str, constant: &str, name: &str) -> bool {
     let in_constant = code.split(|c: char| !is_word(c)).any(|w| w == constant);
     in_constant || code.to_ascii_lowercase().contains(&format!("\"{name}\""))
@@ -346,8 +345,8 @@ fn the_scan_finds_what_is_used() {
     assert_eq!(of_one_room, BTreeSet::from(["embedded".to_owned()]));
 }
 
-/// The compiler warns of dead code only where it is private. A public name must
-/// therefore occur in at least one other file.
+/// The compiler warns only of private dead code. A public name must therefore occur
+/// in at least one other file.
 #[test]
 fn what_is_public_has_a_user() {
     let root = Path::new(".");
@@ -385,8 +384,8 @@ fn what_is_public_has_a_user() {
     assert!(count > 500, "only {count} public items");
 }
 
-/// Returns the name of a function, a constant or a trait that is `pub` without
-/// a restriction.
+/// Returns the name of a function, a constant or a trait that is `pub` without a
+/// restriction.
 fn public_name(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub ")?;
     let rest = ["async ", "const ", "unsafe "]
@@ -427,9 +426,8 @@ fn module_of(relative: &Path) -> String {
         .into_owned()
 }
 
-/// Returns the rooms that code, not comments, takes something from: the first
-/// segments after the names of crates. `own` is the crate that `crate` stands
-/// for.
+/// Returns the rooms that code uses (comments do not count): the first path segments
+/// after the names of crates. `own` is the crate that `crate` means.
 fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
     let code = code_of(text);
     let mut found = BTreeSet::new();
@@ -448,7 +446,6 @@ fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns a file without its comments.
 fn code_of(text: &str) -> String {
     text.lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -456,7 +453,7 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// Returns the first segments of the paths that begin with `prefix`.
+/// Returns the first segment of each path that begins with `prefix`.
 fn used_after(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices(prefix) {
@@ -500,7 +497,6 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
-/// Every file that ARCHITECTURE.md and docs/where-is.md name exists.
 #[test]
 fn the_map_names_what_exists() {
     let root = Path::new(".");
@@ -520,7 +516,7 @@ fn the_map_names_what_exists() {
     assert!(count > 50, "the map names only {count} files");
 }
 
-/// The documents about security, joined; the promises are at the end.
+/// The documents about security, joined. The promises come last.
 fn security_documents(root: &Path) -> String {
     let pages = ["threat-model", "costs", "promises"];
     let read = |page: &str| {
@@ -530,8 +526,8 @@ fn security_documents(root: &Path) -> String {
     pages.map(read).join("\n")
 }
 
-/// docs/security/promises.md names a test for each promise. These tests exist and
-/// are run.
+/// docs/security/promises.md names a test for each promise. These tests must exist
+/// and run.
 #[test]
 fn each_promise_names_a_test_that_exists() {
     let root = Path::new(".");
@@ -557,8 +553,8 @@ fn each_promise_names_a_test_that_exists() {
     assert!(count > 20, "only {count} tests");
 }
 
-/// Tells whether the file exists and has tests, and whether its folder's module
-/// declares it; or, if it is a script, whether a target of the Makefile runs it.
+/// Tells whether a test runs. A Rust file must have tests, and the module of its
+/// folder must declare it. A script must belong to a target of the Makefile.
 fn is_run(root: &Path, test: &str) -> bool {
     let file = root.join(test);
     let Ok(text) = std::fs::read_to_string(&file) else {
@@ -582,7 +578,7 @@ fn is_run(root: &Path, test: &str) -> bool {
     let (Some(folder), Some(name)) = (folder, name.and_then(|n| n.to_str())) else {
         return false;
     };
-    // A file that is its own target needs no declaration.
+    // A file that is its own cargo target needs no declaration.
     let parents = [folder.join("mod.rs"), folder.join("main.rs")];
     let mut parents = parents.iter().filter(|parent| parent.exists()).peekable();
     parents.peek().is_none()
@@ -592,8 +588,8 @@ fn is_run(root: &Path, test: &str) -> bool {
         })
 }
 
-/// The tables of docs/security whose last column is `test` name tests, each by its
-/// function. These functions exist.
+/// Tables of docs/security whose last column is `test` name test functions. These
+/// functions must exist.
 #[test]
 fn each_row_names_tests_that_exist() {
     let root = Path::new(".");
@@ -629,7 +625,6 @@ fn each_row_names_tests_that_exist() {
     assert!(count > 50, "only {count} tests");
 }
 
-/// Returns the names of the functions that are tests.
 fn test_functions(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut is_test = false;
@@ -646,7 +641,7 @@ fn test_functions(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// A test that waits for a state asks for it. Its pauses have names (harness::pace).
+/// Tests poll for states. Pauses have names (harness::pace).
 #[test]
 fn tests_do_not_sleep() {
     let mut count = 0;

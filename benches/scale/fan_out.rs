@@ -1,5 +1,5 @@
-//! Watchers of everything, a herd of lists, and a restart of kube-apiserver, at
-//! the greatest size.
+//! Watchers of everything, a herd of lists, and a restart of kube-apiserver, at the
+//! largest size.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,16 @@ use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::{Cluster, sum_metric};
 
-/// The changes that are told to all watchers.
 const CHANGES: usize = 20;
-/// kube-apiserver encodes for each watcher: with more, the clients wait too
-/// long.
+/// kube-apiserver encodes for each watcher. With more watchers, the clients would
+/// wait too long.
 const MOST_DIRECT: usize = 1_000;
-/// The clients of a herd.
+/// The number of clients in a herd.
 const HERD: usize = 100;
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The costs with a number of watchers. They are not a number where a server was
-/// not asked.
+/// The costs with a number of watchers. A cost is NaN if the server was not
+/// measured.
 pub struct Row {
     pub watchers: usize,
     pub front_cpu_ms: f64,
@@ -61,8 +60,8 @@ pub async fn measure(cluster: &Cluster, front: &Apifront, numbers: &[usize]) -> 
     rows
 }
 
-/// Tells watchers of changes, one after the other. Returns the CPU of the server
-/// for each change in ms, and its resident memory in MB.
+/// Sends changes to watchers, one after the other. Returns the server's CPU for each
+/// change in ms, and its resident memory in MB.
 async fn told(cluster: &Cluster, client: &Client, pid: u32, number: usize) -> (f64, f64) {
     let admin = cluster.admin_client();
     let version = crate::support::pods::version(client).await;
@@ -113,7 +112,7 @@ pub fn report(rows: &[Row]) {
     report::table(&heads, &cells.collect::<Vec<_>>());
 }
 
-/// Asks for the most recent list of a namespace from many clients at once.
+/// Many clients ask for the most recent list of a namespace at once.
 pub async fn herd(cluster: &Cluster, front: &Apifront) {
     println!("\n{HERD} lists of a namespace at once, resourceVersion unset");
     let path = format!("/api/v1/namespaces/{}/pods", pods::namespace(0));
@@ -151,13 +150,13 @@ pub async fn herd(cluster: &Cluster, front: &Apifront) {
     );
 }
 
-/// Restarts kube-apiserver under watchers. They must hear of the next change,
-/// without a list upstream.
+/// Restarts kube-apiserver under watchers. They must receive the next change, and
+/// apifront must not list upstream.
 pub async fn restart(cluster: &mut Cluster, front: &Apifront) {
     let number = count("watchers", 1_000);
     let client = front.admin_client();
-    // The version that the cache has. A watch from a later one ends if the
-    // cache has to list anew: it cannot know what such a client knows.
+    // The version of the cache. If the cache had to list again, a watch from a later
+    // version would end: the cache could not know what the client has seen.
     let list = client.get("/api/v1/pods?limit=1&resourceVersion=0").await;
     let list = list.expect(200);
     let version = list["metadata"]["resourceVersion"].as_str();
@@ -193,7 +192,7 @@ pub async fn restart(cluster: &mut Cluster, front: &Apifront) {
     watchers.end();
 }
 
-/// Returns the numbers of lists and watches that apifront has asked for.
+/// Returns the numbers of apifront's upstream lists and watches.
 async fn upstream_reads(front: &Apifront) -> [f64; 2] {
     let text = front.metrics().await;
     let of = |kind| sum_metric(&text, "apifront_upstream_requests_total", &[("kind", kind)]);

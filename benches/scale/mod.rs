@@ -1,9 +1,9 @@
-//! Grows a cluster to the limits that Kubernetes itself is tested to: 150,000
-//! pods on 5,000 nodes. At each size apifront is started anew, its first list is
-//! made, and 5,000 watchers of nodes, 50 of everything and 200 of namespaces are
-//! told of changes. Then come more and more watchers of everything, a herd of
-//! lists and a restart of kube-apiserver. TLS, HTTP/2, JSON; all processes share
-//! the cores.
+//! Grows a cluster to the limits that Kubernetes itself is tested to: 150,000 pods
+//! on 5,000 nodes. At each size apifront starts anew and makes its first list; then
+//! 5,000 watchers of nodes, 50 of everything and 200 of namespaces receive changes.
+//! At the largest size follow growing numbers of watchers of everything, a herd of
+//! lists and a restart of kube-apiserver. TLS, HTTP/2, JSON; all processes share the
+//! cores.
 //!
 //! `make bench ARGS='scale --most 150000 --nodes 5000 --seconds 20
 //! --most-watchers 10000'`
@@ -23,14 +23,14 @@ use harness::apifront::Apifront;
 use harness::cluster::Cluster;
 use harness::elsewhere;
 
-/// The sizes of the cluster, as parts of the greatest.
+/// The sizes of the cluster, as fractions of the largest.
 const PARTS: [f64; 3] = [1.0 / 15.0, 1.0 / 3.0, 1.0];
 /// The numbers of watchers of everything.
 const WATCHERS: [usize; 3] = [100, 1_000, 10_000];
-/// The most by which a figure may grow with the size, ÷ the size's growth. What
-/// grows linearly has 1.
+/// The most by which a figure may grow with the size, ÷ the growth of the size.
+/// Linear growth has 1.
 const LINEAR: f64 = 1.15;
-/// The most bytes of memory for an object beside its own.
+/// The most bytes of memory for an object in addition to its own bytes.
 const BESIDE_ITS_BYTES: f64 = 300.0;
 
 pub fn main() {

@@ -14,14 +14,13 @@ use harness::cluster::create_namespace_named;
 use harness::elsewhere;
 
 pub const NAMESPACES: usize = 200;
-/// The creations at a time on each connection. They keep kube-apiserver and etcd
+/// The concurrent creations on each connection. They keep kube-apiserver and etcd
 /// busy.
 const AT_A_TIME: usize = 32;
 const CONNECTIONS: usize = 4;
-/// The writers that change pods.
 const WRITERS: usize = 16;
 
-/// Creates the pods with these numbers on `nodes` nodes in turn.
+/// Creates the pods with these numbers, on `nodes` nodes in turn.
 pub async fn create(admin: &Client, numbers: Range<usize>, nodes: usize) {
     let began = Instant::now();
     if numbers.start == 0 {
@@ -65,7 +64,7 @@ fn name(n: usize) -> String {
     format!("app-{n:06}")
 }
 
-/// Writers that change pods as fast as they are answered, but at most at a rate.
+/// Writers that change pods as fast as the answers come, up to a maximal rate.
 pub struct Writers {
     tasks: Vec<JoinHandle<()>>,
     changes: Arc<AtomicUsize>,

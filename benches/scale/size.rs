@@ -1,4 +1,4 @@
-//! One size of the cluster: a start, the first list, and changes.
+//! Measures one size of the cluster: a start, the first list, and changes.
 
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,24 @@ use harness::apifront::Apifront;
 use harness::cluster::{Cluster, sum_metric};
 
 const CACHED: &str = "/api/v1/pods?resourceVersion=0";
-/// Watchers of everything and of single namespaces, beside one for each node.
+/// Watchers of everything and of single namespaces, in addition to one for each
+/// node.
 const OF_ALL: usize = 50;
 const OF_NAMESPACES: usize = 200;
-/// The time that writers have before anything is measured.
+/// The time for which writers run before the measurement.
 const WARM_UP: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_secs(5);
 const MEGABYTE: f64 = (1 << 20) as f64;
 
-/// The measurements of one size.
 pub struct Size {
     pub objects: usize,
-    /// From the start until the cache answers.
+    /// The time from the start to the cache's first answer.
     pub filled_s: f64,
     pub filled_cpu_s: f64,
     pub filled_mb: f64,
-    /// The memory that is left a little later, when the pages that were read
-    /// are given back.
+    /// The memory a little later, when the pages of the first reads are given back.
     settled_mb: f64,
-    /// The bytes of all objects as the cache counts them.
+    /// The size of all objects as the cache counts it.
     object_bytes: f64,
     pub first_list_s: f64,
     first_list_cpu_s: f64,
@@ -46,10 +45,9 @@ pub struct Size {
     pub direct_mb: f64,
 }
 
-/// A name and a figure.
 type Named = (&'static str, fn(&Size) -> f64);
 
-/// Figures that may grow with the cluster, and no faster.
+/// Figures that may grow with the cluster, but not faster.
 pub const LINEAR: [Named; 5] = [
     ("the time of a start", |s| s.filled_s),
     ("the CPU of a start", |s| s.filled_cpu_s),
@@ -66,7 +64,7 @@ impl Size {
         )
     }
 
-    /// Returns the bytes of memory for each object beside those that it has.
+    /// Returns the bytes of memory for each object in addition to its own.
     pub fn beside_its_bytes(&self) -> f64 {
         (self.settled_mb * MEGABYTE - self.object_bytes) / self.objects as f64
     }
@@ -145,7 +143,7 @@ pub fn report(sizes: &[Size]) {
     );
 }
 
-/// Waits until the cache answers for all pods, without a list of them.
+/// Waits until the cache answers for all pods. Does not list them.
 pub async fn fill(front: &Apifront) {
     let path = "/api/v1/namespaces/none/pods?resourceVersion=0";
     front.warm(&front.admin_client(), path).await;
@@ -213,7 +211,7 @@ pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
         change_cpu_us: spent * 1e6 / changes,
         delivery_ms: [50.0, 99.0].map(|percent| delivery_ms(&start.0, &end, percent)),
         watched_mb: resident(),
-        // The list of this benchmark itself, and its page for the version.
+        // This includes the benchmark's own list, and its page for the version.
         upstream: Reads::of(cluster, "pods").await.since(upstream),
         ended: watchers.ended(),
         direct_list_cpu_s,
@@ -225,7 +223,7 @@ pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
     size
 }
 
-/// Returns the lists that are watched, up to the `?` or `&` of more parameters.
+/// Returns the watched lists, up to the `?` or `&` of further parameters.
 fn selections() -> Vec<String> {
     let nodes = (0..count("nodes", 5_000)).map(|n| {
         format!(
@@ -240,8 +238,8 @@ fn selections() -> Vec<String> {
 }
 
 /// Returns a percentile of the times between an event's arrival and its writing,
-/// as `apifront_watch_delivery_seconds` grew. Within a bucket, times are
-/// taken to be spread evenly.
+/// from the growth of `apifront_watch_delivery_seconds`. Times are taken to be
+/// spread evenly within a bucket.
 pub fn delivery_ms(before: &str, after: &str, percent: f64) -> f64 {
     let buckets = |text: &str| -> Vec<(f64, f64)> {
         let of = |line: &str| {

@@ -1,4 +1,4 @@
-//! Watchers that count what they are told.
+//! Watchers that count their events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,6 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Watches each of these lists from a version on.
     pub async fn start(client: &Client, lists: Vec<String>, version: &str) -> Self {
         let events = Arc::<AtomicUsize>::default();
         let from = format!("watch=1&allowWatchBookmarks=true&resourceVersion={version}");
@@ -41,12 +40,10 @@ impl Watchers {
         }
     }
 
-    /// Returns the number of events that all of them were told.
     pub fn events(&self) -> usize {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of watches that have ended.
     pub fn ended(&self) -> usize {
         self.tasks.iter().filter(|task| task.is_finished()).count()
     }

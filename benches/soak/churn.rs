@@ -1,4 +1,4 @@
-//! Everything that changes.
+//! Changes everything that can change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const READERS: usize = 6;
 const WRITERS: usize = 2;
 const NAMESPACES: usize = 5;
 const NAMES: usize = 100;
-/// Definitions come and go under the same names, as operators reinstall theirs.
+/// Definitions come and go under the same names, as when operators are reinstalled.
 const DEFINITIONS: usize = 3;
 const DEFINITIONS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
@@ -38,7 +38,7 @@ const ACCEPTS: [&str; 6] = [
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
 ];
 
-/// How often each kind of thing was done.
+/// How often each kind of action was done.
 #[derive(Debug, Default)]
 struct Done {
     writes: AtomicUsize,
@@ -75,7 +75,7 @@ impl Churn {
         })
     }
 
-    /// Returns a client of one of the users, on a connection of its own.
+    /// Returns a client of one of the users, on its own connection.
     pub fn client(&self, n: usize) -> Client {
         self.done.connections.fetch_add(1, Ordering::Relaxed);
         self.front.client(Some(&self.users[n % self.users.len()]))
@@ -97,7 +97,6 @@ impl Churn {
         tasks
     }
 
-    /// Tells what was done.
     pub fn done(&self) -> String {
         format!("{:?}", self.done)
     }
@@ -106,8 +105,8 @@ impl Churn {
         StdRng::seed_from_u64(self.seed.wrapping_add(n as u64))
     }
 
-    /// Creates, changes and deletes objects. kube-apiserver is not always
-    /// there, so that writes may fail.
+    /// Creates, changes and deletes objects. Writes may fail, since kube-apiserver
+    /// is sometimes down.
     async fn write(self: Arc<Self>, mut rng: StdRng, stop: Arc<AtomicBool>) {
         let client = self.client(rng.random_range(0..4));
         let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces";
@@ -156,7 +155,7 @@ impl Churn {
         }
     }
 
-    /// Lists and gets, in all shapes, over new connections now and then.
+    /// Lists and gets in all shapes, sometimes over a new connection.
     async fn read(self: Arc<Self>, mut rng: StdRng, stop: Arc<AtomicBool>) {
         let mut client = self.client(0);
         while !stop.load(Ordering::Relaxed) {
@@ -180,14 +179,14 @@ impl Churn {
         }
     }
 
-    /// Opens watches, and leaves them or lets them end.
+    /// Opens watches, and drops them or lets them end.
     async fn watch(self: Arc<Self>, mut rng: StdRng, stop: Arc<AtomicBool>) {
         let mut client = self.any_client(&mut rng);
         while !stop.load(Ordering::Relaxed) {
             if rng.random_range(0..3) == 0 {
                 client = self.any_client(&mut rng);
             }
-            // The last one is for lists alone.
+            // The last media type is for lists only.
             let accept = ACCEPTS[..5].choose(&mut rng).expect("one");
             let options = [
                 "&resourceVersion=0",
@@ -265,8 +264,8 @@ impl Churn {
         }
     }
 
-    /// Changes the configuration and the certificate, each to one of two, and
-    /// writes a wrong configuration now and then.
+    /// Alternates between two configurations and two certificates. Sometimes writes
+    /// a wrong configuration.
     async fn configure(self: Arc<Self>, stop: Arc<AtomicBool>) {
         let good = self.front.read_config();
         for n in 0_usize.. {
@@ -323,7 +322,6 @@ fn any_list(rng: &mut StdRng) -> String {
     }
 }
 
-/// Waits, but not beyond `stop`.
 async fn pause(stop: &AtomicBool, length: Duration) {
     let step = Duration::from_millis(100);
     let mut waited = Duration::ZERO;

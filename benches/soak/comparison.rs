@@ -1,4 +1,4 @@
-//! Compares all that kube-apiserver has with what apifront shows.
+//! Compares everything that kube-apiserver has with what apifront shows.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const ACCEPTS: [&str; 5] = [
     "application/json;as=Table;v=v1;g=meta.k8s.io",
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
 ];
-/// kube-apiserver probes components for each request, and lists them in the
-/// order of their answers.
+/// kube-apiserver probes components for each request, and lists them in the order in
+/// which they answer.
 const UNORDERED: &str = "componentstatuses";
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Compares the lists of every resource in every shape. Returns what was
-/// compared. Fails with the first differences.
+/// Compares the lists of every resource in every shape, and returns a summary. Fails
+/// with the first differences.
 pub async fn everything(cluster: &Cluster, front: &Apifront) -> String {
     let client = front.admin_client();
     eventually("apifront is ready", WITHIN, || async {
@@ -38,7 +38,7 @@ pub async fn everything(cluster: &Cluster, front: &Apifront) -> String {
     let mut differences = Vec::new();
     let lists = lists(&cluster.admin_client()).await;
     for list in &lists {
-        // The first request may only tell the cache to list the resource.
+        // The first request may only make the cache list the resource.
         eventually("the cache has listed a resource", WITHIN, || async {
             let answer = client.send(Method::GET, list, &[DEBUG], "").await;
             !is_filling(&answer)

@@ -1,5 +1,5 @@
-//! Clients that follow a resource as informers do, and must end with what is
-//! there.
+//! Clients that follow a resource as informers do. In the end they must know its
+//! actual state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const RESOURCES: [&str; 3] = [
 ];
 const RETRY: Duration = Duration::from_millis(200);
 const NEXT: Duration = Duration::from_millis(500);
-/// Without an event for so long, the last one has come.
+/// When no event has come for this long, all events have arrived.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// The objects that an informer knows at the end.
@@ -115,7 +115,7 @@ pub async fn follow(churn: Arc<Churn>, n: usize, stop: Arc<AtomicBool>) -> Follo
     followed
 }
 
-/// Fails unless all informers know what kube-apiserver has.
+/// Fails unless all informers know kube-apiserver's state.
 pub async fn assert_current(admin: &Client, all: Vec<Followed>) {
     for followed in all {
         let list = admin.get(followed.list).await.expect(200);

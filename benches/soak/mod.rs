@@ -1,11 +1,11 @@
-//! Runs apifront before a real kube-apiserver for a long time, while all that
-//! can change changes: objects, watchers, connections, definitions of custom
-//! resources, certificates, configuration; and kube-apiserver is killed twice a
-//! minute. At the end it compares everything with kube-apiserver, and fails if
-//! memory, descriptors, tasks or series of metrics grew.
+//! Runs apifront before a real kube-apiserver for a long time while everything
+//! changes: objects, watchers, connections, definitions of custom resources,
+//! certificates and configuration. kube-apiserver is killed twice a minute. At the
+//! end the benchmark compares everything with kube-apiserver. It fails if memory,
+//! descriptors, tasks or series of metrics grew.
 //!
-//! `make soak`, or for ten minutes `make soak MINUTES=10`. Memory grows in the
-//! first five minutes, which is the age of the history.
+//! `make soak`, or for ten minutes `make soak MINUTES=10`. Memory grows in the first
+//! five minutes, which is the age of the history.
 
 mod churn;
 mod comparison;
@@ -24,14 +24,13 @@ use tokio::task::JoinSet;
 use churn::Churn;
 use series::Series;
 
-/// The time between two ends of kube-apiserver.
+/// The time between two kills of kube-apiserver.
 const RESTART_EVERY: Duration = Duration::from_secs(30);
 const DOWN_FOR: Duration = Duration::from_secs(1);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-/// Informers that follow everything from the beginning to the end.
 const INFORMERS: usize = 6;
-/// Everything that was open must have ended by then: connections without
-/// requests after their idle time, files after a reload.
+/// In this time everything that was open must end: connections without requests
+/// after their idle time, files after a reload.
 const SETTLES_WITHIN: Duration = Duration::from_secs(180);
 const SEED: &str = "soak";
 
@@ -53,7 +52,7 @@ async fn soak(length: Duration) {
     for n in 0..INFORMERS {
         informers.spawn(informer::follow(churn.clone(), n, stop.clone()));
     }
-    // Every resource is in the cache from now on, as at the end.
+    // From here on every resource is in the cache, as it is at the end.
     let compared = comparison::everything(&cluster, &front).await;
     println!("compared: {compared}");
     let before = series::sample(&front).await;

@@ -1,15 +1,15 @@
-//! Samples what apifront holds, and tells whether it grew.
+//! Samples apifront's resources, and checks that they do not grow.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use harness::apifront::Apifront;
 
-/// The memory and the number of series in the last third of the time may grow
-/// from its first half to its second by this part.
+/// In the last third of the time, memory and the number of series may grow by this
+/// fraction from the first half to the second.
 const FLAT: f64 = 0.05;
-/// Descriptors and tasks that may come and go in quiet: probes, a connection
-/// to kube-apiserver.
+/// The number of descriptors and tasks that may come and go in quiet, such as probes
+/// and a connection to kube-apiserver.
 const SLACK: u64 = 12;
 const POLL: Duration = Duration::from_secs(2);
 
@@ -19,7 +19,6 @@ pub struct Sample {
     descriptors: u64,
     tasks: u64,
     threads: u64,
-    /// The number of series that `/metrics` shows.
     series: u64,
 }
 
@@ -53,7 +52,7 @@ pub async fn sample(front: &Apifront) -> Sample {
     }
 }
 
-/// Waits until descriptors and tasks are as few as before.
+/// Waits until there are as few descriptors and tasks as before.
 pub async fn settle(front: &Apifront, before: &Sample, within: Duration) -> Sample {
     let deadline = Instant::now() + within;
     loop {
@@ -67,7 +66,6 @@ pub async fn settle(front: &Apifront, before: &Sample, within: Duration) -> Samp
     }
 }
 
-/// Reads one value of a sample.
 type Field = fn(&Sample) -> u64;
 
 #[derive(Debug, Default)]
@@ -78,7 +76,6 @@ impl Series {
         self.0.push((at, sample));
     }
 
-    /// Fails if anything grew.
     pub fn assert_flat(&self, before: &Sample, after: &Sample) {
         let last = &self.0[self.0.len() * 2 / 3..];
         let (first, second) = last.split_at(last.len() / 2);

@@ -1,4 +1,4 @@
-//! pingora as a proxy and nothing else: the part of apifront's cost that
+//! pingora as a proxy and nothing else. This is the part of apifront's cost that
 //! precedes all of its own work.
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use pingora_core::server::Server;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_proxy::{ProxyHttp, Session, http_proxy_service};
 
-/// The argument that makes a benchmark the proxy. Port and upstream follow.
+/// The argument that turns a benchmark into the proxy. Port and upstream follow.
 const BECOME_PROXY: &str = "bare-pingora";
 
 struct Bare {
@@ -28,15 +28,15 @@ impl ProxyHttp for Bare {
     }
 }
 
-/// Returns the command that starts the proxy: this program once more.
+/// Returns the command that starts the proxy, which is this program again.
 pub fn command(port: u16, upstream: SocketAddr) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args([BECOME_PROXY, &port.to_string(), &upstream.to_string()]);
     command
 }
 
-/// Serves for as long as the process, if the command line says so. pingora has
-/// one thread for a service by default.
+/// Serves until the process ends, if the command line asks for the proxy. pingora's
+/// default is one thread for a service.
 pub fn serve_if_asked() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [first, port, upstream] = arguments.as_slice() else {

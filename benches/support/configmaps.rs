@@ -1,5 +1,5 @@
-//! Many small objects: ConfigMaps of 1 KB in a number of namespaces, and
-//! writers that keep changing them.
+//! Fills a cluster with small objects, ConfigMaps of 1 KB in several namespaces, and
+//! keeps changing them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,25 +11,22 @@ use tokio::time::MissedTickBehavior;
 use harness::client::Client;
 
 const NAMESPACES: usize = 50;
-/// The length of the data. With the server's own fields, the JSON has about 1
-/// KB.
+/// The length of the data. With the server's own fields, the JSON has about 1 KB.
 pub const DATA_BYTES: usize = 600;
-/// The number of creations at a time on each connection. They keep
-/// kube-apiserver and etcd busy.
+/// The concurrent creations on each connection. They keep kube-apiserver and etcd
+/// busy.
 const AT_A_TIME: usize = 32;
 const CONNECTIONS: usize = 4;
-/// The number of writes that may wait for their answers.
+/// The most writes that may wait for their answers.
 const WRITES_AT_A_TIME: usize = 64;
-/// The number of writes between a creation and the deletion of the created
-/// object.
+/// The number of writes between an object's creation and its deletion.
 const LIVES: usize = 400;
 
-/// Creates `count` ConfigMaps.
 pub async fn create(admin: &Client, count: usize) {
     create_in(admin, NAMESPACES, count).await;
 }
 
-/// Creates `count` ConfigMaps in the first so many namespaces.
+/// Creates `count` ConfigMaps in the first `namespaces` namespaces.
 pub async fn create_in(admin: &Client, namespaces: usize, count: usize) {
     for n in 0..namespaces.min(count) {
         let namespace = json!({
@@ -51,7 +48,6 @@ pub async fn create_in(admin: &Client, namespaces: usize, count: usize) {
         .await;
 }
 
-/// Returns the name of the nth namespace.
 pub fn namespace(n: usize) -> String {
     format!("tenant-{:02}", n % NAMESPACES)
 }
@@ -65,7 +61,7 @@ pub fn folder(n: usize) -> String {
     format!("/api/v1/namespaces/{}/configmaps", namespace(n))
 }
 
-/// Changes `writes` objects, from the nth on, and deletes each tenth of them.
+/// Changes `writes` objects, from number `from` on, and deletes every tenth of them.
 pub async fn change(admin: &Client, from: usize, writes: usize) {
     let client = admin.separate();
     futures::stream::iter(from..from + writes)
@@ -97,9 +93,8 @@ fn config_map(name: &str, n: usize) -> Value {
     })
 }
 
-/// Changes objects at a rate until `stop`. Every fourth write creates an
-/// object, and every fourth deletes one. Returns the number of acknowledged
-/// writes.
+/// Changes objects at a rate until `stop`. Every fourth write creates an object, and
+/// every fourth deletes one. Returns the number of acknowledged writes.
 pub async fn write(admin: &Client, count: usize, per_second: u64, stop: &Cell<bool>) -> usize {
     let client = admin.separate();
     let mut tick =

@@ -1,13 +1,11 @@
-//! Chooses the core on which a process runs.
+//! Pins processes and threads to cores.
 
 use std::process::{Command, Stdio};
 
 use nix::unistd::Pid;
 
-/// The core of the measured server.
 pub const SERVER: usize = 0;
-/// The core of the clients, and of processes that must not slow the server
-/// down.
+/// The core of the clients, and of processes that must not slow the server down.
 pub const CLIENT: usize = 1;
 
 /// Runs `start`. The processes that it starts stay on `core`.
@@ -23,7 +21,6 @@ pub fn pin(pid: u32, core: usize) {
     taskset(&["--all-tasks"], &pid.to_string(), core);
 }
 
-/// Moves one thread to `core`.
 pub fn pin_thread(thread: Pid, core: usize) {
     taskset(&[], &thread.to_string(), core);
 }

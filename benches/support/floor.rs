@@ -1,4 +1,4 @@
-//! The least that deliveries can cost on this machine: their bytes through
+//! Measures the least that deliveries can cost on this machine: their bytes through
 //! rustls and a socket, and nothing else.
 
 use std::io::{Read, Write};
@@ -20,12 +20,12 @@ use super::cores;
 use harness::certificates::Certificates;
 use harness::ports;
 
-/// The bytes that are given to rustls at a time, as much as it takes.
+/// The number of bytes per write to rustls, as many as it takes.
 const PIECE: usize = 64 << 10;
 
-/// Writes `updates` times `size` bytes for each of `watchers`, of whom `streams`
-/// share a connection, each update after all of the one before have arrived. Returns the CPU time of the writer for each delivery, in
-/// microseconds.
+/// Writes `size` bytes to each of `watchers`, `updates` times; `streams` of them
+/// share a connection. Each update begins after all deliveries of the one before.
+/// Returns the writer's CPU time per delivery in microseconds.
 pub fn per_delivery(
     certificates: &Certificates,
     watchers: usize,
@@ -73,7 +73,7 @@ pub fn per_delivery(
     spent.as_secs_f64() * 1e6 / (watchers * updates) as f64
 }
 
-/// Returns the CPU time of all updates but the first, which begins with the
+/// Returns the CPU time of all updates except the first, which includes the
 /// handshakes.
 fn write(
     mut streams: Vec<StreamOwned<ServerConnection, TcpStream>>,

@@ -1,19 +1,18 @@
-//! A herd: many clients that ask the same thing at once.
+//! A herd: many clients that ask the same question at once.
 
 use super::report::{self, Goal};
 use super::servers::{Cost, Reads, Servers};
 
-/// The cost of one herd.
 pub struct Herd {
     pub cost: Cost,
     pub reads: Reads,
-    /// Seconds until half of the clients had their answer, where they differ.
+    /// Seconds until half of the clients had their answer, if the clients' times
+    /// differ.
     pub median: Option<f64>,
-    /// The length of one answer.
     pub bytes: usize,
 }
 
-/// Prints the herd that asked kube-apiserver beside the herd that asked apifront.
+/// Prints the herd at kube-apiserver beside the herd at apifront.
 pub fn report(servers: &Servers, direct: &Herd, front: &Herd, most_reads: f64) {
     let row = |name: &str, herd: &Herd, megabytes: f64| {
         let mut cells = vec![

@@ -6,8 +6,7 @@ use http_body_util::BodyExt;
 
 use harness::client::Client;
 
-/// The number of bytes that hold a list's metadata, which comes before its
-/// items.
+/// The length of a prefix that contains a list's metadata, which precedes the items.
 const HEAD: usize = 200;
 
 pub struct List {
@@ -16,8 +15,8 @@ pub struct List {
     head: Vec<u8>,
 }
 
-/// Reads a list without a deadline, since the last of many concurrent lists
-/// takes long.
+/// Reads a list without a deadline, since the last of many concurrent lists takes
+/// long.
 pub async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> List {
     let response = client.try_open(Method::GET, path, headers, Bytes::new());
     let response = response.await.expect("an answer");
@@ -39,13 +38,11 @@ pub async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> List
 }
 
 impl List {
-    /// Tells whether apifront answered from its cache.
     pub fn cached(&self) -> bool {
         let answered = self.headers.get("x-apifront-cache");
         answered.is_some_and(|v| v.as_bytes().starts_with(b"hit"))
     }
 
-    /// Returns the version of a list in JSON.
     pub fn version(&self) -> u64 {
         let head = String::from_utf8_lossy(&self.head);
         let version = head

@@ -1,9 +1,9 @@
-//! Shared code of the benchmarks: processes on fixed cores, their cost, the
-//! peers, and tables.
+//! Shared code of the benchmarks: processes on fixed cores, their cost, the peers,
+//! and tables.
 //!
 //! Figures are compared only within one run, in rounds that alternate between
 //! apifront and the peers. CPU time matters more than wall time: a busy machine
-//! slows everything down but changes CPU time little.
+//! slows everything down but hardly changes CPU time.
 
 pub mod bare_pingora;
 pub mod configmaps;
@@ -23,7 +23,8 @@ pub mod wrk;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Fails with the packages to install, before anything is started.
+/// Fails if a tool is missing, and names the packages to install. Runs before
+/// anything starts.
 pub fn require(tools: &[(&str, &str)]) {
     let missing: Vec<&str> = tools
         .iter()
@@ -57,12 +58,10 @@ pub fn argument(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Returns `--NAME VALUE` as a number of things.
 pub fn count(name: &str, default: u64) -> usize {
     usize::try_from(argument(name, default)).unwrap_or_else(|_| panic!("--{name}: too many"))
 }
 
-/// Returns `--NAME VALUE` as seconds.
 pub fn seconds(name: &str, default: u64) -> Duration {
     Duration::from_secs(argument(name, default))
 }

@@ -1,5 +1,5 @@
-//! Starts nginx, haproxy and pingora as a fair comparison needs them: one process on one
-//! core, connections kept alive on both sides, no logs.
+//! Starts nginx, haproxy and pingora for a fair comparison: one process on one core,
+//! connections kept alive on both sides, no logs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,8 +18,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts nginx, which serves the file `answer.json` in `root` under every
-    /// path.
+    /// Starts nginx, which serves the file `answer.json` in `root` under every path.
     pub async fn nginx_file(core: usize, root: &Path, tls: Option<&Pair>) -> Self {
         let port = ports::free();
         let listen = match tls {
@@ -38,7 +37,6 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// Starts nginx as a proxy before `upstream`.
     pub async fn nginx_proxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let site = format!(
@@ -49,7 +47,6 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// Starts pingora as a proxy before `upstream`.
     pub async fn bare_pingora(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let folder = temporary_folder("pingora");
@@ -57,7 +54,6 @@ impl Peer {
         start("pingora", core, port, &mut command, &folder).await
     }
 
-    /// Starts haproxy before `upstream`.
     pub async fn haproxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let folder = temporary_folder("haproxy");
@@ -83,8 +79,7 @@ async fn nginx(core: usize, port: u16, site: &str) -> Peer {
         .map(|kind| format!("{kind}_temp_path {kind};"))
         .collect();
     let text = format!(
-        // nginx runs as one process, as one worker would be, and ends when it
-        // is told to.
+        // nginx runs as one process, like a single worker, and ends on a signal.
         "daemon off; master_process off; pid nginx.pid; error_log stderr error;
          events {{ worker_connections 4096; }}
          http {{ access_log off; {temporary} sendfile on; tcp_nopush on;

@@ -1,17 +1,17 @@
-//! Plots as SVG: lines between logarithmic axes.
+//! Plots lines between logarithmic axes, as SVG.
 
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
-/// The room at the left and below, for the axes' numbers, and at the right, for
+/// The margins at the left and below, for the axes' numbers, and at the right, for
 /// the lines' names.
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 44.0;
 const RIGHT: f64 = 180.0;
 const ABOVE: f64 = 36.0;
 const COLOURS: [&str; 4] = ["#1f6feb", "#d1242f", "#1a7f37", "#8250df"];
-/// The marks of the vertical axis, times powers of ten.
+/// The marks of the vertical axis, multiplied by powers of ten.
 const MARKS: [f64; 3] = [1.0, 2.0, 5.0];
 
 pub struct Line {
@@ -90,7 +90,7 @@ impl Plot {
                 );
             }
         }
-        // The names stand beside the lines' ends, apart from one another.
+        // The names stand beside the lines' ends and must not overlap.
         let mut ends: Vec<(f64, &str, &str)> = self
             .lines
             .iter()
@@ -113,8 +113,7 @@ impl Plot {
     }
 }
 
-/// A logarithmic axis between two values. What grows linearly along two of them
-/// is a straight line at 45°.
+/// A logarithmic axis between two values. Linear growth is a straight line at 45°.
 struct Axis {
     least: f64,
     most: f64,
@@ -128,7 +127,7 @@ impl Axis {
         }
     }
 
-    /// Returns the axis from one mark to another.
+    /// Extends the axis to the marks outside its values.
     fn whole(self) -> Self {
         let power = |value: f64| 10f64.powf(value.log10().floor());
         let mark = |of: f64, fits: &dyn Fn(f64) -> bool| {

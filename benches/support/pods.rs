@@ -9,11 +9,10 @@ use harness::client::Client;
 use harness::cluster::create_namespace_named;
 
 const NAMESPACES: usize = 20;
-/// The number of creations at a time, enough to keep kube-apiserver and etcd
-/// busy.
+/// The number of concurrent creations, enough to keep kube-apiserver and etcd busy.
 const AT_A_TIME: usize = 64;
 
-/// The number of nodes in a cluster with as many pods.
+/// The number of nodes in a cluster with this many pods.
 const NODES: usize = 500;
 
 /// Creates `count` pods over [`NAMESPACES`] namespaces.
@@ -35,7 +34,6 @@ pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
         .await;
 }
 
-/// Returns the path of the `n`th pod.
 pub fn path(n: usize) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n))
 }
@@ -44,7 +42,7 @@ pub fn node(n: usize) -> String {
     format!("node-{n:04}")
 }
 
-/// Gives the label `update` of the `n`th pod a new value, and returns it.
+/// Gives the label `update` of the `n`th pod a new value, and returns that.
 pub async fn relabel(admin: &Client, n: usize) -> usize {
     static UPDATE: AtomicUsize = AtomicUsize::new(0);
     let update = UPDATE.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +67,7 @@ fn name(n: usize) -> String {
     format!("checkout-api-{:08x}-{n:05}", n / 25)
 }
 
-/// Returns a pod as a Deployment with a sidecar makes it. With the server's
+/// Returns a pod like one that a Deployment makes, with a sidecar. With the server's
 /// managedFields it has about 9 KB of JSON.
 fn pod(n: usize, node: &str) -> Value {
     json!({

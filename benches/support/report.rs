@@ -1,6 +1,5 @@
-//! Statistics of several rounds, and tables.
+//! Statistics over several rounds, and tables.
 
-/// Returns the median of the rounds.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -12,13 +11,13 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Returns the best of the rounds where less is better. It has the least
-/// influence from other work of the machine.
+/// Returns the best round of a figure where less is better. Other work of the
+/// machine influences it least.
 pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the value that `percent` of the values do not exceed.
+/// Returns the smallest value that at least `percent` of the values do not exceed.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -27,7 +26,6 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     values.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// A goal: an upper bound (`<=`) or a lower bound (`>=`).
 pub enum Goal {
     AtMost(f64),
     AtLeast(f64),

@@ -1,5 +1,5 @@
-//! Runs kube-apiserver and apifront before it on one core, and the client on
-//! the other.
+//! Runs kube-apiserver, and apifront before it, on one core, and the client on the
+//! other.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,6 @@ pub struct Servers {
     pub apifront: Apifront,
 }
 
-/// One of the two servers, with a client.
 pub struct Server {
     pub name: &'static str,
     pub client: Client,
@@ -31,7 +30,7 @@ impl Server {
         usage::resident_bytes(self.pid) as f64 / (1 << 20) as f64
     }
 
-    /// Returns the server with a client for the given protocol, on its own
+    /// Returns the same server with a client for another protocol, on its own
     /// connections.
     pub fn over(&self, protocol: Protocol) -> Self {
         Self {
@@ -48,7 +47,7 @@ impl Server {
     }
 }
 
-/// The cost of some work: wall time, and each server's CPU time.
+/// The cost of some work: wall time, and the CPU time of each server.
 #[derive(Clone, Copy)]
 pub struct Cost {
     pub wall: Duration,
@@ -57,8 +56,7 @@ pub struct Cost {
 }
 
 impl Servers {
-    /// Starts apifront before a new cluster with the objects that `fill`
-    /// creates.
+    /// Starts apifront before a new cluster, which `fill` fills with objects.
     pub async fn start(flags: &[String], fill: impl AsyncFnOnce(&Client)) -> Self {
         let cluster = Cluster::start(flags).await;
         let began = Instant::now();
@@ -95,8 +93,8 @@ impl Servers {
         }
     }
 
-    /// Waits until apifront holds the whole resource. Lists no objects of it,
-    /// so that the store is filled but no encoding is made.
+    /// Waits until apifront holds the whole resource. The question lists no objects,
+    /// so the store is filled but no encoding is made.
     pub async fn warm(&self, resource: &str) {
         let path = format!("/api/v1/namespaces/none/{resource}?resourceVersion=0");
         self.apifront
@@ -104,7 +102,6 @@ impl Servers {
             .await;
     }
 
-    /// Changes apifront's configuration, and waits until the change is in force.
     pub async fn configure(&self, change: impl FnOnce(&mut Value)) {
         let mut config = self.apifront.read_config();
         change(&mut config);
@@ -133,8 +130,8 @@ impl Servers {
         (done, cost)
     }
 
-    /// Returns the number of lists and watches of a resource that
-    /// kube-apiserver has begun to answer.
+    /// Returns the number of lists and watches of a resource that kube-apiserver has
+    /// begun to answer.
     pub async fn reads(&self, resource: &str) -> Reads {
         Reads::of(&self.cluster, resource).await
     }
@@ -153,7 +150,7 @@ impl Reads {
             |metric, verb| sum_metric(&text, metric, &[("resource", resource), ("verb", verb)]);
         Self {
             lists: sum("apiserver_request_total", "LIST"),
-            // Watches are counted when they end; open watches are a gauge.
+            // kube-apiserver counts watches when they end; open watches are a gauge.
             watches: sum("apiserver_request_total", "WATCH")
                 + sum("apiserver_longrunning_requests", "WATCH"),
         }

@@ -2,12 +2,11 @@
 
 pub use harness::process::cpu_time;
 
-/// Returns the resident memory in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")
 }
 
-/// Returns the most memory that was ever resident, in bytes.
+/// Returns the peak resident memory in bytes.
 pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }

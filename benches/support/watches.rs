@@ -1,4 +1,4 @@
-//! Opens many watches at a time, and reads their events.
+//! Opens many watches at once, and reads their events.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use harness::client::Client;
 /// The number of streams on one connection, fewer than either server allows.
 pub const STREAMS: usize = 50;
 
-/// The watch with which an informer fills its store since client-go 1.35.
+/// The watch that fills an informer's store since client-go 1.35.
 const WATCH_LIST: &str = "/api/v1/pods?allowWatchBookmarks=true\
                           &resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true";
 
@@ -22,7 +22,7 @@ const INITIAL_EVENTS_END: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 /// A length that no bookmark exceeds.
 const TAIL: usize = 1 << 10;
 
-/// Opens watches in turn, [`STREAMS`] on each connection.
+/// Opens watches one after another, [`STREAMS`] on each connection.
 pub async fn open(client: &Client, paths: impl Iterator<Item = String>) -> Vec<Incoming> {
     let mut open = Vec::new();
     let mut connection = client.separate();
@@ -54,7 +54,6 @@ pub async fn next_event(watch: &mut Incoming) -> usize {
     }
 }
 
-/// An informer whose store is filled.
 pub struct Informer {
     /// The watch, which stays open.
     _watch: Incoming,
@@ -63,8 +62,8 @@ pub struct Informer {
     pub filled_at: Instant,
 }
 
-/// Fills an informer, without a deadline, since the last of many concurrent
-/// informers takes long.
+/// Fills an informer without a deadline, since the last of many concurrent informers
+/// takes long.
 pub async fn inform(client: &Client) -> Informer {
     let headers = [("accept", "application/json")];
     let response = client.try_open(Method::GET, WATCH_LIST, &headers, Bytes::new());
@@ -75,14 +74,14 @@ pub async fn inform(client: &Client) -> Informer {
     Informer {
         _watch: watch,
         bytes,
-        // The bookmark is no object.
+        // The bookmark is not an object.
         objects: lines - 1,
         filled_at: Instant::now(),
     }
 }
 
-/// Reads all initial events and the bookmark after them. Returns the number of
-/// bytes and lines.
+/// Reads all initial events and their final bookmark. Returns the number of bytes
+/// and lines.
 async fn initial_events(watch: &mut Incoming) -> (usize, usize) {
     let (mut bytes, mut lines) = (0, 0);
     let mut tail = Vec::new();

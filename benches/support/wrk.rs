@@ -24,10 +24,8 @@ pub struct Wrk {
     path: &'static str,
 }
 
-/// The figures of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// The number of requests per second.
     pub rate: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -46,7 +44,7 @@ impl Wrk {
         }
     }
 
-    /// Runs one round. Fails on any answer but 2xx and 3xx, and on a broken
+    /// Runs one round. Fails on any answer other than 2xx and 3xx, and on a broken
     /// connection.
     pub fn round(&self, server: SocketAddr, pid: u32, connections: usize) -> Round {
         let before = usage::cpu_time(pid);

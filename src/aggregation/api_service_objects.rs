@@ -1,9 +1,9 @@
 //! The configured APIServices as objects of the API.
 //!
 //! They look like kube-apiserver's own: fields in the order of the Go struct,
-//! defaults filled in, the condition in the status. Two things are different:
-//! an annotation names the file of the APIService, and a request that would
-//! change the object is refused with a reference to that file.
+//! defaults filled in, the condition in the status. There are two differences: an
+//! annotation names the APIService's file, and a request that would change the
+//! object is refused with a reference to that file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,8 +23,8 @@ use crate::config::ApiService;
 pub const GROUP: &str = "apiregistration.k8s.io";
 pub const VERSION: &str = "v1";
 pub const RESOURCE: &str = "apiservices";
-/// The annotation with the file of a configured APIService. Other APIServices
-/// have none.
+/// The annotation with the file of a configured APIService. Only configured
+/// APIServices have it.
 const SOURCE_ANNOTATION: &str = "apifront.dev/source";
 
 #[derive(Serialize)]
@@ -91,8 +91,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Returns the object as an item of a list. `since` is the time at which the
-/// configuration was read. `resource_version` is one of the upstream's, so that
-/// a watch can begin at it.
+/// configuration was read. `resource_version` is one of upstream's, so that a watch
+/// can begin at it.
 pub fn item(
     api_service: &ApiService,
     condition: &Condition,
@@ -158,8 +158,8 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Returns a UID that is the same after a restart and in every replica. It is a
-/// UUID of version 8 (RFC 9562), whose bits are free to choose.
+/// Returns a UID that is the same after a restart and in every replica: a UUID of
+/// version 8 (RFC 9562), whose bits are free to choose.
 fn uid(name: &str) -> String {
     let digest = Sha256::digest(format!("{SOURCE_ANNOTATION}/{name}"));
     let mut bytes = [0; 16];
@@ -171,16 +171,14 @@ fn uid(name: &str) -> String {
         .to_string()
 }
 
-/// The upstream's own APIServices.
 #[derive(Clone, Debug)]
 pub struct Upstreams {
     pub resource_version: u64,
-    /// The objects by name.
     items: BTreeMap<String, Bytes>,
 }
 
 impl Upstreams {
-    /// Parses an APIServiceList. `None` for anything else.
+    /// Parses an APIServiceList. `None` if it is malformed.
     pub fn parse(list: &[u8]) -> Option<Self> {
         let list = List::from_json(list, usize::MAX).ok()?;
         let named = |item: &&[u8]| {
@@ -197,8 +195,8 @@ impl Upstreams {
         self.items.contains_key(name)
     }
 
-    /// Returns the versions after this one and up to the list's that no object
-    /// has, the newest first, and leaves out the given number of them.
+    /// Returns versions that no object has, between `after` and the list's version,
+    /// the newest first. Leaves out the `spared` oldest of them.
     pub fn versions_between(&self, after: u64, spared: usize) -> impl Iterator<Item = u64> + use<> {
         let version = |item: &Bytes| {
             let version = scan::text_at(item, &["metadata", "resourceVersion"])?;
@@ -216,8 +214,8 @@ impl Upstreams {
         free.take(room)
     }
 
-    /// Adds the configured objects, and returns all sorted by name. A
-    /// configured object replaces upstream's of the same name.
+    /// Adds the configured objects and returns all, sorted by name. A configured
+    /// object replaces upstream's of the same name.
     pub fn with(mut self, ours: impl IntoIterator<Item = (String, Bytes)>) -> Vec<Bytes> {
         self.items.extend(ours);
         self.items.into_values().collect()

@@ -1,9 +1,8 @@
-//! All APIServices of the configuration, and the routes from requests to
-//! backends.
+//! All APIServices of the configuration, and the routes from requests to backends.
 //!
-//! A configured APIService takes precedence over the upstream's of the same
-//! name. A built-in API of Kubernetes cannot be replaced; such a configuration
-//! is refused at the start.
+//! A configured APIService takes precedence over upstream's of the same name.
+//! Kubernetes' built-in APIs cannot be replaced: a configuration that tries is
+//! refused.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -45,13 +44,12 @@ pub enum AggregationError {
 /// An APIService and the server that answers for it.
 pub struct Registered {
     pub service: ApiService,
-    /// `None` if the upstream answers.
+    /// `None` if upstream answers.
     pub remote: Option<Remote>,
-    /// The time at which this APIService was first read from the configuration.
+    /// The time at which this APIService was first read.
     pub loaded: DateTime<Utc>,
 }
 
-/// A backend and its availability.
 pub struct Remote {
     pub backend: Arc<Backend>,
     pub availability: Arc<Availability>,
@@ -103,8 +101,7 @@ impl Registered {
         self.remote.as_ref().map(|remote| &remote.backend)
     }
 
-    /// Tells whether the APIService and its backend are the same as before a
-    /// reload.
+    /// Tells whether a reload left the APIService and its backend unchanged.
     fn is_still(&self, service: &ApiService, backend: Option<&Arc<Backend>>) -> bool {
         let same_backend = match (self.backend(), backend) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
@@ -117,20 +114,19 @@ impl Registered {
 
 #[derive(Default)]
 pub struct Aggregation {
-    /// The APIServices by descending priority of their groups, then of their
-    /// versions.
+    /// Sorted by descending priority of the group, then of the version.
     registered: Vec<Arc<Registered>>,
     routes: HashMap<GroupVersion, Arc<Registered>>,
 }
 
-/// A new configuration that is not applied yet. It is built before anything is
-/// changed, so that a bad one changes nothing.
+/// A new configuration that is not applied yet. It is built first, so that a bad
+/// configuration changes nothing.
 pub struct Prepared {
     services: Vec<(ApiService, Option<(Key, usize)>)>,
     upstreams: HashMap<Key, Upstream>,
 }
 
-/// Tells whether Kubernetes has kinds of its own in a group version.
+/// Tells whether Kubernetes has built-in kinds in a group version.
 pub type IsBuiltIn = fn(&GroupVersion) -> bool;
 
 impl Prepared {
@@ -175,8 +171,7 @@ impl Prepared {
 
     /// Applies the configuration. Backends that stay keep their state.
     ///
-    /// Must be called in a tokio runtime, because it spawns the checks of
-    /// backends.
+    /// Must be called in a tokio runtime, because it spawns the backends' checks.
     pub fn apply(mut self, before: &Aggregation, metrics: &AvailabilityMetrics) -> Aggregation {
         let mut backends: HashMap<Key, Arc<Backend>> = HashMap::new();
         let mut registered: Vec<Arc<Registered>> = Vec::new();
@@ -233,8 +228,8 @@ impl Aggregation {
         &self.registered
     }
 
-    /// Returns the APIService of a path, if a backend answers for it:
-    /// `/apis/G/V` and everything below.
+    /// Returns the APIService for a path (`/apis/G/V` or below) if a backend
+    /// answers.
     pub fn route(&self, path: &str) -> Option<&Arc<Registered>> {
         if self.routes.is_empty() {
             return None;
@@ -247,8 +242,7 @@ impl Aggregation {
         })
     }
 
-    /// Returns the server of each group version that the upstream does not
-    /// serve.
+    /// Returns the server of each group version that upstream does not serve.
     pub fn upstreams(&self) -> Vec<(GroupVersion, Arc<ArcSwap<Upstream>>)> {
         let of = |r: &Arc<Registered>| {
             let backend = r.backend()?;
@@ -277,8 +271,7 @@ impl Aggregation {
             .collect()
     }
 
-    /// Returns the upstream's versions for which the configuration has
-    /// APIServices.
+    /// Returns upstream's versions for which the configuration has APIServices.
     pub fn local(&self) -> Vec<SourceVersion> {
         let local = self.registered.iter().filter(|r| r.remote.is_none());
         local.map(|r| r.source_version()).collect()

@@ -1,6 +1,6 @@
 //! Checks whether a backend answers for an APIService, like kube-aggregator's
-//! `remote_available_controller`: it sends several GETs for the version's
-//! discovery document, of which one must succeed.
+//! `remote_available_controller`: of several GETs for the version's discovery
+//! document, one must succeed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,24 +17,22 @@ use tokio::sync::{Notify, watch};
 use super::condition::{Condition, Reason};
 use super::metrics::AvailabilityMetrics;
 
-/// The number of simultaneous GETs of one check. If a name has several servers,
-/// one that works is enough.
+/// The number of simultaneous GETs in one check. If a name has several servers, one
+/// working server is enough.
 const ATTEMPTS: usize = 5;
-/// The time limit of a GET. A backend that takes longer for its own discovery
+/// The time limit of a GET. A backend that needs longer for its own discovery
 /// document is not available.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time between checks of a backend that works. Nothing reports a failure
-/// in between.
+/// The time between checks of a working backend. Failures in between go unnoticed.
 const RECHECK: Duration = Duration::from_secs(30);
-/// The time after a failed check. It doubles with each further failure up to
-/// [`RECHECK`]: a backend's return is noticed at once, and a backend that stays
+/// The pause after a failed check, which doubles with each further failure up to
+/// [`RECHECK`]. So a backend's return is noticed at once, and a backend that stays
 /// away costs little.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
 /// The response header of servers that classify requests.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 
-/// One APIService of a backend, and its condition.
 pub struct Availability {
     /// For example `v1alpha1.wardle.example.com`.
     name: String,
@@ -75,8 +73,8 @@ impl Availability {
         self.condition.borrow().is_true()
     }
 
-    /// Tells whether the server classifies requests, as extension API servers do
-    /// with the FlowSchemas of their cluster.
+    /// Tells whether the server classifies requests. Extension API servers do so by
+    /// their cluster's FlowSchemas.
     pub fn classifies(&self) -> bool {
         self.classifies.load(Ordering::Relaxed)
     }
@@ -85,7 +83,7 @@ impl Availability {
         self.condition.borrow().clone()
     }
 
-    /// Returns a receiver that wakes whenever status, reason or message change.
+    /// Returns a receiver that wakes whenever the status, reason or message changes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Condition>> {
         self.condition.subscribe()
     }
@@ -95,7 +93,7 @@ impl Availability {
         self.wake.notify_one();
     }
 
-    /// Checks for ever. It ends when its future is dropped.
+    /// Checks for ever, until the future is dropped.
     pub async fn run(self: Arc<Self>) {
         let mut failures: u32 = 0;
         loop {
@@ -105,13 +103,11 @@ impl Availability {
             } else {
                 failures.saturating_add(1)
             };
-            // The pause ends early when [`Availability::notify`] asks for a
-            // check.
+            // [`Availability::notify`] ends the pause early.
             let _ = tokio::time::timeout(pause(failures), self.wake.notified()).await;
         }
     }
 
-    /// Checks once and keeps the result.
     pub async fn check(&self) {
         let result = self.probe().await;
         self.conclude(result, Utc::now());
@@ -189,13 +185,12 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
-/// A success.
 struct Answered {
     /// Whether the answer names the request's FlowSchema.
     classified: bool,
 }
 
-/// Sends one GET. Redirects are not followed, so 3xx is a failure too.
+/// Sends one GET. Redirects are not followed, so a 3xx is a failure too.
 async fn attempt(upstream: &Upstream, path: String) -> Result<Answered, String> {
     let Some(endpoint) = upstream.pick(&[]) else {
         return Err("no server is configured".to_owned());
@@ -209,7 +204,7 @@ async fn attempt(upstream: &Upstream, path: String) -> Result<Answered, String> 
         }
         Ok(Ok(response)) => format!("bad status from {url}: {}", response.status().as_u16()),
         Ok(Err(error)) => format!("Get \"{url}\": {error}"),
-        // The error has the words of Go's client.
+        // The text is that of Go's client.
         Err(_) => format!(
             "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         ),
@@ -227,8 +222,8 @@ mod tests {
     use crate::aggregation::condition::ConditionStatus;
     use crate::metrics::Metrics;
 
-    /// Starts a server that answers the n-th request with the n-th status, and
-    /// all further ones with the last.
+    /// Starts a server that answers the n-th request with the n-th status, and all
+    /// further requests with the last status.
     async fn backend(statuses: &'static [u16]) -> (Availability, Metrics) {
         use hyper::service::service_fn;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

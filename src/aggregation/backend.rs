@@ -1,4 +1,4 @@
-//! The servers of one service, with the trust of one APIService.
+//! The servers of one service, with the CA bundle of one APIService.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -15,8 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::upstream::ClientCert;
 use crate::config::{self, ApiService, ServiceReference};
 
-/// The properties that two APIServices must have in common to share
-/// connections.
+/// The properties that APIServices must have in common to share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     service: ServiceReference,
@@ -28,16 +27,15 @@ pub struct Backend {
     pub(super) key: Key,
     /// `namespace/name`, for the log and for metrics.
     pub name: String,
-    /// Replaced by every reload, because the files that it names may have
-    /// changed.
+    /// Every reload replaces it, because the files that it names may have changed.
     pub upstream: Arc<ArcSwap<Upstream>>,
-    /// The requests in flight. No user has more of them than stay free, so that the
-    /// flood of one does not take the backend from the others.
+    /// The requests in flight. No user has more than stay free, so that one user's
+    /// flood does not take the backend from others.
     in_flight: Shares<Arc<str>>,
     _health: AbortOnDropHandle<()>,
 }
 
-/// A request of a backend in flight. It is counted until this is dropped.
+/// A request to a backend, which counts until this is dropped.
 pub type InFlight = Share<Arc<str>>;
 
 impl Key {
@@ -53,13 +51,12 @@ impl Key {
     fn group(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
-        // The ID is above those of the upstream's own groups, which are small
-        // numbers, and leaves room for those of each server.
+        // The ID is above those of upstream's own groups, which are small numbers.
+        // It leaves room for an ID of each server.
         (hasher.finish() >> 8) | (1 << 40)
     }
 }
 
-/// Returns the servers of a backend.
 fn servers(
     key: &Key,
     config: &config::aggregation::Backend,
@@ -82,7 +79,7 @@ fn servers(
     config.servers.iter().map(server).collect()
 }
 
-/// Returns the first server of an APIService. `None` if the upstream answers.
+/// Returns the first server of an APIService. `None` if upstream answers.
 pub fn first_server(
     settings: &config::aggregation::Aggregation,
     api_service: &ApiService,
@@ -115,8 +112,8 @@ pub(super) fn connect(
 }
 
 impl Backend {
-    /// Must be called in a tokio runtime, because it spawns the checks of the
-    /// servers' health. A limit of 0 is none.
+    /// Must be called in a tokio runtime, because it spawns the servers' health
+    /// checks. A `limit` of 0 means no limit.
     pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
         let servers = Arc::new(ArcSwap::from_pointee(upstream));
         let health = tokio::spawn(apifront_upstream::check_health(servers.clone()));
@@ -134,9 +131,9 @@ impl Backend {
         self.in_flight.set_limits(Limits::shared(limit));
     }
 
-    /// Counts a request, unless the backend, or this user there, has as many in
-    /// flight as may be. `system:masters` and apifront's own user, who is `None`, have
-    /// no limit per user.
+    /// Counts a request, unless the backend or this user has too many in flight. The
+    /// limit for each user does not apply to `system:masters` and to apifront's own
+    /// user, which is `None`.
     pub fn admit(&self, user: Option<&UserInfo>) -> Result<InFlight, Exceeded> {
         let user = user.filter(|user| !user.is_master());
         let caller = user.map(|user| Arc::from(user.name.as_str()));
@@ -193,7 +190,7 @@ mod tests {
         held.push(backend.admit(Some(&admin)).unwrap());
         held.push(backend.admit(None).unwrap());
         assert_eq!(backend.admit(None).unwrap_err(), Exceeded::Total);
-        // A backend of one request at a time has it for whoever comes first.
+        // A backend that takes one request at a time takes the first that comes.
         backend.replace(upstream(), 1);
         held.clear();
         held.push(backend.admit(Some(&jane)).unwrap());

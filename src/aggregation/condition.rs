@@ -20,11 +20,11 @@ impl ConditionStatus {
     }
 }
 
-/// The reason for the condition, in kube-aggregator's words. Its other reasons
-/// are about Service objects, which a configured backend does not have.
+/// The reason for the condition, in kube-aggregator's words. Its other reasons are
+/// about Service objects, which a configured backend does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The backend was not checked yet.
+    /// The backend has not been checked yet.
     Unchecked,
     /// The APIService has no service.
     Local,
@@ -48,14 +48,14 @@ pub struct Condition {
     pub status: ConditionStatus,
     pub reason: Reason,
     pub message: String,
-    /// The time at which the status last changed. A change of reason or message
-    /// does not count.
+    /// The last time at which the status changed. Changes of reason or message do
+    /// not count.
     pub last_transition_time: DateTime<Utc>,
 }
 
 impl Condition {
     /// Returns the condition before the first check: not available, as in
-    /// kube-aggregator, and shown as no condition at all.
+    /// kube-aggregator, and not shown in the API.
     pub fn unchecked(now: DateTime<Utc>) -> Self {
         Self {
             status: ConditionStatus::Unknown,
@@ -74,7 +74,6 @@ impl Condition {
         }
     }
 
-    /// Returns the condition after a discovery check, with its error's text.
     pub fn checked(result: Result<(), String>, now: DateTime<Utc>) -> Self {
         let (status, reason, message) = match result {
             Ok(()) => (
@@ -92,8 +91,8 @@ impl Condition {
         }
     }
 
-    /// Returns this condition as the successor of `before`: the time of the
-    /// last transition stays if the status does.
+    /// Returns this condition as the successor of `before`: if the status stays, the
+    /// time of the last transition stays too.
     pub fn after(mut self, before: &Self) -> Self {
         if self.status == before.status && before.reason != Reason::Unchecked {
             self.last_transition_time = before.last_transition_time;
@@ -105,7 +104,7 @@ impl Condition {
         self.status == ConditionStatus::True
     }
 
-    /// Returns the time as `metav1.Time` writes it.
+    /// Returns the time in the form of `metav1.Time`.
     pub fn last_transition_text(&self) -> String {
         self.last_transition_time
             .to_rfc3339_opts(SecondsFormat::Secs, true)

@@ -6,19 +6,18 @@ use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::GroupVersion;
 
-/// A backend for discovery and OpenAPI. Requests to its `upstream` carry
-/// apifront's own identity.
+/// A backend for discovery and OpenAPI. Requests to `upstream` carry apifront's own
+/// identity.
 #[derive(Clone)]
 pub struct Source {
     /// `namespace/name` of the service, for the log and metrics.
     pub name: String,
     pub upstream: Arc<ArcSwap<Upstream>>,
-    /// The versions that the backend answers for. Others that it may serve are
+    /// The versions for which the backend answers. Other versions that it serves are
     /// not shown.
     pub versions: Vec<SourceVersion>,
 }
 
-/// An APIService of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceVersion {
     pub group_version: GroupVersion,

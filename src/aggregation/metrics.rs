@@ -1,5 +1,4 @@
-//! The metrics of the availability of APIServices, with kube-aggregator's
-//! names.
+//! The metrics of APIServices' availability, under kube-aggregator's names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 pub struct AvailabilityMetrics {
     unavailable: IntGaugeVec,
     became_unavailable: IntCounterVec,
-    /// The number of checks of each name: at a reload the next begins before
-    /// the last has ended.
+    /// The number of running check tasks of each name. At a reload the next one
+    /// begins before the last has ended.
     watched: Arc<Mutex<HashMap<String, usize>>>,
 }
 
@@ -47,7 +46,7 @@ impl AvailabilityMetrics {
         *count = count.saturating_add(1);
     }
 
-    /// Notes that a check has ended. The last one removes the series.
+    /// Notes that a check task has ended. The last one of a name removes its series.
     pub(super) fn leave(&self, name: &str) {
         let mut watched = self.watched.lock();
         let Some(count) = watched.get_mut(name) else {
@@ -56,7 +55,7 @@ impl AvailabilityMetrics {
         *count = count.saturating_sub(1);
         if *count == 0 {
             watched.remove(name);
-            // There is no series if no check has ended.
+            // There is no series if no check was completed.
             let _ = self.unavailable.remove_label_values(&[name]);
         }
     }
@@ -67,7 +66,7 @@ impl AvailabilityMetrics {
             .set((!available).into());
     }
 
-    /// Counts an APIService that was available, and is not any more.
+    /// Counts an APIService that was available and is no longer.
     pub(super) fn lost(&self, name: &str, reason: &'static str) {
         self.became_unavailable
             .with_label_values(&[name, reason])

@@ -1,6 +1,5 @@
-//! A destination of events: a queue and the thread that empties it. Dropping
-//! the last reference closes the queue, and the thread ends with the last
-//! event.
+//! A destination of events: a queue, and the thread that empties it. Dropping the
+//! last reference closes the queue, and the thread ends after the last event.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,8 +31,8 @@ pub enum BackendError {
 #[derive(Clone, PartialEq)]
 enum Settings {
     Log(AuditLog),
-    /// The second value is the time at which the kubeconfig was changed: a
-    /// changed file may name other credentials.
+    /// The second value is the time at which the kubeconfig was last changed: a
+    /// changed file may hold other credentials.
     Webhook(AuditWebhook, Option<SystemTime>),
 }
 
@@ -45,8 +44,7 @@ pub(super) struct Backend {
     closing: watch::Sender<bool>,
 }
 
-/// Returns the log that the settings ask for: the current one if its settings
-/// are the same, else a new one.
+/// Returns the current log if its settings are the same, else a new one.
 pub(super) fn log(
     settings: &AuditLog,
     current: &[Arc<Backend>],
@@ -56,8 +54,8 @@ pub(super) fn log(
     if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
         return Ok(backend.clone());
     }
-    // A batch is as large as the buffer, so that all waiting events are one
-    // batch.
+    // A batch may be as large as the buffer: the log takes all waiting events at
+    // once.
     let queue = Arc::new(Queue::new(settings.buffer, settings.buffer));
     let thread = log::start(settings, queue.clone(), metrics.clone()).map_err(|error| {
         BackendError::Log {
@@ -73,8 +71,8 @@ pub(super) fn log(
     ))
 }
 
-/// Returns the webhook that the settings ask for: the current one if its
-/// settings and its kubeconfig are the same, else a new one.
+/// Returns the current webhook if its settings and its kubeconfig are the same, else
+/// a new one.
 pub(super) async fn webhook(
     settings: &AuditWebhook,
     current: &[Arc<Backend>],
@@ -112,7 +110,7 @@ impl Backend {
         })
     }
 
-    /// A backend whose events stay in the queue.
+    /// A backend without a thread: its events stay in the queue.
     #[cfg(test)]
     pub(super) fn for_tests(queue: Arc<Queue>) -> Arc<Self> {
         let settings = Settings::Log(AuditLog {

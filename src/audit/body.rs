@@ -5,25 +5,23 @@ use bytes::Bytes;
 
 use super::Owner;
 
-/// The most bytes of one body that are held. kube-apiserver takes no larger
-/// request (`--max-request-body-bytes`, 3 MiB). Larger bodies are lists, and
-/// their events say that they were truncated.
+/// The most bytes that are held of one body: kube-apiserver's limit for requests (3
+/// MiB). Larger bodies are lists, and their events say that they were truncated.
 pub const MAX_BODY_BYTES: usize = 3 << 20;
 
-/// The most bytes of all bodies together: those of requests in flight, and
-/// those of events that wait to be written. A body that finds no room in its
-/// caller's share is left out, and its event says that it was truncated.
+/// The most bytes of all held bodies, those of events that wait to be written
+/// included. A body that finds no room in its caller's share is left out, and its
+/// event says that it was truncated.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The bytes that all bodies share.
 pub(super) type Room = Shares<Owner>;
 
-/// Makes the room, of which no caller has more than is still free.
+/// No caller gets more than is still free.
 pub(super) fn room() -> Room {
     Shares::new(Limits::shared(MAX_HELD_BYTES))
 }
 
-/// One body. It holds no bytes any more once it is too large.
+/// One body. It holds no bytes once it is too large.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) is_gzip: bool,
@@ -55,7 +53,7 @@ impl Body {
         }
     }
 
-    /// Forgets the bytes so far, because the body is sent once more.
+    /// Forgets the bytes so far, because the body is sent again.
     pub(super) fn restart(&mut self) {
         self.clear();
         self.is_cut = false;
@@ -68,13 +66,12 @@ impl Body {
         }
     }
 
-    /// Tells whether the body was too large to be held, or found no room.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Returns the whole body, decompressed. `None` if it cannot be
-    /// decompressed, or is too large then.
+    /// Returns the whole decompressed body. `None` if it is malformed or too large
+    /// when decompressed.
     pub(super) fn whole(&self) -> Option<Vec<u8>> {
         let joined = self.pieces.concat();
         if !self.is_gzip {

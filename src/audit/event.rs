@@ -16,9 +16,9 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Appends the event as a line. If the line is longer than `most`, the
-    /// objects are left out, as by kube-apiserver's truncating backend. Returns
-    /// false, and appends nothing, if it is too long even then.
+    /// Appends the event as a line. If the line is longer than `most`, the objects
+    /// are left out, as in kube-apiserver's truncating backend. If it is too long
+    /// even then, appends nothing and returns false.
     pub(super) fn write(&self, most: Option<usize>, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         let outcome = Some(self.bodies.outcome());

@@ -1,7 +1,6 @@
-//! A log file that is replaced when it is large, with the names and rules of
+//! A log file that is replaced when it is large. Names and rules are those of
 //! kube-apiserver's log rotation: `audit.log` becomes
-//! `audit-2006-01-02T15-04-05.000.log`, with `.gz` after it if backups are
-//! compressed.
+//! `audit-2006-01-02T15-04-05.000.log`, and compressed backups end with `.gz`.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -30,10 +29,9 @@ pub(super) struct RotatingFile {
     rotation: Rotation,
     file: File,
     size: u64,
-    /// True if the last line is not whole, because a write failed in the
-    /// middle.
+    /// True if the last line is incomplete because a write failed.
     is_broken: bool,
-    /// Held by the thread that tidies up, so that there is one at a time.
+    /// Held by the thread that tidies up, so that there is only one.
     tidying: Arc<Mutex<()>>,
 }
 
@@ -57,7 +55,7 @@ impl RotatingFile {
         Ok(opened)
     }
 
-    /// Tells whether the file is replaced before this many bytes are written.
+    /// Tells whether the file must be replaced before this many bytes are written.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
         let most = self.rotation.max_bytes;
         self.size > 0 && most.is_some_and(|most| self.size.saturating_add(bytes as u64) > most)
@@ -88,7 +86,7 @@ impl RotatingFile {
         let backup = self.free_backup_name(now);
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
-            // Somebody removed the file. A new one begins all the same.
+            // Somebody removed the file. A new one begins anyway.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -118,8 +116,8 @@ impl RotatingFile {
         }
     }
 
-    /// Tidies up in a thread of its own: compressing a file takes seconds, and
-    /// events must be written meanwhile.
+    /// Tidies up in another thread: compressing a file takes seconds, and events
+    /// must be written meanwhile.
     fn tidy(&self) {
         if self.rotation.max_bytes.is_none() {
             return;
@@ -220,8 +218,7 @@ fn tidy(path: &Path, rotation: &Rotation, now: SystemTime) -> io::Result<()> {
     Ok(())
 }
 
-/// Compresses a backup. The compressed file gets its name only when it is
-/// whole.
+/// Compresses a backup. The compressed file gets its final name when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -270,7 +267,7 @@ mod tests {
             compress: true,
         };
         let mut file = RotatingFile::open(&path, rotation.clone()).unwrap();
-        // The backups are not old for the threads, which use the real clock.
+        // By the real clock, which the threads use, no backup is old.
         let now = UNIX_EPOCH + 60_000 * DAY;
         for line in [
             &b"12345\n"[..],
@@ -280,7 +277,7 @@ mod tests {
         ] {
             file.write(line, now).unwrap();
         }
-        // Tidied up here in order; the threads find nothing more to do.
+        // Tidies up here, in order. The threads find nothing left to do.
         let _turn = file.tidying.lock();
         tidy(&path, &rotation, now).unwrap();
         let folder = path.parent().unwrap();

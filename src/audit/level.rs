@@ -1,5 +1,5 @@
-//! The detail in which a request is recorded, and the moments:
-//! `audit.k8s.io/v1` Level and Stage.
+//! How much an event records, and when events are made: `audit.k8s.io/v1` Level and
+//! Stage.
 
 /// The levels in order: each records more than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl Level {
     }
 }
 
-/// A moment in a request's life that makes an event.
+/// A moment of a request at which an event is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Before the request is handled.
@@ -62,7 +62,6 @@ impl Stage {
     }
 }
 
-/// A set of stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages(u8);
 
@@ -80,7 +79,6 @@ impl Stages {
     }
 }
 
-/// The events that a policy wants of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub level: Level,

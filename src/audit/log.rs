@@ -1,5 +1,5 @@
-//! The log: events as lines of JSON in a file or on standard output, written by
-//! a thread of its own.
+//! The audit log: a thread writes events as lines of JSON to a file or to standard
+//! output.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::metrics::{AuditMetrics, Plugin};
 use super::queue::{Batch, Item, Queue};
 use crate::config::audit::AuditLog;
 
-/// The time for which the first event waits for others. Fifty writes a second
-/// are cheap, and a reader of the log notices no delay.
+/// The time for which the first event of a batch waits for others. Fifty writes a
+/// second are cheap, and a reader of the log notices no delay.
 const GATHER: Duration = Duration::from_millis(20);
 
 enum Output {

@@ -1,5 +1,4 @@
-//! Counts the events that found no room, and logs their number from time to
-//! time.
+//! Counts the events that found no room, and logs their number at intervals.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +21,7 @@ struct Unreported {
 }
 
 impl Unreported {
-    /// Adds a lost event. Returns the number to log now, if it is time for
-    /// that.
+    /// Adds a lost event. Returns the number of losses to log, if a log line is due.
     fn add(&mut self, now: Instant) -> Option<u64> {
         self.events = self.events.saturating_add(1);
         let since = self.told.map(|told| now.saturating_duration_since(told));
@@ -43,7 +41,7 @@ impl LostEvents {
         }
     }
 
-    /// Counts an event that was lost because its caller's share of a backend's
+    /// Counts an event that was lost because the caller's share of a backend's
     /// buffer was full.
     pub(super) fn buffered(&self, now: Instant) {
         self.metrics.lost(Plugin::Buffered, 1);

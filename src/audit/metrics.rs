@@ -4,7 +4,7 @@ use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 use super::level::Level;
 
-/// The part of the audit log that lost an event, for the `plugin` label.
+/// The part of auditing that lost an event, for the label `plugin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// The buffer before a backend was full.
@@ -59,8 +59,8 @@ impl AuditMetrics {
             ),
             &["level"],
         )?;
-        // This counter stays 0: requests wait a moment at most, and none is
-        // rejected.
+        // This counter stays 0: no request is rejected, and none waits for more than
+        // a moment.
         let rejected = IntCounter::new(
             "apiserver_audit_requests_rejected_total",
             "Counter of apiserver requests rejected due to an error in audit logging backend.",

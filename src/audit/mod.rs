@@ -7,11 +7,11 @@
 //!            └─▶ nothing
 //! ```
 //!
-//! An event is a line that is copied into a queue, or the bodies from which a
-//! line will be made. A caller whose events come faster than they are written
-//! waits a moment before each request. If its share of a queue is full all the
-//! same, its events are lost, and the loss is counted and logged. Other callers
-//! lose no events.
+//! An event is a line that is copied into a queue, or the bodies from which a line
+//! will be made. If a caller's events come faster than they are written, each
+//! request of this caller waits a moment. If the caller's share of a queue is full
+//! even so, the caller's events are lost, and the loss is counted and logged. Other
+//! callers lose no events.
 
 mod backend;
 mod body;
@@ -58,12 +58,11 @@ use losses::LostEvents;
 
 use crate::config::{self, ConfigErrors};
 
-/// The time for which apifront waits, when it stops, until all events are
-/// written.
+/// When apifront stops, it waits this long for all events to be written.
 const FLUSH_WITHIN: Duration = Duration::from_secs(10);
 
-/// The longest time that a request waits until its caller's events were taken.
-/// The log thread takes events fifty times a second.
+/// The longest time for which a request waits for room for its caller's events. The
+/// log thread takes events fifty times a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +73,7 @@ pub enum AuditError {
     Backend(#[from] BackendError),
 }
 
-/// Checks that the files can be used. Connects to nobody and writes nothing.
+/// Checks that the files are usable. Connects to no server and writes nothing.
 pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
     policy::load(&settings.policy_file)?;
     if let Some(webhook) = &settings.webhook {
@@ -84,12 +83,12 @@ pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
     Ok(())
 }
 
-/// The caller that is charged for waiting events: a digest of a caller's name or
+/// The caller who is charged for waiting events, as a digest of their name or
 /// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Owner(u64);
 
-/// The audit state. It lives as long as the process; a reload replaces its
+/// The state of auditing. It lives as long as the process; a reload replaces its
 /// parts.
 pub struct Audit {
     /// `None` if nothing is audited.
@@ -98,13 +97,12 @@ pub struct Audit {
     metrics: AuditMetrics,
     losses: LostEvents,
     room: Room,
-    /// Computes an [`Owner`] from a caller's name. The keys of the digest are
-    /// random, so that no caller can choose a name with another caller's
-    /// digest.
+    /// Makes an [`Owner`] from a caller's name. The digest's keys are random:
+    /// otherwise a caller could choose a name with another caller's digest.
     digest: RandomState,
 }
 
-/// A policy and backends that are not used yet.
+/// A policy and backends that are not in force yet.
 pub struct Prepared {
     policy: Option<Policy>,
     backends: Vec<Arc<Backend>>,
@@ -122,7 +120,7 @@ impl Audit {
         })
     }
 
-    /// Reads the files that the settings name and opens the backends. Keeps the
+    /// Reads the files that the settings name, and opens the backends. Keeps
     /// backends whose settings and files did not change.
     pub async fn prepare(&self, settings: Option<&config::Audit>) -> Result<Prepared, AuditError> {
         let Some(settings) = settings else {
@@ -146,19 +144,19 @@ impl Audit {
         })
     }
 
-    /// Audits all further requests by these settings. Events of requests that
-    /// have begun go to the new backends, and the old backends write the events
-    /// that they have.
+    /// Puts new settings in force for all further requests. Requests that have begun
+    /// send their further events to the new backends; the old backends write the
+    /// events that they have.
     pub fn apply(&self, prepared: Prepared) {
         self.backends.store(Arc::new(prepared.backends));
         self.policy.store(Arc::new(prepared.policy));
     }
 
-    /// Waits a moment if this caller's events come faster than they are
-    /// written, so that they are not lost. Must be called before
-    /// [`Audit::begin`], and before the request has a seat.
+    /// Waits a moment if this caller's events come faster than they are written, so
+    /// that they are not lost. Must be called before [`Audit::begin`] and before the
+    /// request has a seat.
     pub async fn wait_for_room(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) {
-        // Mostly no queue is filling, and the caller's name needs no digest.
+        // Usually no queue is filling, and the digest is not needed.
         if !self.backends.load().iter().any(|b| b.queue.is_filling()) {
             return;
         }
@@ -168,8 +166,8 @@ impl Audit {
         }
     }
 
-    /// Returns the owner of a caller's events: by name, or by address if the
-    /// caller is unknown.
+    /// Returns the owner of a caller's events: by name, or by address if the caller
+    /// is unknown.
     fn owner(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) -> Owner {
         Owner(match user {
             Some(user) => self.digest.hash_one(("user", &user.name)),
@@ -177,21 +175,22 @@ impl Audit {
         })
     }
 
-    /// Tells whether a request may leave an event: whether there is a policy.
+    /// Tells whether there is a policy, so that requests may leave events.
     pub fn is_on(&self) -> bool {
         self.policy.load().is_some()
     }
 
-    /// Decides about a request, once. `None` if it leaves no event.
+    /// Applies the policy to a request. `None` if the request leaves no event. Must
+    /// be called once for each request.
     pub fn begin(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
         trail.emit(Stage::RequestReceived);
         Some(trail)
     }
 
-    /// Does the same as [`Audit::begin`] for a request that is refused because
-    /// its caller is unknown. Such a request has one event, when it is
-    /// answered. `message` names the credentials that were tried.
+    /// Like [`Audit::begin`], for a request that is refused because its caller is
+    /// unknown. It has only one event, when it is answered. `message` names the
+    /// credentials that were tried.
     pub fn refuse(self: &Arc<Self>, request: &Request<'_>, message: String) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
         trail.only_started(message);
@@ -209,8 +208,8 @@ impl Audit {
         Some(Box::new(Trail::new(self.clone(), owner, decision, request)))
     }
 
-    /// Writes the line once, in a buffer that each thread keeps, and copies it
-    /// into each queue.
+    /// Writes the line once, into the thread's own buffer, and copies it into each
+    /// queue.
     fn push_line(&self, owner: Owner, write: impl FnOnce(&mut Vec<u8>)) {
         thread_local! {
             static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

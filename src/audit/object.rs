@@ -11,7 +11,7 @@ use super::text::{Object, string};
 
 const MANAGED_FIELDS: &[u8] = b"managedFields";
 
-/// The kind of content that a body's first bytes show.
+/// The kind of a body's content, which its first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Status,
@@ -21,16 +21,15 @@ pub(super) enum Kind {
     Else,
 }
 
-/// The most bytes of protobuf until the end of apiVersion and kind, in any real
-/// object.
+/// apiVersion and kind of every real object end within this many bytes of protobuf.
 const HEAD_BYTES: usize = 512;
 
 /// A line of a Status in YAML, whose keys are sorted.
 const YAML_STATUS: &[u8] = b"\nkind: Status\n";
 
-/// Tells the kind of an answer's content from its first bytes. API servers
-/// write kind and apiVersion first, in this order for built-in kinds and in the
-/// other for custom resources.
+/// Tells the kind of an answer from its first bytes. API servers write kind and
+/// apiVersion first: in this order for built-in kinds, in the other for custom
+/// resources.
 pub(super) fn sniff(first: &[u8]) -> Kind {
     if first.starts_with(MAGIC) {
         let head = first.get(..HEAD_BYTES.min(first.len())).unwrap_or_default();
@@ -40,7 +39,7 @@ pub(super) fn sniff(first: &[u8]) -> Kind {
         };
     }
     if first.starts_with(b"apiVersion: ") {
-        // A Status is short enough to be in the first bytes as a whole.
+        // A Status is so short that the first bytes hold all of it.
         let is_status = first.windows(YAML_STATUS.len()).any(|w| w == YAML_STATUS);
         return if is_status {
             Kind::Status
@@ -63,8 +62,8 @@ pub(super) fn sniff(first: &[u8]) -> Kind {
     }
 }
 
-/// Returns the object as compact JSON with Go's escapes. `None` if the body is
-/// no object.
+/// Returns the object as compact JSON with Go's escapes. `None` if the body holds no
+/// object.
 pub(super) fn json(body: &[u8]) -> Option<Vec<u8>> {
     if let Some(envelope) = body.strip_prefix(MAGIC) {
         return from_protobuf(body, envelope);
@@ -93,8 +92,8 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
     let known = Schema::builtin().kind(&api_version, &kind);
     let written = known.map(|message| transcode::to_json(message, raw, &mut inside));
     if written != Some(Ok(())) {
-        // A kind that the schema does not know is written as runtime.Unknown,
-        // without its bytes, as by Go's encoder.
+        // A kind that the schema does not know is written as runtime.Unknown without
+        // its bytes, as Go's encoder does.
         object.field(b"ContentEncoding").extend_from_slice(b"\"\"");
         string(
             b"application/vnd.kubernetes.protobuf",
@@ -104,8 +103,8 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
         return Some(out);
     }
     if kind.ends_with("List") {
-        // kube-apiserver writes empty lists as `[]`, not null; protobuf cannot
-        // tell them apart.
+        // kube-apiserver writes an empty list as `[]`. Protobuf cannot tell it from
+        // null.
         inside = rewrite(&inside, |key, value| {
             (key == b"items" && value == b"null").then(|| b"[]".to_vec())
         });
@@ -120,7 +119,6 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads apiVersion and kind from a `k8s\0` envelope.
 fn type_meta(body: &[u8]) -> Option<(String, String)> {
     let meta = bytes(body.strip_prefix(MAGIC)?, 1)?;
     let text = |number| {
@@ -139,17 +137,16 @@ fn bytes(message: &[u8], wanted: u64) -> Option<&[u8]> {
         })
 }
 
-/// Rewrites DeleteOptions as kube-apiserver's events have them: in its internal
-/// version.
+/// Rewrites DeleteOptions to the internal version, in which kube-apiserver's events
+/// have them.
 pub(super) fn internal_options(json: &[u8]) -> Vec<u8> {
     rewrite(json, |key, _| {
         (key == b"apiVersion").then(|| br#""meta.k8s.io/__internal""#.to_vec())
     })
 }
 
-/// Returns the JSON without space between tokens, and with escapes for the
-/// characters that are special in HTML. Go's encoder writes JSON inside of JSON
-/// in this way.
+/// Returns the JSON without space between tokens, and with the characters escaped
+/// that are special in HTML. Go's encoder writes nested raw JSON in this way.
 fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);
@@ -181,8 +178,8 @@ fn compact(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the JSON without `metadata.managedFields` of the object, of the
-/// items of a list, and of the objects in a Table's rows.
+/// Returns the JSON without `metadata.managedFields`: those of the object, of a
+/// list's items and of the objects in a Table's rows.
 pub(super) fn without_managed_fields(json: &[u8]) -> Vec<u8> {
     let is_table = scan::text_at(json, &["kind"]).is_some_and(|k| k == "Table");
     rewrite(json, |key, value| match key {
@@ -203,7 +200,7 @@ fn of_object(json: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Replaces the values for which `change` returns another one.
+/// Replaces each value for which `change` returns another one.
 fn rewrite(json: &[u8], change: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut copied = 0;
@@ -233,7 +230,6 @@ fn each(list: &[u8], change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Returns an object without one of its members.
 fn without(json: &[u8], name: &[u8]) -> Vec<u8> {
     if json.first() != Some(&b'{') {
         return json.to_vec();

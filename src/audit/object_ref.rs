@@ -17,7 +17,7 @@ pub(super) struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// Returns the object as far as the URL names it.
+    /// Returns the object, with the fields that the URL names.
     pub(super) fn of(info: &RequestInfo) -> Self {
         Self {
             gvr: info.gvr.clone(),
@@ -29,7 +29,7 @@ impl ObjectRef {
         }
     }
 
-    /// Writes the object as far as the URL names it.
+    /// Writes the object, with the fields that the URL names.
     pub(super) fn write_of(info: &RequestInfo, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         object.text("resource", &info.gvr.resource);
@@ -41,7 +41,7 @@ impl ObjectRef {
         object.end();
     }
 
-    /// Fills the fields that the URL does not name from the request's object.
+    /// Fills fields that the URL does not name from the request's object.
     pub(super) fn fill(&mut self, object: &[u8]) {
         for (field, key) in [
             (&mut self.namespace, "namespace"),

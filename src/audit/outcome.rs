@@ -1,5 +1,5 @@
-//! The facts that the bodies of a request tell. They are read once, when the
-//! event is written, and not by the task that serves the request.
+//! The facts that a request's bodies tell. They are read once, when the event is
+//! written, and not by the task that serves the request.
 
 use std::sync::OnceLock;
 
@@ -9,37 +9,37 @@ use super::body::Body;
 use super::object;
 use super::object_ref::ObjectRef;
 
-/// The fields of a Status that an event has, in their order. `code` is written
-/// from what the client got, and the ListMeta is left out.
+/// The fields of a Status that an event has, in this order. `code` is the code that
+/// the client got, and the ListMeta is left out.
 const STATUS_FIELDS: [&[u8]; 4] = [b"status", b"message", b"reason", b"details"];
 
-/// Parts of the messages of 400 that mean that an object cannot be decoded.
+/// Parts of a 400's message which show that an object could not be decoded.
 const NOT_DECODED: [&str; 3] = [
     " cannot be handled as a ",
     "the object provided is unrecognized",
     "does not match the expected API version",
 ];
 
-/// The bodies of a request whose event is not written yet.
 #[derive(Debug)]
 pub(super) struct Bodies {
     pub(super) request: Option<Body>,
     pub(super) response: Option<Body>,
     pub(super) wants: AuditedBodies,
-    /// The object as far as the URL names it.
+    /// The object, with the fields that the URL names.
     pub(super) reference: Option<ObjectRef>,
     pub(super) code: u16,
     outcome: OnceLock<Outcome>,
 }
 
-/// The parts of the bodies that an event has, and how they are written.
+/// The parts of the bodies that an event holds, and the form in which they are
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AuditedBodies {
     pub(super) request_object: bool,
     pub(super) response_object: bool,
-    /// True if the request's object completes objectRef.
+    /// Whether the request's object completes objectRef.
     pub(super) reference: bool,
-    /// True for a patch, which is written as it was sent.
+    /// A patch is written as it was sent.
     pub(super) is_patch: bool,
     pub(super) is_delete: bool,
     pub(super) without_managed_fields: bool,
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) status: Option<Vec<u8>>,
     pub(super) request: Option<Vec<u8>>,
     pub(super) response: Option<Vec<u8>>,
-    /// True if an object was left out because it was too large to be kept.
+    /// Whether an object was left out because it was too large to be held.
     pub(super) is_cut: bool,
 }
 
@@ -124,10 +124,10 @@ impl Bodies {
         outcome
     }
 
-    /// Tells whether the API server answered before it looked at the body. Its
-    /// own event then has nothing of the body. A 400 may also be about the
-    /// object's content, a 403 may come from an admission plugin, and a 404
-    /// from the storage, so their texts decide.
+    /// Tells whether the API server answered before it looked at the body. Its own
+    /// event then has nothing of the body. The code does not always tell: a 400 may
+    /// also be about the object's content, a 403 may come from an admission plugin,
+    /// and a 404 from the storage. For those, the message decides.
     fn refused_unread(&self, status: &[u8]) -> bool {
         let says = |text: &str| status.windows(text.len()).any(|w| w == text.as_bytes());
         match self.code {

@@ -1,7 +1,6 @@
-//! Reads a policy file, an unmodified `audit.k8s.io/v1` Policy, as
-//! kube-apiserver does. Unknown and repeated fields cause warnings, because
-//! kube-apiserver accepts such files; files that its validation refuses are
-//! refused.
+//! Reads a policy file, an unmodified `audit.k8s.io/v1` Policy, as kube-apiserver
+//! does. Unknown and repeated fields cause only warnings, because kube-apiserver
+//! accepts them. Files that fail its validation are refused.
 
 use std::path::Path;
 
@@ -15,7 +14,7 @@ use crate::config::{ConfigErrors, FieldError, read_text};
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
 
-/// The depth of a policy is 5; annotations in `metadata` may need more.
+/// A policy has a depth of 5. Annotations in `metadata` may need more.
 const MAX_DEPTH: usize = 16;
 
 /// Reads a policy file. Returns all errors in it at once.
@@ -32,7 +31,7 @@ pub fn load(file: &Path) -> Result<Policy, ConfigErrors> {
     Ok(policy)
 }
 
-/// Returns the policy, and warnings about what has no effect in it.
+/// Returns the policy, and warnings about the parts without effect.
 pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldError>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -54,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldEr
     }
 }
 
-/// Collects errors and reads on.
+/// Collects errors while it reads on.
 #[derive(Default)]
 struct Reader {
     errors: Vec<FieldError>,

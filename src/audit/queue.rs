@@ -1,9 +1,9 @@
 //! The queue of events between requests and a backend. It is bounded, in total
 //! and for each caller.
 //!
-//! An event is lost if its caller's share has no room for it. To avoid that, a
-//! caller's requests wait a moment when its events come faster than the backend
-//! takes them; other callers' requests do not wait.
+//! An event is lost if its caller's share has no room. To avoid this, a caller's
+//! requests wait a moment when the caller's events come faster than the backend
+//! takes them. The requests of other callers do not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,31 +16,31 @@ use tokio::sync::Notify;
 use super::Owner;
 use super::event::Unfinished;
 
-/// The most bytes of waiting events. 10,000 events, the number that
-/// kube-apiserver lets wait, have 10 MB. Events with objects hold bodies
-/// instead, which have a bound of their own (`body.rs`).
+/// The most bytes of waiting events. 10,000 events, which is kube-apiserver's limit,
+/// have 10 MB. Events with objects hold bodies instead, which have their own limit
+/// (`body.rs`).
 const MAX_BYTES: usize = 64 << 20;
 
-/// A backend that took nothing for this long stands still, and no request waits
-/// for it any more. kube-apiserver's requests do not wait either, and a dead
-/// webhook must not make the API slow.
+/// A backend that took no event for this long stands still, and requests no longer
+/// wait for it. A dead webhook must not make the API slow, and kube-apiserver's
+/// requests do not wait either.
 const STANDS_STILL: Duration = Duration::from_secs(1);
 
 /// An event. Items are in the order in which the events were made.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// A line, which is the next bytes of [`Batch::lines`], by its length.
+    /// A line of this length: the next bytes of [`Batch::lines`].
     Line(usize),
-    /// An event that is still to be made of the bodies.
+    /// An event that must still be made from the bodies.
     Unfinished(Arc<Unfinished>),
 }
 
-/// Events that are taken together.
+/// Events that the backend takes together.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) lines: Vec<u8>,
     pub(super) items: Vec<Item>,
-    /// The owners of the events, in the same order.
+    /// The owner of each event, in the same order.
     owners: Vec<Owner>,
 }
 
@@ -60,7 +60,7 @@ impl Batch {
 
 struct State {
     waiting: Batch,
-    /// The events that each caller has waiting, and the bytes of their lines.
+    /// The events and bytes that each owner has waiting.
     events: Ledger<Owner>,
     bytes: Ledger<Owner>,
     /// The time at which the backend last took events.
@@ -71,14 +71,14 @@ struct State {
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Notified when there is room again.
+    /// Notified when room becomes free.
     room: Notify,
-    /// True while so many events wait that a caller's share may be crowded.
+    /// True while so many events wait that some owner's share may be crowded.
     filling: AtomicBool,
-    /// The number of waiting events from which `filling` is true. With fewer,
-    /// no caller's share is crowded.
+    /// From this number of waiting events on, `filling` is true. With fewer, no
+    /// owner's share is crowded.
     many: usize,
-    /// The number of events that are worth being taken at once.
+    /// With this number of waiting events, the backend need not wait for more.
     batch: usize,
 }
 
@@ -134,23 +134,22 @@ impl Queue {
         if much {
             self.filling.store(true, Ordering::Relaxed);
         }
-        // The thread that takes events waits for the first event, and for a
-        // whole batch.
+        // The backend's thread waits for the first event, and then for a whole
+        // batch.
         if length == 1 || length == self.batch {
             self.changed.notify_one();
         }
         true
     }
 
-    /// Tells whether a caller's share may be crowded.
     pub(super) fn is_filling(&self) -> bool {
         self.filling.load(Ordering::Relaxed)
     }
 
-    /// Waits, for `patience` at most, while this owner's events fill half of
-    /// its share and the backend goes on taking. The other half of the share is
-    /// for events of requests that have begun. A caller's reads from memory are
-    /// thus no faster than their audit, and their events are not lost.
+    /// Waits, for `patience` at most, while this owner's events fill half of its
+    /// share and the backend goes on taking events. The other half is for requests
+    /// that have begun. So a caller's reads from memory are no faster than their
+    /// audit, and the events are not lost.
     pub(super) async fn wait_for_room(&self, owner: Owner, patience: Duration) {
         if !self.is_filling() {
             return;
@@ -176,16 +175,15 @@ impl Queue {
         crowded && !state.closed && state.taken.elapsed() < STANDS_STILL
     }
 
-    /// Closes the queue to new events. The thread that takes events goes on
-    /// until none is left.
+    /// Closes the queue to new events. The backend's thread goes on until no event
+    /// is left.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for the first event, then for those that come within `gather`
-    /// after it or until they are a batch. Returns false when the queue is
-    /// closed and empty.
+    /// Waits for the first event, and then for `gather` or until there is a whole
+    /// batch. Returns false when the queue is closed and empty.
     pub(super) fn take(&self, gather: Duration, into: &mut Batch) -> bool {
         into.clear();
         let mut state = self.state.lock();
@@ -255,7 +253,7 @@ mod tests {
         let lost = (0..10_000).filter(|_| !queue.push_line(flood, b"flood"));
         assert!(lost.count() >= 9_000);
         assert!((0..100).all(|_| queue.push_line(jane, b"jane")));
-        // The events that were taken make room again.
+        // Taken events make room again.
         let mut batch = Batch::default();
         assert!(queue.take(Duration::ZERO, &mut batch));
         assert!(queue.push_line(flood, b"flood"));
@@ -282,7 +280,7 @@ mod tests {
         let mut batch = Batch::default();
         assert!(queue.take(Duration::ZERO, &mut batch));
         waiting.await.unwrap();
-        // A backend that stands still is not waited for.
+        // Requests do not wait for a backend that stands still.
         while queue.push_line(flood, b"flood") {}
         queue.state.lock().taken -= STANDS_STILL;
         queue.wait_for_room(flood, LONG).await;

@@ -23,7 +23,8 @@ use super::outcome::Outcome;
 use super::source_ips;
 use super::text::{self, Object, string};
 
-/// These fields stand before an event in a log, and not in a list of events.
+/// An event in a log begins with these fields. In a list of events they are left
+/// out.
 pub(super) const TYPE: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 
 /// kube-apiserver's limit, and the mark that it sets where it cuts.
@@ -36,7 +37,7 @@ const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
 /// The first capacity of the buffer. Most events are shorter.
 const EVENT_BYTES: usize = 1024;
 
-/// A request that has been read.
+/// A request whose head has been read.
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
     pub info: &'r RequestInfo,
@@ -56,8 +57,8 @@ type Text = Cow<'static, str>;
 pub(super) struct Record {
     pub(super) level: Level,
     text: Vec<u8>,
-    /// Offsets in `text`: the place of the stage, and the end of the user.
-    /// impersonatedUser and authenticationMetadata are written at the latter.
+    /// Offsets in `text`: the place of the stage, and the end of the user, where
+    /// impersonatedUser and authenticationMetadata are inserted.
     stage_at: usize,
     user_end: usize,
     received: SystemTime,
@@ -67,12 +68,12 @@ pub(super) struct Record {
     /// 0 until there is an answer.
     pub(super) code: u16,
     pub(super) panicked: bool,
-    /// The message of responseStatus, if the answer itself has none.
+    /// The message of responseStatus, if the answer has none.
     pub(super) message: String,
 }
 
 impl Record {
-    /// `completes` is true if the request's object will complete objectRef.
+    /// `completes`: the request's object will complete objectRef.
     pub(super) fn new(level: Level, request: &Request<'_>, completes: bool) -> Self {
         let info = request.info;
         let mut out = Vec::with_capacity(EVENT_BYTES);
@@ -113,8 +114,8 @@ impl Record {
         }
     }
 
-    /// `constraint` is the verb of the mode of constrained impersonation. It is
-    /// empty for legacy impersonation.
+    /// `constraint` is the verb of the constrained impersonation mode. It is empty
+    /// for legacy impersonation.
     pub(super) fn impersonate(&mut self, user: &UserInfo, constraint: &str) {
         let out = &mut self.impersonated;
         out.clear();
@@ -135,7 +136,6 @@ impl Record {
         }
     }
 
-    /// Replaces an annotation, or adds it.
     pub(super) fn annotate_anew(&mut self, key: Text, value: Text) {
         match self.annotations.binary_search_by(|(k, _)| k.cmp(&key)) {
             Ok(at) => {
@@ -147,8 +147,8 @@ impl Record {
         }
     }
 
-    /// Appends the event of a stage as a line. `outcome` holds what the bodies
-    /// tell; its objects are left out if `stripped`.
+    /// Appends a stage's event as a line. `outcome` holds the facts from the bodies;
+    /// its objects are left out if `stripped`.
     pub(super) fn write(
         &self,
         stage: Stage,

@@ -1,24 +1,23 @@
-//! A policy in the form in which requests are compared with it. It follows
-//! k8s.io/apiserver `audit/policy/checker.go`, also where the documentation of
-//! the fields says less.
+//! A policy in the form that requests are compared with. It follows k8s.io/apiserver
+//! `audit/policy/checker.go`, also where the fields' documentation says less.
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
 use super::level::{Decision, Level, Stages};
 
-/// The rules in their order; the first that matches decides.
+/// The rules in order; the first rule that matches decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(super) rules: Vec<Rule>,
-    /// The decision for a request that no rule matches.
+    /// The decision if no rule matches.
     pub(super) otherwise: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) decision: Decision,
-    /// The names of users. As in all of these lists, empty means any.
+    /// The names of users. Empty means any, as in all of these lists.
     pub(super) users: Vec<String>,
     pub(super) groups: Vec<String>,
     pub(super) verbs: Vec<String>,
@@ -66,7 +65,7 @@ pub(super) enum PathPattern {
 }
 
 impl Policy {
-    /// Returns the decision about a request. It runs for every request, and so
+    /// Returns the decision about a request. It runs for every request, so it
     /// allocates nothing.
     pub fn decide(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
         self.rules
@@ -202,7 +201,8 @@ mod tests {
         policy.decide(&info, user).level == Level::Metadata
     }
 
-    /// The cases of `checker_test.go`, and of its source where that has none.
+    /// The cases of `checker_test.go`, and cases from `checker.go` that it does not
+    /// test.
     #[test]
     fn rules_match_as_in_kube_apiserver() {
         let tess = UserInfo {

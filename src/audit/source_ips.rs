@@ -1,6 +1,5 @@
 //! The addresses that a request came from, read like k8s.io/apimachinery
-//! `util/net.SourceIPs`. That function believes the proxies' headers, and names
-//! the peer last.
+//! `util/net.SourceIPs`, which trusts the headers of proxies and puts the peer last.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,8 +8,8 @@ use http::{HeaderMap, HeaderName};
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Calls `each` with the addresses in their order: those of the first
-/// `X-Forwarded-For`, that of `X-Real-Ip`, and the peer's own.
+/// Calls `each` with the addresses in order: those of the first `X-Forwarded-For`,
+/// then `X-Real-Ip`, then the peer.
 pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl FnMut(IpAddr)) {
     let text = |name| {
         let value = headers.get(name).and_then(|v| v.to_str().ok());
@@ -36,8 +35,8 @@ pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl Fn
     }
 }
 
-/// Go's `ParseIPSloppy`. The numbers of an IPv4 address may have leading zeros,
-/// and are decimal all the same.
+/// Go's `ParseIPSloppy`: numbers of an IPv4 address may have leading zeros, and are
+/// decimal even so.
 fn parse(text: &str) -> Option<IpAddr> {
     if text.is_empty() {
         return None;

@@ -8,7 +8,6 @@ use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::representation::transcode::text;
 use kubernetes_wire::representation::transcode::time::Moment;
 
-/// A JSON object that is being written.
 pub(super) struct Object<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
@@ -33,7 +32,6 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// Writes a string field, if the string is not empty.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             text::write(value.as_bytes(), self.field(name.as_bytes()));
@@ -60,7 +58,7 @@ pub(super) fn strings<'a>(values: impl IntoIterator<Item = &'a String>, out: &mu
     out.push(b']');
 }
 
-/// Writes `authentication.k8s.io/v1` UserInfo; `{}` if there is no user.
+/// Writes `authentication.k8s.io/v1` UserInfo, or `{}` if there is no user.
 pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
     let mut object = Object::begin(out);
     if let Some(user) = user {
@@ -87,7 +85,7 @@ pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
     let moment = i64::try_from(since.as_secs()).map(|seconds| Moment::new(seconds, nanos));
     match moment {
         Ok(Ok(moment)) => moment.write(true, out),
-        // A time beyond the year 9999 cannot be written.
+        // A time after the year 9999 has no such form.
         _ => out.extend_from_slice(b"null"),
     }
 }
@@ -98,12 +96,10 @@ pub(super) fn file_time(at: SystemTime) -> String {
     at.format("%Y-%m-%dT%H-%M-%S%.3f").to_string()
 }
 
-/// Returns the last digit.
 fn digit(value: u16) -> u8 {
     b'0'.wrapping_add((value % 10) as u8)
 }
 
-/// Writes the last three digits.
 pub(super) fn three_digits(value: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&[digit(value / 100), digit(value / 10), digit(value)]);
 }

@@ -1,5 +1,4 @@
-//! The audit of one request: what is known about the request so far, and the
-//! events at its stages.
+//! The audit of one request: the facts known so far, and the events at its stages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,36 +25,35 @@ const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
 /// Verbs whose bodies are API objects.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// A request that is audited. Its last event is made when the trail is dropped,
-/// so that no request ends without one.
+/// A request that is audited. Its last event is made when the trail is dropped, so
+/// that no request ends without one.
 pub struct Trail {
     audit: Arc<Audit>,
-    /// The caller that is charged for the request's events.
+    /// The caller who is charged for the request's events.
     owner: Owner,
     decision: Decision,
     record: Record,
     wants: AuditedBodies,
     long_running: bool,
-    /// True if a success may be answered with a Status, which belongs in the
-    /// event.
+    /// True if a success may be answered with a Status, which the event must have.
     answers_object: bool,
     started: bool,
     request: Option<Body>,
     response: ResponseBody,
-    /// The request's Accept header. If it does not accept the encoding of an
-    /// error, kube-apiserver's event has no Status.
+    /// The request's Accept header. If it does not accept the encoding of an error,
+    /// kube-apiserver's event has no Status, and neither has this one.
     accept: Option<HeaderValue>,
     is_stream: bool,
-    /// The bodies, after an event was made of them.
+    /// The bodies, once an event was made from them.
     bodies: Option<Arc<Bodies>>,
     at_end: Vec<(&'static str, String)>,
 }
 
-/// The use that events make of an answer's body.
+/// The part of an answer's body that is kept for events.
 enum ResponseBody {
     Ignored,
-    /// The body's first bytes decide, unless they are compressed. A Status is
-    /// kept, and any other object if `objects`.
+    /// The first bytes decide, unless they are compressed. A Status is kept, and
+    /// other objects are kept if `objects`.
     Unknown {
         objects: bool,
     },
@@ -110,8 +108,8 @@ impl Trail {
         self.decision.level
     }
 
-    /// Adds an annotation to the events that are still to come. The first value
-    /// of a key stays, as in kube-apiserver.
+    /// Adds an annotation to all events to come. The first value of a key stays, as
+    /// in kube-apiserver.
     pub fn annotate(
         &mut self,
         key: impl Into<Cow<'static, str>>,
@@ -125,20 +123,19 @@ impl Trail {
         self.record.annotate_anew(key.into(), value.into());
     }
 
-    /// Adds an annotation to the last event alone. kube-apiserver finds such
-    /// annotations out when it counts the request.
+    /// Adds an annotation to the last event only. kube-apiserver adds these when it
+    /// counts the request.
     pub fn annotate_at_end(&mut self, key: &'static str, value: String) {
         self.at_end.push((key, value));
     }
 
-    /// Notes the user as whom the request goes on. `constraint` is the verb of
-    /// the mode of constrained impersonation. It is empty for legacy
-    /// impersonation.
+    /// Notes the user as whom the request goes on. `constraint` is the verb of the
+    /// constrained impersonation mode. It is empty for legacy impersonation.
     pub fn impersonated(&mut self, user: &UserInfo, constraint: &str) {
         self.record.impersonate(user, constraint);
     }
 
-    /// Notes that the request's body begins, perhaps not for the first time.
+    /// Notes that the request's body begins, perhaps again after a retry.
     pub fn request_begins(&mut self) {
         if let Some(body) = &mut self.request {
             body.restart();
@@ -151,9 +148,8 @@ impl Trail {
         }
     }
 
-    /// Notes the head of the answer.
     pub fn response(&mut self, code: u16, headers: &HeaderMap) {
-        // 100 and the like are not final answers; 101 is.
+        // 100 and 102 to 199 are not final answers; 101 is.
         if matches!(code, 100 | 102..=199) {
             return;
         }
@@ -202,15 +198,15 @@ impl Trail {
         }
     }
 
-    /// Makes a single event of the whole request, as kube-apiserver does for
-    /// one that is refused because its caller is unknown.
+    /// Makes one event for the whole request, as kube-apiserver does when it refuses
+    /// an unknown caller.
     pub(super) fn only_started(&mut self, message: String) {
         self.record.message = message;
         self.long_running = true;
         self.decision.omit_stages = self.decision.omit_stages.with(Stage::ResponseComplete);
     }
 
-    /// Makes the event of a stage, unless the policy omits that stage.
+    /// Makes the event of a stage, unless the policy omits the stage.
     pub(super) fn emit(&mut self, stage: Stage) {
         if self.decision.omit_stages.contains(stage) {
             return;
@@ -257,8 +253,8 @@ impl Trail {
     }
 }
 
-/// Tells whether a success may be a Status, as for a deletion, a binding or an
-/// eviction.
+/// Tells whether a success may be a Status, as for deletions, bindings and
+/// evictions.
 fn may_answer_status(info: &RequestInfo, is_stream: bool) -> bool {
     let verb = matches!(info.verb.as_str(), "create" | "delete" | "deletecollection");
     info.is_resource_request && !is_stream && verb
@@ -398,16 +394,13 @@ mod tests {
     #[test]
     fn every_request_ends_with_an_event() {
         let log = Log::at("Metadata");
-        // A request without an answer.
         drop(log.begin(&Method::GET, "/api/v1/nodes"));
-        // A request that ends by a panic.
         let trail = log.begin(&Method::GET, "/version");
         let panicked = catch_unwind(AssertUnwindSafe(move || {
             let _trail = trail;
             panic!("for the test");
         }));
         assert!(panicked.is_err());
-        // A watch.
         let mut watch = log.begin(&Method::GET, "/api/v1/nodes?watch=1").unwrap();
         watch.response(200, &HeaderMap::new());
         drop(watch);

@@ -1,5 +1,5 @@
-//! The webhook. It POSTs events in batches, as an EventList, to the server of a
-//! kubeconfig, with kube-apiserver's batching, throttle and backoff.
+//! The webhook: POSTs events in batches, as an EventList, to the server of a
+//! kubeconfig. Batching, throttle and backoff are kube-apiserver's.
 
 use std::io;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::queue::{Batch, Item, Queue};
 use super::record::TYPE;
 use crate::config::audit::{AuditWebhook, Throttle, Truncate};
 
-/// The most batches in flight, retries included. While the webhook does not
-/// answer, further events wait in the queue. kube-apiserver has no such bound.
+/// The most batches in flight, retries included. Further events wait in the queue
+/// while the webhook does not answer. kube-apiserver has no such limit.
 const MAX_CONCURRENT_BATCHES: usize = 16;
 
-/// The number of attempts and the growth of the pause between them:
-/// wait.Backoff of kube-apiserver's webhooks.
+/// The attempts, and the growth of the pauses between them: the wait.Backoff of
+/// kube-apiserver's webhooks.
 const ATTEMPTS: u32 = 5;
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
@@ -30,12 +30,11 @@ const JITTER: f64 = 0.2;
 const LIST: &[u8] =
     br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// The parts that every delivery needs.
 struct Sender {
     client: WebhookClient,
     initial_backoff: Duration,
     metrics: AuditMetrics,
-    /// True once apifront stops: pauses end then.
+    /// True once apifront stops, which ends pauses.
     closing: watch::Receiver<bool>,
 }
 
@@ -60,8 +59,8 @@ pub(super) fn start(
         .spawn(move || collect(&settings, &queue, &sender, &runtime))
 }
 
-/// Takes batches until the queue is closed and empty. Then waits for the
-/// deliveries in flight.
+/// Takes batches until the queue is closed and empty. Then waits for the deliveries
+/// in flight.
 fn collect(settings: &AuditWebhook, queue: &Queue, sender: &Arc<Sender>, runtime: &Handle) {
     let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_BATCHES));
     let mut bucket = settings.throttle.map(|t| Bucket::new(t, Instant::now()));
@@ -82,8 +81,8 @@ fn collect(settings: &AuditWebhook, queue: &Queue, sender: &Arc<Sender>, runtime
     drop(last);
 }
 
-/// Returns the batch as one EventList, or as several if their size is limited,
-/// each with the number of its events.
+/// Returns the batch as EventLists, each with the number of its events. There are
+/// several if their size is limited.
 fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> Vec<(Bytes, usize)> {
     let most = truncate.map(|t| t.max_event_bytes);
     let most_together = truncate.map_or(usize::MAX, |t| t.max_batch_bytes);
@@ -115,7 +114,7 @@ fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> V
         if events > 0 {
             list.push(b',');
         }
-        // In a list, events have neither kind nor apiVersion, nor a line feed.
+        // In a list, events have no kind, no apiVersion and no line feed.
         list.push(b'{');
         let fields = line.strip_prefix(b"{").and_then(|f| f.strip_prefix(TYPE));
         list.extend_from_slice(fields.unwrap_or_default().trim_ascii_end());
@@ -133,8 +132,8 @@ fn closed(list: &mut Vec<u8>) -> Bytes {
 }
 
 impl Sender {
-    /// POSTs one list. Any failure is tried again, because the next attempt may
-    /// succeed; after the last attempt the events are lost.
+    /// POSTs one list. Every failure is retried, because the next attempt may
+    /// succeed. After the last attempt the events are lost.
     async fn deliver(self: Arc<Self>, body: Bytes, events: usize, turn: OwnedSemaphorePermit) {
         let mut pause = self.initial_backoff;
         for attempt in 1..=ATTEMPTS {
@@ -159,7 +158,7 @@ impl Sender {
     async fn pause(&self, pause: Duration) {
         let mut closing = self.closing.clone();
         let stopped = async {
-            // The sender was dropped, so nobody waits for the end.
+            // The sender was dropped, so apifront does not wait for the end.
             if closing.wait_for(|closing| *closing).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -171,7 +170,7 @@ impl Sender {
     }
 }
 
-/// A token bucket, full at first.
+/// A token bucket, which is full at first.
 struct Bucket {
     throttle: Throttle,
     tokens: f64,
@@ -187,7 +186,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token, and returns the time until it may be used.
+    /// Takes a token. Returns the time until it may be used.
     fn take(&mut self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.at).as_secs_f64();
         let most = f64::from(self.throttle.burst);

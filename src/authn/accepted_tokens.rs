@@ -1,8 +1,8 @@
-//! The tokens that were good, within a budget of bytes.
+//! The good tokens that are remembered, within a limit of bytes.
 //!
-//! Whoever issues tokens decides how large a user is: one with very many groups or
-//! extra has a megabyte. The users are kept on three shelves, by size. A flood of
-//! tokens drives out only tokens of its own user, and only on the shelf of their
+//! The issuer of a token decides how large its user is: a user with very many groups
+//! or extra has a megabyte. The users are kept on three shelves, by size. A flood of
+//! tokens displaces only tokens of its own user, and only on the shelf of their
 //! size.
 
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use super::token_authenticator::TokenOutcome;
 
-/// The sizes and the numbers of the users on each shelf: 64, 32 and 32 MiB.
-/// The users of nearly all tokens have some hundred bytes, and there is room for
-/// those of 5,000 nodes and 10,000 namespaces with a margin of two, as in
-/// kube-apiserver. A token whose user is larger still costs its caller a review each
-/// time.
+/// The largest size and the number of users on each shelf, which makes 64, 32 and 32
+/// MiB. The users of nearly all tokens have some hundred bytes. As in
+/// kube-apiserver, there is room for twice the tokens of 5,000 nodes and 10,000
+/// namespaces. A token whose user is larger than all shelves allow costs its caller
+/// a review each time.
 const SHELVES: [Shelf; 3] = [
     Shelf::new(2 << 10, 32_768),
     Shelf::new(64 << 10, 512),
@@ -37,7 +37,7 @@ impl Shelf {
     }
 }
 
-/// A good token, valid until the expiry that the token itself names.
+/// A good token, which is valid until its own expiry.
 #[derive(Clone)]
 pub(super) struct Accepted {
     pub(super) outcome: Arc<TokenOutcome>,
@@ -52,7 +52,7 @@ impl AcceptedTokens {
         Self(SHELVES.map(|shelf| AnswerCache::new(shelf.tokens, now)))
     }
 
-    /// Returns what is known of the token, and when it was asked for.
+    /// Returns the remembered answer, and when it was asked for.
     pub(super) fn get(&self, key: &Key, now: Instant) -> Option<(Accepted, Instant)> {
         self.0.iter().find_map(|shelf| shelf.get(key, now))
     }
@@ -70,7 +70,7 @@ impl AcceptedTokens {
                     let (user, accepted) = (accepted.user.clone(), accepted.clone());
                     shelf.insert(key, user, accepted, asked, longest);
                 }
-                // The user may have had another size.
+                // The user may have had another size before.
                 false => shelf.remove(&key),
             }
         }
@@ -85,8 +85,8 @@ impl AcceptedTokens {
     }
 }
 
-/// Returns about how many bytes of memory a user takes. The name is there twice: it
-/// also says whose token it is.
+/// Returns the approximate memory of a user. The name counts twice, because it is
+/// also the key for the tokens of one user.
 fn held_by(user: &UserInfo) -> usize {
     const STRING: usize = size_of::<String>() + 2 * size_of::<usize>();
     const ENTRY: usize = STRING + size_of::<Vec<String>>() + 2 * size_of::<usize>();
@@ -150,7 +150,7 @@ mod tests {
         let kept = (10..200).filter(|n| known(*n)).count();
         assert!((16..=SHELVES[2].tokens).contains(&kept), "{kept}");
         assert!(known(0) && known(1) && known(199));
-        // Empty groups take 3 bytes of an answer, and many times that here.
+        // An empty group takes 3 bytes of an answer, and many times that in memory.
         insert(2, accepted("flood", 300_000, ""));
         assert!(!known(2));
         let bytes: usize = SHELVES.iter().map(|s| s.most_bytes * s.tokens).sum();

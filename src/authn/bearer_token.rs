@@ -6,8 +6,8 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use kubernetes_wire::request::ConnectionOptions;
 
-/// The prefix of a WebSocket subprotocol that holds a token. Browsers cannot
-/// set headers on a WebSocket, so the API server takes a token in this way.
+/// The prefix of a WebSocket subprotocol that holds a token. The API server accepts
+/// tokens in this form because browsers cannot set headers on a WebSocket.
 pub const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub enum TokenError {
     NoOtherProtocol,
 }
 
-/// Returns the token of `Authorization: Bearer <token>`. Like the API server,
-/// it takes another scheme or a malformed value for no token.
+/// Returns the token of `Authorization: Bearer <token>`. As in the API server,
+/// another scheme or a malformed value counts as no token.
 pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
     let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
     let mut parts = value.trim().splitn(3, ' ');
@@ -31,7 +31,6 @@ pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Returns the token among the protocols of a WebSocket request.
 pub fn from_websocket_protocol(
     headers: &HeaderMap,
     connection: &ConnectionOptions,
@@ -133,7 +132,7 @@ mod tests {
                     &ConnectionOptions::read(&headers, Version::HTTP_11),
                 )
             };
-            // Half an upgrade is none.
+            // One of the two headers alone is no upgrade.
             assert_eq!(token(&pairs), Ok(None));
             pairs.push(("Connection", "keep-alive, Upgrade"));
             assert_eq!(token(&pairs), expected, "{protocol}");

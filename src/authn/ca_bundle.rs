@@ -1,4 +1,4 @@
-//! The certificate authorities that must have issued client certificates.
+//! The CAs (certificate authorities) that must have issued client certificates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use x509_parser::x509::X509Version;
 
 use super::{chain_paths, x509_v1};
 
-/// The most certificates a caller may present. Real chains have two or three;
-/// each further one is work for the path builder.
+/// The most certificates that a caller may present. Real chains have two or three,
+/// and each one more is work for the path builder.
 pub const MAX_CHAIN: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum CaBundleError {
     Empty { origin: String },
 }
 
-/// The reason why a chain is not accepted. It is logged, and never shown to the
+/// The reason why a chain is not accepted. It is logged, but never shown to the
 /// caller.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChainError {
@@ -50,9 +50,9 @@ pub enum ChainError {
     Refused(rustls::Error),
 }
 
-/// A checked bundle. Every authority has its own verifier, so that an authority
-/// that is expired, or may not sign, is not used. Go checks trust anchors in
-/// this way; `webpki` itself does not.
+/// A checked bundle. Each authority has its own verifier, so that one that is
+/// expired or may not sign is left out. Go checks trust anchors in this way;
+/// `webpki` itself does not.
 #[derive(Debug)]
 pub struct CaBundle {
     id: u64,
@@ -98,13 +98,12 @@ impl CaBundle {
         })
     }
 
-    /// Returns the bundle's ID. A reloaded bundle has another one.
+    /// Returns the bundle's ID, which changes with every reload.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the Unix seconds at which an authority begins or ceases to be
-    /// valid.
+    /// Returns the Unix seconds at which authorities begin or cease to be valid.
     pub fn changes(&self) -> impl Iterator<Item = i64> + '_ {
         let authorities = self.authorities.iter();
         authorities.flat_map(|a| [a.not_before, a.not_after.saturating_add(1)])
@@ -179,9 +178,9 @@ impl Authority {
     }
 }
 
-/// Tells whether an authority may sign client certificates: RFC 5280 4.2.1.3,
-/// 4.2.1.9 and Go's rule that the usages of an authority bound those of what it
-/// signs.
+/// Tells whether an authority may sign client certificates. The rules are RFC 5280
+/// 4.2.1.3 and 4.2.1.9, and Go's: an authority's extended key usages restrict those
+/// of the certificates below it.
 fn may_sign_clients(authority: &X509Certificate<'_>) -> bool {
     let is_ca = match authority.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,

@@ -1,7 +1,8 @@
-//! The paths that lead through the certificates of a chain, by their names.
+//! The paths through the certificates of a chain, from a subject's name to its
+//! issuer's.
 //!
-//! A client chooses the certificates that it presents, and needs the key of the first
-//! alone. Where all have the same name, each may have issued each other. `webpki` goes
+//! A client chooses the certificates that it presents, and needs only the key of the
+//! first. If all have the same name, each may have issued each other. `webpki` goes
 //! 200,000 steps of such paths before it gives up, which takes a second for each
 //! authority that it looks for.
 
@@ -10,22 +11,24 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// The most steps of all paths. A chain has one for each certificate but the leaf. An
-/// authority that has two certificates, as while it is replaced, doubles those after it.
+/// The most steps of all paths together. A usual chain has one step for each
+/// certificate after the leaf. An authority with two certificates, as during its
+/// replacement, doubles the steps after it.
 const MOST: usize = 64;
 
-/// The names of a certificate: the subject's and the issuer's. `None` if they cannot be
-/// read. Then it may be the issuer of any other, and have any other as its issuer.
+/// The subject's and the issuer's name of a certificate. `None` if they are
+/// malformed. The certificate then counts as the issuer of every other, and as
+/// issued by every other.
 type Names = Option<(Vec<u8>, Vec<u8>)>;
 
-/// Tells whether the paths from the leaf, which comes first, have few steps together.
+/// Tells whether the paths from the leaf, which comes first, have few steps.
 pub(super) fn are_few(chain: &[CertificateDer<'_>]) -> bool {
     let names: Vec<Names> = chain.iter().map(|certificate| names(certificate)).collect();
     let mut left = MOST;
     go_on(&names, &mut vec![0], &mut left)
 }
 
-/// Goes all ways from the end of a path. Returns false when no steps are left.
+/// Follows all continuations of a path. Returns false when no steps are left.
 fn go_on(names: &[Names], path: &mut Vec<usize>, left: &mut usize) -> bool {
     let Some(child) = path.last().and_then(|at| names.get(*at)) else {
         return true;
@@ -81,7 +84,7 @@ mod tests {
         }
         chain.insert(0, last.client(&[]).chain[0].clone());
         assert!(are_few(&chain));
-        // Certificates that lead nowhere do not count.
+        // Certificates that are on no path do not count.
         let mut chain = certificates("other", 15);
         chain.insert(0, last.client(&[]).chain[0].clone());
         assert!(are_few(&chain));

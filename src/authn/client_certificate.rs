@@ -11,7 +11,7 @@ use x509_parser::prelude::FromDer;
 
 use super::ca_bundle::ChainError;
 
-/// The extra key under which the API server records which credential was used.
+/// The extra key under which the API server records the credential that was used.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// `user.X509UID` of the API server: the UID as a subject attribute, since
@@ -20,7 +20,6 @@ const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
 const COMMON_NAME: Oid<'static> = oid!(2.5.4.3);
 const ORGANIZATION: Oid<'static> = oid!(2.5.4.10);
 
-/// The holder of a certificate, as the certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The last common name, as Go reads it; empty if there is none.
@@ -62,8 +61,8 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Returns the user. `None` for a certificate without a common name: it
-    /// names nobody, and another authenticator may know the caller.
+    /// Returns the user. `None` without a common name: another authenticator may
+    /// then know the caller.
     pub fn user(&self) -> Result<Option<UserInfo>, ChainError> {
         if self.common_name.is_empty() {
             return Ok(None);
@@ -86,7 +85,7 @@ impl Subject {
     }
 }
 
-/// Decodes the string types that Go reads in a distinguished name.
+/// Decodes the string types of distinguished names that Go knows.
 fn text(value: &Any<'_>) -> Option<String> {
     let bytes = value.data;
     match value.tag() {

@@ -1,5 +1,5 @@
-//! Parses the little DER that signature checks need: the encoded algorithm
-//! identifiers, which `x509-parser` does not keep and `rustls` compares.
+//! Parses the little DER that signature checks need: encoded algorithm identifiers,
+//! which `rustls` compares and `x509-parser` does not keep.
 
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
@@ -48,8 +48,8 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-/// Returns the octets of a bit string. Its first octet counts unused bits, and
-/// must be 0.
+/// Returns the octets of a bit string. Its first octet is the number of unused bits,
+/// which must be 0.
 fn octets(bits: &[u8]) -> Option<&[u8]> {
     match bits.split_first()? {
         (0, octets) => Some(octets),
@@ -62,7 +62,7 @@ struct Element<'a> {
     content: &'a [u8],
 }
 
-/// Reads the element at the start of `input`, and returns the rest too.
+/// Reads the element at the start of `input`. Also returns the rest.
 fn read(input: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
     let (&[first, short], mut rest) = input.split_first_chunk::<2>()?;
     if first != tag {

@@ -3,9 +3,9 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Reads the part of a header name after the prefix: it is lower-cased, then
-/// percent-decoded as by Go's `url.PathUnescape`. A key with a bad escape, or
-/// one that decodes to something other than text, is taken literally.
+/// Reads the key in a header name, after the prefix. The key is lower-cased and then
+/// percent-decoded like Go's `url.PathUnescape`. A key is taken literally if it has
+/// a bad escape or does not decode to text.
 pub fn decode(encoded: &str) -> String {
     let encoded = encoded.to_ascii_lowercase();
     if !has_valid_escapes(encoded.as_bytes()) {
@@ -17,8 +17,8 @@ pub fn decode(encoded: &str) -> String {
     }
 }
 
-/// Writes a key so that [`decode`] returns it again (in lower case): bytes that
-/// a header name cannot have are percent-encoded, and so is `%`.
+/// Encodes a key so that [`decode`] returns it again (in lower case): `%` and bytes
+/// that a header name cannot have are percent-encoded.
 pub fn encode(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for byte in key.bytes() {

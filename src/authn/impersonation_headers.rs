@@ -7,26 +7,26 @@ use kubernetes_wire::api::{Status, UserInfo};
 
 use super::extra_key;
 
-/// The prefix of all names below.
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 pub const IMPERSONATE_USER: &str = "impersonate-user";
 pub const IMPERSONATE_UID: &str = "impersonate-uid";
 pub const IMPERSONATE_GROUP: &str = "impersonate-group";
 pub const IMPERSONATE_EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// The user to impersonate, as the headers name it: no group is added, and
-/// nothing is authorized.
+/// The user to impersonate, as the headers name it. No implicit group has been
+/// added, and nothing has been authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonation {
     pub wanted: UserInfo,
 }
 
 impl Impersonation {
-    /// Returns the user to impersonate. `None` if there is no such header; a
-    /// 400 if there are some but no user name, with the text of the API
+    /// Returns the user to impersonate. `None` if there are no such headers. If
+    /// there are some without a user name, returns a 400 with the text of the API
     /// server's `processImpersonationHeaders`.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Status> {
-        // Nearly no request has such a header, and this single pass shows that.
+        // This single pass is enough for nearly all requests, which have no such
+        // header.
         let any = |name: &HeaderName| name.as_str().starts_with(IMPERSONATE_PREFIX);
         if !headers.keys().any(any) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Reads the expiry that a token itself names.
+//! Reads the expiry in a token.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-/// The most bytes of claims that are read. Tokens are much shorter.
+/// The most bytes of claims that are decoded. Real tokens are much shorter.
 const MAX_CLAIMS_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -14,10 +14,9 @@ struct Claims {
     exp: f64,
 }
 
-/// Returns the `exp` claim of a JWT (RFC 7519, 4.1.4). Its signature is not
-/// checked: the claim can only shorten the time for which the API server's
-/// answer is believed, so nobody gains by inventing one. `None` for a token
-/// that is no JWT, and for one without the claim.
+/// Returns the `exp` claim of a JWT (RFC 7519, 4.1.4), or `None` if there is none or
+/// the token is no JWT. The signature is not checked: the claim can only shorten the
+/// time for which the API server's answer is used, so a false one gains nothing.
 pub fn expiry(token: &str) -> Option<SystemTime> {
     let mut parts = token.split('.');
     let (_header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -49,7 +48,7 @@ mod tests {
         for (claims, expected) in [
             (r#"{"exp":1700000000,"sub":"jane"}"#, Some(1_700_000_000)),
             (r#"{"exp":1700000000.5}"#, Some(1_700_000_000)),
-            // In the past: it is never believed.
+            // The token has expired, so it is never remembered.
             (r#"{"exp":-1}"#, Some(0)),
             (r#"{"exp":1e300}"#, None),
             (r#"{"exp":"soon"}"#, None),

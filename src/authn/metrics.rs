@@ -1,5 +1,4 @@
-//! The metrics of authentication, with kube-apiserver's names where it has
-//! them.
+//! The metrics of authentication, under kube-apiserver's names where it has them.
 
 use std::time::Duration;
 
@@ -7,8 +6,8 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
 };
 
-/// kube-apiserver also counts `authenticated_user_requests` by user name; label
-/// values here come from fixed sets, so there is no such metric.
+/// There is no `authenticated_user_requests` by user name, as kube-apiserver has it:
+/// label values here come from fixed sets.
 #[derive(Clone, Debug)]
 pub struct AuthnMetrics {
     attempts: IntCounterVec,
@@ -86,7 +85,6 @@ impl AuthnMetrics {
         self.token_cache.with_label_values(&[result]).inc();
     }
 
-    /// Counts a review that found no room in the queue.
     pub fn refused(&self) {
         self.refused.inc();
     }

@@ -1,9 +1,9 @@
 //! Authentication of callers.
 //!
-//! The order is kube-apiserver's: front proxy, client certificate, bearer
-//! token, anonymous. An authenticator may have no opinion, and then the next is
-//! asked. Bad credentials are answered with 401, not as anonymous, unless a
-//! later authenticator accepts others.
+//! The order is kube-apiserver's: front proxy, client certificate, bearer token,
+//! anonymous. If an authenticator has no opinion, the next one is asked. Bad
+//! credentials get a 401 unless a later authenticator accepts other credentials;
+//! they never count as anonymous.
 
 mod accepted_tokens;
 pub mod bearer_token;
@@ -49,15 +49,13 @@ use remote_address::Address;
 use request_header::NotText;
 use token_authenticator::{TokenAuthenticator, TokenOutcome};
 
-/// The authenticators that are configured. An absent one ignores its
-/// credentials.
+/// The configured authenticators. The credentials of an absent one are ignored.
 #[derive(Default)]
 pub struct AuthnSettings {
-    /// The authorities that must have issued client certificates.
     pub client_ca: Option<Arc<CaBundle>>,
     pub token_review: Option<TokenReviewSettings>,
     pub request_header: Option<RequestHeaderSettings>,
-    /// True if requests without credentials are `system:anonymous`.
+    /// Whether requests without credentials are those of `system:anonymous`.
     pub anonymous: bool,
 }
 
@@ -70,9 +68,9 @@ pub struct RequestHeaderSettings {
     pub names: RequestHeaderNames,
 }
 
-/// Everything by which a caller may say who it is.
+/// Everything with which a caller may prove who they are.
 pub struct Presented<'a> {
-    /// The headers as received, without any removed that may name somebody.
+    /// The headers as received: none that may name a user was removed.
     pub headers: &'a HeaderMap,
     pub connection: &'a ConnectionOptions,
     pub peer: &'a Peer,
@@ -80,7 +78,6 @@ pub struct Presented<'a> {
     pub from: Option<IpAddr>,
 }
 
-/// The way in which a caller was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     RequestHeader,
@@ -153,20 +150,21 @@ impl Authenticator {
         }
     }
 
-    /// Replaces everything but the remembered tokens.
+    /// Replaces all settings. Remembered tokens stay.
     pub fn reload(&self, settings: AuthnSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Forgets the tokens, too: upstream may be another cluster now.
+    /// Forgets remembered tokens, because upstream may be another cluster now.
     pub fn forget(&self) {
         self.tokens.forget();
     }
 
-    /// Returns the caller, or an error: 401 in general, 503 if the token could
-    /// not be reviewed, and 429 if too many reviews wait.
+    /// Returns the caller, or an error: usually 401, 503 if the token could not be
+    /// reviewed, and 429 if too many reviews wait.
     ///
-    /// In degraded mode, `max_age` is the time for which good tokens are believed.
+    /// In degraded mode, `max_age` is the time for which a good token's answer is
+    /// used.
     pub async fn authenticate(
         &self,
         presented: &Presented<'_>,
@@ -228,8 +226,8 @@ impl Authenticator {
             _ => None,
         });
         let why: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        // A flood is counted but logged for debugging only, so that it cannot
-        // fill a disk.
+        // A flood is counted, and logged only for debugging: it must not fill a
+        // disk.
         if failures.iter().any(Failure::is_crowded) {
             tracing::debug!(why = why.join("; "), "unable to authenticate the request");
         } else {
@@ -303,7 +301,7 @@ fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> MethodRe
         .map_err(Failure::Certificate)
 }
 
-/// Returns the tokens of a request, in the order in which they are tried.
+/// Returns the tokens of a request, in the order of trial.
 fn tokens(
     settings: &AuthnSettings,
     presented: &Presented<'_>,

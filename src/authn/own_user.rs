@@ -1,5 +1,5 @@
-//! The user that an API server takes apifront for, where every caller acts as
-//! that user. It is learned with a SelfSubjectReview.
+//! The user as whom apifront's own credentials act, learned with a
+//! SelfSubjectReview. It is needed where every caller acts with these credentials.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use super::token_review::User;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// The user, once it is known.
 #[derive(Default)]
 pub struct OwnUser(ArcSwapOption<UserInfo>);
 
@@ -32,13 +31,12 @@ impl OwnUser {
         self.0.load_full()
     }
 
-    /// Forgets the user: upstream may be another cluster now.
+    /// Forgets the user, because upstream may be another cluster now.
     pub fn forget(&self) {
         self.0.store(None);
     }
 
-    /// Asks once. Returns true if the API server told the user, or said that it
-    /// will not.
+    /// Asks once. Returns true if the API server named the user, or refuses to.
     pub async fn learn(&self, client: &dyn ReviewClient) -> bool {
         match ask(client).await {
             Ok(user) => {
@@ -53,7 +51,7 @@ impl OwnUser {
     }
 }
 
-/// Asks once. `None`: the API server knows no such review, or refuses it.
+/// Asks once. `None` if the API server has no such review or refuses it.
 async fn ask(client: &dyn ReviewClient) -> Result<Option<UserInfo>, ReviewError> {
     let review = Review {
         kind: "SelfSubjectReview",
@@ -82,7 +80,6 @@ mod tests {
 
     use super::*;
 
-    /// Gives these answers in turn.
     struct Answers(Vec<(u16, &'static str)>, AtomicUsize);
 
     #[async_trait]

@@ -1,9 +1,9 @@
-//! The address of a caller, as far as it distinguishes callers.
+//! The part of an address that distinguishes callers.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A client's IPv4 address, or its /64 network with IPv6: there a host has a
-/// /64 to itself, and can choose among its addresses (RFC 4291, 2.5.4).
+/// A client's IPv4 address or its IPv6 /64 network: an IPv6 host usually has a whole
+/// /64, and can choose among its addresses (RFC 4291, 2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(Option<IpAddr>);
 

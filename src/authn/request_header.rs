@@ -5,8 +5,8 @@ use kubernetes_wire::api::UserInfo;
 
 use super::extra_key;
 
-/// Names of the headers, case-insensitive. The default is what delegating API
-/// servers use.
+/// The names of the headers, case-insensitive. The defaults are those of delegating
+/// API servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaderNames {
     /// The first header with a value names the user.
@@ -14,8 +14,7 @@ pub struct RequestHeaderNames {
     pub uid: Vec<String>,
     /// Every value of every header is a group.
     pub group: Vec<String>,
-    /// The prefixes of headers for extra; the rest of the header's name is the
-    /// key.
+    /// Prefixes of header names for extra. The rest of the name is the key.
     pub extra_prefix: Vec<String>,
 }
 
@@ -31,16 +30,16 @@ impl Default for RequestHeaderNames {
     }
 }
 
-/// The error of a header value that is not text: two names must never become
-/// one.
+/// The error for a header value that is not text. Decoding it anyway could make one
+/// name of two.
 #[derive(Debug, thiserror::Error)]
 #[error("header {0} is not UTF-8")]
 pub struct NotText(HeaderName);
 
 impl RequestHeaderNames {
-    /// Returns the user that the headers name; `None` without a username.
+    /// Returns the user that the headers name. `None` without a user name.
     ///
-    /// The caller of this function must check that the sender may name a user.
+    /// The caller must first check that the sender may name users.
     pub fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, NotText> {
         let Some(name) = first(headers, &self.username)? else {
             return Ok(None);
@@ -71,7 +70,7 @@ impl RequestHeaderNames {
         Ok(Some(user))
     }
 
-    /// Tells whether a header of this name would be read.
+    /// Tells whether a header with this name would be read.
     pub fn contains(&self, header: &str) -> bool {
         let named = [&self.username, &self.uid, &self.group];
         named
@@ -85,7 +84,7 @@ impl RequestHeaderNames {
     }
 }
 
-/// Returns the first value, like Go's `Header.Get` over several names: only the
+/// Returns the first value, as Go's `Header.Get` over several names does: only the
 /// first value of each name counts.
 fn first<'a>(headers: &'a HeaderMap, names: &[String]) -> Result<Option<&'a str>, NotText> {
     for name in names {
@@ -112,8 +111,8 @@ fn text<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, NotText> {
     })
 }
 
-/// Strips a prefix. An empty prefix, which every header would have, matches
-/// nothing.
+/// Strips a prefix. An empty prefix matches nothing, because every header would have
+/// it.
 fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
     (!prefix.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)

@@ -57,7 +57,6 @@ impl Authority {
         Arc::new(CaBundle::from_pem(self.pem.as_bytes(), "test").unwrap())
     }
 
-    /// Issues a client certificate with these subject attributes (OID, value).
     pub fn client(&self, attributes: &[(&[u64], &str)]) -> Certified {
         self.issue(attributes, |_| {})
     }
@@ -79,7 +78,6 @@ impl Authority {
         }
     }
 
-    /// Issues an intermediate authority. Returns it with its certificate.
     pub fn intermediate(&self, name: &str) -> (Self, CertificateDer<'static>) {
         let params = Self::params(name, |_| {});
         let key = KeyPair::generate().unwrap();
@@ -98,9 +96,8 @@ impl Certified {
     }
 }
 
-/// Makes a subject. rcgen keeps one value per kind of attribute, so every
-/// second organization is written as a custom OID, which rcgen takes for
-/// another kind.
+/// Makes a subject. rcgen keeps only one value for each kind of attribute. So every
+/// second organization is written with a custom OID, which counts as another kind.
 fn subject(attributes: &[(&[u64], &str)]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -131,8 +128,7 @@ pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
 
 type Answers = dyn Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError> + Send + Sync;
 
-/// An API server that answers reviews from a function, and records the
-/// questions.
+/// An API server that answers reviews by a function, and records them.
 pub struct FakeApiServer {
     answers: Box<Answers>,
     pub calls: AtomicUsize,

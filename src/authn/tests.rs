@@ -15,8 +15,8 @@ const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 const GOOD_TOKEN: &str = r#"{"status":{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["devs"],"extra":{"k":["v"]}}}}"#;
 const BAD_TOKEN: &str = r#"{"status":{"authenticated":false,"error":"invalid bearer token"}}"#;
 
-/// An API server that knows the token `good`, and cannot be reached about
-/// `unreachable`.
+/// An API server that accepts the token `good`, and that cannot be reached for the
+/// token `unreachable`.
 fn api_server() -> Arc<FakeApiServer> {
     FakeApiServer::new(|path, review| {
         assert_eq!(path, "/apis/authentication.k8s.io/v1/tokenreviews");
@@ -86,7 +86,7 @@ async fn authenticate(
     authenticator.authenticate(&presented, None).await
 }
 
-/// Returns the result in short: `method user [groups]`, or the code.
+/// Returns the result in short form: `method user [groups]`, or the code.
 async fn who(world: &World, peer: &Peer, pairs: &[(&str, &str)]) -> String {
     match world.authenticate(&headers(pairs), peer).await {
         Ok(caller) => format!(
@@ -164,8 +164,8 @@ async fn client_certificates() {
             world.clients.client(&[(CN, "jane"), (UID, "")]),
             "401",
         ),
-        // It names nobody. The front proxy's CA refused it, so the caller is
-        // not anonymous.
+        // The client CA finds no name in it, and the front proxy's CA refuses it. So
+        // the caller is not anonymous.
         (
             "no common name",
             world.clients.client(&[(O, "devs")]),
@@ -292,7 +292,7 @@ async fn only_the_front_proxy_names_users() {
             ],
             "request_header system:anonymous [system:unauthenticated]",
         ),
-        // Without a user the front proxy has no opinion, and the client CA then
+        // Without a user the front proxy has no opinion, and then the client CA
         // refuses the certificate.
         ("no user", &proxy, vec![("X-Remote-Group", "a")], "401"),
         ("an empty user", &proxy, vec![("X-Remote-User", "")], "401"),
@@ -311,7 +311,7 @@ async fn only_the_front_proxy_names_users() {
     assert_eq!(user.uid, "7");
     assert_eq!(user.extra["acme.io/scopes"], ["a", "b"]);
     assert_eq!(user.extra["odd%zz"], ["c"]);
-    // A value that is not text could stand for two names at once.
+    // Decoding a value that is not text could make one name of two.
     sent.append(
         "x-remote-group",
         http::HeaderValue::from_bytes(b"a\xff").unwrap(),
@@ -385,7 +385,7 @@ async fn tokens_are_asked_about_once() {
         assert!(matches!(&*outcome.unwrap(), TokenOutcome::User(u) if u.name == "jane"));
     }
     assert_eq!(server.calls(), 1);
-    // Failures expire sooner. Reviews that failed are not kept.
+    // Failures expire sooner. Failed reviews are not remembered.
     for (token, calls) in [
         ("bad", 1),
         ("bad", 0),
@@ -466,7 +466,7 @@ fn authorities_must_be_valid_and_may_sign() {
     assert_eq!(error.to_string(), "/etc/ca.pem: holds no certificate");
 }
 
-/// It took a second of a thread that serves connections.
+/// Verifying this chain once blocked a thread that serves connections for a second.
 #[test]
 fn a_chain_that_may_be_put_together_in_many_ways_is_refused() {
     let bundle = Authority::new("clients").bundle();
@@ -497,8 +497,8 @@ fn a_finding_counts_only_for_its_bundle_and_its_time() {
     }
 }
 
-/// A result of verifying a chain, good or bad, ends in the second in which a
-/// certificate or an authority begins or ceases to be valid.
+/// A result, good or bad, ends in the second in which a certificate or an authority
+/// begins or ceases to be valid.
 #[test]
 fn a_finding_ends_where_validity_does() {
     let day = |year| rcgen::date_time_ymd(year, 1, 1);

@@ -1,5 +1,5 @@
-//! The TLS peer of a connection: the certificates that it presented, and the
-//! results of verifying them.
+//! The TLS peer of a connection: its certificates, and the results of verifying
+//! them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use x509_parser::prelude::FromDer;
 use super::ca_bundle::{CaBundle, ChainError};
 use super::client_certificate::Subject;
 
-/// The most findings kept per connection: one for the client CA, one for the
-/// front proxy CA, and as many again while both are being replaced. The oldest
-/// go first.
+/// The most findings per connection: one for the client CA, one for the front
+/// proxy's CA, and two more while both are being replaced. The oldest go first.
 const MAX_FINDINGS: usize = 4;
 
 /// The other end of a connection. The handshake does **not** verify the
@@ -25,15 +24,15 @@ pub struct Peer {
     findings: Mutex<Vec<Finding>>,
 }
 
-/// The result of verifying the chain against a bundle. It is kept because
-/// signature checks cost more than the rest of a small request, and a
-/// connection carries many. Failures are kept too: most clients are no front
-/// proxies, and each request would find that out again.
+/// The result of verifying the chain against a bundle. It is kept because a
+/// connection carries many requests, and signature checks cost more than the rest of
+/// a small request. Failures are kept too: most clients are no front proxies, and
+/// each request would verify that again.
 #[derive(Clone, Debug)]
 struct Finding {
     bundle: u64,
-    /// The range of Unix seconds in which no certificate begins or ceases to be
-    /// valid.
+    /// The Unix seconds around the check in which no certificate begins or ceases to
+    /// be valid.
     within: RangeInclusive<i64>,
     found: Result<Arc<Subject>, ChainError>,
 }
@@ -60,8 +59,7 @@ impl Peer {
         &self.certificates
     }
 
-    /// Returns the subject of the leaf, if the chain is valid for `bundle` at
-    /// `now`.
+    /// Returns the leaf's subject, if the chain is valid for `bundle` at `now`.
     pub fn verify(&self, bundle: &CaBundle, now: UnixTime) -> Result<Arc<Subject>, ChainError> {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let known = self.findings.lock().iter().find_map(|f| {
@@ -93,9 +91,8 @@ impl Peer {
         Ok(Arc::new(Subject::parse(leaf)?))
     }
 
-    /// Returns the time around `now` in which no certificate, those of the
-    /// bundle included, begins or ceases to be valid. `None` if one cannot be
-    /// read.
+    /// Returns the time around `now` in which no certificate of the chain or the
+    /// bundle begins or ceases to be valid. `None` if a certificate is malformed.
     fn unchanged(&self, bundle: &CaBundle, now: i64) -> Option<RangeInclusive<i64>> {
         let (mut from, mut until) = (i64::MIN, i64::MAX);
         let mut at = |change: i64| {

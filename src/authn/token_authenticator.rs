@@ -1,12 +1,12 @@
-//! Bearer tokens. The API server is asked about each by TokenReview, and the
-//! answer is remembered by the token's digest.
+//! Bearer tokens. The API server reviews each one with a TokenReview, and the answer
+//! is remembered by the token's digest.
 //!
-//! Before its review, a token says nothing about its caller. Reviews of unknown
-//! tokens therefore queue by the caller's address. Reviews of tokens that were
-//! good before queue apart from them, by user. So a flood of invented tokens
-//! delays no user who was here lately, and delays unknown tokens only from its
-//! own address. Behind a front proxy all callers have one address, but callers
-//! whom the proxy names need no review.
+//! A token says nothing about its caller before its review, so reviews of unknown
+//! tokens queue by the caller's address. Reviews of tokens that were good before
+//! have another queue, by user. So a flood of invented tokens does not delay users
+//! who were here recently, and delays unknown tokens only from its own address.
+//! Behind a front proxy all callers have one address, but callers whom the proxy
+//! names need no review.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -25,21 +25,19 @@ use super::metrics::AuthnMetrics;
 use super::remote_address::Address;
 use super::token_review::{self, PATH};
 
-/// Bad tokens that are remembered. They are kept apart from the good ones, so
-/// that a flood of bad tokens drives out no good one. A bad token that was
-/// forgotten costs its caller another review.
+/// The bad tokens that are remembered. They are kept apart, so that a flood of them
+/// displaces no good token. A forgotten bad token costs its caller another review.
 const MAX_REJECTED: usize = 8192;
 
-/// The time for which a token that was good is known as such: the life of a
-/// service account's token. It is longer than the answer is believed; it only
-/// decides in which queue the next review of the token waits.
+/// The time for which a good token counts as known: the life of a service account's
+/// token. This is longer than the answer is used. It only decides in which queue the
+/// token's next review waits.
 const KNOWN_FOR: Duration = Duration::from_secs(3600);
 
-/// Limits of the reviews of tokens never seen before. The 16 of one address are
-/// enough for thousands a second. 512 wait, as the pods of some nodes behind
-/// one address do after a restart. Further ones get a 429 with Retry-After,
-/// which clients obey; a 401 would make them throw away tokens that may be
-/// good.
+/// The limits of reviews of unknown tokens. 16 at a time from one address are enough
+/// for thousands a second. 512 may wait, because the pods of some nodes behind one
+/// address come at once after a restart. Further ones get a 429 with Retry-After,
+/// which clients obey. After a 401 they would throw away tokens that may be good.
 const OF_STRANGERS: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 16,
@@ -47,8 +45,8 @@ const OF_STRANGERS: QueueLimits = QueueLimits {
     waiting_of_one: 512,
 };
 
-/// Limits of the reviews of tokens that were good before. The pods of a
-/// DaemonSet are one user with a token each, so many may wait.
+/// The limits of reviews of tokens that were good before. Many may wait, because the
+/// pods of a DaemonSet are one user, and each has its own token.
 const OF_KNOWN: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 16,
@@ -56,18 +54,17 @@ const OF_KNOWN: QueueLimits = QueueLimits {
     waiting_of_one: 2048,
 };
 
-/// The most bytes of the API server's reason that are remembered with a bad
-/// token.
+/// The most bytes of the API server's reason that are kept with a bad token.
 const MAX_REASON_BYTES: usize = 512;
 
-/// The time for which an answer is believed; zero means not at all. It is
-/// applied when an answer is read, so that a reload holds for earlier answers.
+/// The time for which an answer is used; zero means not at all. The settings are
+/// applied when an answer is read, so that a reload affects earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenReviewSettings {
     pub success_ttl: Duration,
     pub failure_ttl: Duration,
-    /// Good tokens are kept for this time for degraded mode, which asks for
-    /// them request by request.
+    /// The time for which good tokens are kept for degraded mode. Each request in
+    /// degraded mode applies its own limit.
     pub degraded: Duration,
 }
 
@@ -94,12 +91,12 @@ struct Reviewer {
     metrics: AuthnMetrics,
 }
 
-/// A token to be reviewed, and what decides the queue of its review.
+/// A token to review, and the facts that decide the queue.
 struct Question {
     key: Key,
     token: String,
     from: Address,
-    /// The user that the token was good for.
+    /// The user, if the token was good before.
     known: Option<Arc<str>>,
     settings: TokenReviewSettings,
 }
@@ -120,18 +117,18 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Forgets all tokens: upstream may be another cluster now.
+    /// Forgets all tokens, because upstream may be another cluster now.
     pub fn forget(&self) {
         let now = Instant::now();
         self.reviewer.accepted.clear(now);
         self.reviewer.rejected.clear(now);
     }
 
-    /// Returns the API server's answer about a token. Requests with the same
-    /// token share one review. A review that failed is not remembered.
+    /// Returns the API server's answer about a token. Requests with the same token
+    /// share one review. A failed review is not remembered.
     ///
-    /// In degraded mode, `max_age` is the time for which a good token is
-    /// believed; never beyond the end that the token names itself.
+    /// In degraded mode, `max_age` is the time for which a good token's answer is
+    /// used, but never after the token's own expiry.
     pub async fn authenticate(
         &self,
         token: &str,
@@ -139,7 +136,7 @@ impl TokenAuthenticator {
         settings: TokenReviewSettings,
         max_age: Option<Duration>,
     ) -> Result<Arc<TokenOutcome>, ReviewError> {
-        // Only the digest is kept, so that no token stays in memory.
+        // Only the digest is kept, so that tokens do not stay in memory.
         let key: Key = Sha256::digest(token).into();
         let now = Instant::now();
         let believed = |asked: Instant, ttl| now.saturating_duration_since(asked) < ttl;
@@ -225,8 +222,7 @@ impl Reviewer {
     }
 }
 
-/// Returns the time until the expiry that the token itself names. `None` if the
-/// token names none.
+/// Returns the time until the token's own expiry. `None` if it names none.
 fn remaining(token: &str, now: SystemTime) -> Option<Duration> {
     let expiry = jwt_expiry::expiry(token)?;
     Some(expiry.duration_since(now).unwrap_or_default())
@@ -254,8 +250,8 @@ mod tests {
         degraded: Duration::from_secs(600),
     };
 
-    /// Accepts tokens that contain `good`, as jane's. Never answers about
-    /// tokens that begin with `slow`.
+    /// Accepts tokens that contain `good` as jane's. Never answers about tokens that
+    /// begin with `slow`.
     #[derive(Default)]
     struct Server(AtomicUsize);
 
@@ -306,8 +302,8 @@ mod tests {
             self.server.0.load(Ordering::Relaxed) - before
         }
 
-        /// Asks about this many tokens at once, without an answer. Returns the
-        /// requests that wait, and the codes of those that need not.
+        /// Asks about this many tokens at once, and none is answered. Returns the
+        /// requests that wait, and the codes of those that were refused.
         fn flood(&self, from: Address, count: usize) -> (Vec<BoxFuture<'_, u16>>, Vec<u16>) {
             let (mut waiting, mut refused) = (Vec::new(), Vec::new());
             for n in 0..count {
@@ -338,10 +334,10 @@ mod tests {
         let room = OF_STRANGERS.at_a_time_of_one + OF_STRANGERS.waiting_of_one;
         assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
         assert!(refused.iter().all(|code| *code == 429));
-        // Unknown tokens from other addresses have turns.
+        // Unknown tokens from other addresses have their own turns.
         assert_eq!(world.calls("another good one", SETTINGS).await, 1);
-        // Many addresses together leave no turns to other unknown tokens, but
-        // known tokens have their own turns.
+        // Many addresses together leave no turns to other unknown tokens, but known
+        // tokens have their own.
         let more: Vec<_> = (67..80)
             .map(|host| world.flood(from(host), 1000).0)
             .collect();
@@ -422,7 +418,8 @@ mod tests {
         assert_eq!(calls(&ends, max_age).await, 1);
         advance(Duration::from_secs(39)).await;
         assert_eq!(calls("good", max_age).await, 1);
-        // Without the mode, and after a change of the upstream, nothing holds.
+        // Without degraded mode, or after a change of the upstream, the answer is
+        // not used.
         advance(Duration::from_secs(11)).await;
         assert_eq!(calls("good", None).await, 1);
         world.tokens.forget();
@@ -444,7 +441,7 @@ mod tests {
             advance(Duration::from_secs(7)).await;
             assert_eq!(world.calls(&token, SETTINGS).await, calls, "{token}");
         }
-        // The API server still says that it is good: its clock decides.
+        // The API server still accepts it, and its clock decides.
         let over = ends_in(0);
         assert_eq!(world.calls(&over, SETTINGS).await, 1);
         assert_eq!(world.calls(&over, SETTINGS).await, 1);

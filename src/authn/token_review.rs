@@ -1,4 +1,4 @@
-//! TokenReview: the question and the answer.
+//! TokenReview: request and answer.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,6 @@ pub struct Status {
     error: String,
 }
 
-/// A user as reviews tell it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct User {
@@ -40,8 +39,8 @@ pub struct User {
 }
 
 impl Status {
-    /// Returns the token's user. The error is the reason why there is none,
-    /// which may be empty.
+    /// Returns the token's user. The error is the API server's reason, which may be
+    /// empty.
     pub fn user(self) -> Result<UserInfo, String> {
         let Self {
             authenticated,

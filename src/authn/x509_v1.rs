@@ -1,8 +1,8 @@
 //! X.509 version 1 client certificates.
 //!
-//! `openssl x509 -req` without an extension file made them for decades. Go
-//! accepts them, `webpki` does not. Only the plain case is handled: a leaf
-//! without extensions, signed by an authority of the bundle itself.
+//! `openssl x509 -req` without an extension file made them for decades. Go accepts
+//! them, but `webpki` does not. Only the simple case is handled: a leaf without
+//! extensions that an authority of the bundle signed itself.
 
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -12,8 +12,8 @@ use x509_parser::x509::X509Version;
 
 use super::der::{PublicKey, SignedCertificate};
 
-/// Tells whether `leaf` is a version 1 certificate, valid at `now`, with a
-/// signature of `authority`.
+/// Tells whether `leaf` is a version 1 certificate that is valid at `now` and signed
+/// by `authority`.
 pub fn issued_by(leaf: &CertificateDer<'_>, authority: &CertificateDer<'_>, now: UnixTime) -> bool {
     let (Ok((rest, parsed)), Ok((_, issuer))) = (
         X509Certificate::from_der(leaf),
@@ -29,7 +29,7 @@ pub fn issued_by(leaf: &CertificateDer<'_>, authority: &CertificateDer<'_>, now:
         && validity.not_before.timestamp() <= now
         && now <= validity.not_after.timestamp()
         && parsed.issuer().as_raw() == issuer.subject().as_raw()
-        // Constraints on names would have to be evaluated.
+        // Name constraints would have to be evaluated, so they are refused.
         && matches!(issuer.name_constraints(), Ok(None))
         && signed_by(leaf, issuer.public_key().raw).unwrap_or(false)
 }

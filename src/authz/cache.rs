@@ -1,5 +1,5 @@
-//! Remembered decisions, by caller and attributes, and the time for which each
-//! is believed.
+//! Remembered decisions, by caller and attributes, and the time for which each may
+//! be used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +15,28 @@ use super::{AuthzSettings, Decision, Verdict};
 /// The most decisions that are kept, as in the API server's webhook authorizer.
 const MAX_DECISIONS: usize = 8192;
 
-/// Reviews of longer attributes are not kept, because callers choose the
-/// attributes. The API server's webhook authorizer keeps no decision about such
-/// attributes (`maxControlledAttrCacheSize`); here the key of a decision is a
-/// digest, so that long selectors are not reviewed for each request.
+/// Decisions about longer attributes keep no review, because callers choose the
+/// attributes. The API server's webhook authorizer does not even keep the decision
+/// (`maxControlledAttrCacheSize`). Here the key of a decision is a digest, so that
+/// long selectors are not reviewed for each request.
 const MAX_KEPT_ATTRIBUTES_BYTES: usize = 10_000;
 
-/// Reviews of a user with very many groups or extra are not kept either.
+/// The same for reviews of users with very many groups or extra.
 pub const MAX_KEPT_REVIEW_BYTES: usize = 32 << 10;
 
-/// A decision with a longer reason is not remembered: the authorizer chooses the reason.
+/// Decisions with a longer reason are not remembered: the authorizer chooses the
+/// reason.
 pub const MAX_KEPT_REASON_BYTES: usize = 8 << 10;
 
-/// A decision.
 #[derive(Clone)]
 pub struct Remembered {
     pub verdict: Arc<Verdict>,
-    /// The review that asks for the decision again. Only decisions that degraded
-    /// mode may need are asked for again.
+    /// The review with which the decision is renewed. Only for decisions that
+    /// degraded mode may need.
     pub review: Option<Bytes>,
 }
 
-/// Decisions, grouped by the name of the user they are about.
+/// Decisions, grouped by the name of their user.
 pub type Decisions = AnswerCache<Arc<str>, Remembered>;
 
 pub fn new(now: Instant) -> Decisions {
@@ -44,9 +44,8 @@ pub fn new(now: Instant) -> Decisions {
 }
 
 impl AuthzSettings {
-    /// Tells whether a decision that was asked for at `asked` is believed. It
-    /// uses the settings of the moment at which the decision is read, so that a
-    /// reload holds for earlier decisions.
+    /// Tells whether a decision that was asked for at `asked` may be used. The
+    /// current settings apply, so that a reload affects earlier decisions.
     pub fn believes(&self, decision: Decision, asked: Instant, now: Instant) -> bool {
         let ttl = match decision {
             Decision::Allow => self.allow_ttl,
@@ -55,17 +54,17 @@ impl AuthzSettings {
         now.saturating_duration_since(asked) < ttl
     }
 
-    /// Tells whether an allowance holds while no API server can be reached.
-    /// `heard` is the time of the last answer of one: allowances that were
-    /// believed then are believed for `outage` after it. So all allowances end
-    /// together, at the same moment at which memory that was last proven fresh
-    /// at `heard` is no longer served.
+    /// Tells whether an allowance may be used while no API server can be reached.
+    /// `heard` is the time of the last answer from an API server: allowances that
+    /// could be used then hold for `outage` after it. So all allowances end at the
+    /// same moment, which is also the moment at which memory that was last proven
+    /// fresh at `heard` is no longer served.
     pub fn believes_cut_off(&self, asked: Instant, heard: Instant, now: Instant) -> bool {
         self.believes(Decision::Allow, asked, heard)
             && now.saturating_duration_since(heard) < self.outage
     }
 
-    /// Returns the longest time for which any decision is believed.
+    /// Returns the longest time for which any decision is used.
     pub fn longest(&self) -> Duration {
         self.deny_ttl
             .max(self.allow_ttl.saturating_add(self.outage))
@@ -73,13 +72,11 @@ impl AuthzSettings {
     }
 }
 
-/// Tells whether a review of these attributes may be kept.
 pub fn is_kept(attributes: &Attributes) -> bool {
     let bytes: usize = parts(attributes).iter().map(|part| part.len()).sum();
     bytes < MAX_KEPT_ATTRIBUTES_BYTES
 }
 
-/// Returns the key of a decision.
 pub fn key(user: &UserInfo, attributes: &Attributes) -> Key {
     let mut digest = Parts::default();
     digest.strings(&parts(attributes));
@@ -118,8 +115,8 @@ fn parts(attributes: &Attributes) -> Vec<&str> {
     }
 }
 
-/// A digest of strings. It includes the length of every string and of every
-/// list, so that no two different questions have the same bytes.
+/// A digest of strings. It includes the length of every string and list, so that two
+/// different questions never have the same bytes.
 #[derive(Default)]
 pub(super) struct Parts(Sha256);
 

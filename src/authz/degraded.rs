@@ -1,9 +1,9 @@
 //! Decisions in degraded mode, without an API server.
 //!
-//! An informer lists once and then watches for hours. So that its right to list
-//! is still known in an outage, decisions about the reads that degraded mode
-//! names are asked for again before they are too old, as long as they are used
-//! now and then. A right that was withdrawn is noticed by that, too.
+//! An informer lists once and then watches for hours. Its right to list must still
+//! be known in an outage. So decisions about the reads that degraded mode names are
+//! renewed before they are too old, if they are used now and then. This also notices
+//! withdrawn rights.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use super::cache::Remembered;
 use super::{Authorizer, Decision, Question, Verdict, WaitsAs};
 use crate::config::{DegradedAuthorization, DegradedBounds};
 
-/// The time between two looks for decisions that must be asked for again.
+/// The time between two searches for decisions that must be renewed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The most decisions that are asked for again between two looks, and at a time.
-/// All decisions that are kept are asked for within five minutes, half of a
-/// `maxAge` of ten, by 28 a second.
+/// The most decisions that are renewed in one search, and at a time. With a `maxAge`
+/// of ten minutes, all kept decisions are renewed within half of it by 28 reviews a
+/// second.
 const MOST_AT_ONCE: usize = 64;
 const AT_A_TIME: usize = 4;
 
-/// A decision that was not used for this time is not asked for again.
+/// A decision that was not used for this time is not renewed.
 const USED_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Authorizer {
-    /// Keeps decisions recent that degraded mode may need, forever.
+    /// Renews decisions that degraded mode may need, forever.
     pub async fn keep_recent(&self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -39,8 +39,8 @@ impl Authorizer {
         }
     }
 
-    /// Asks again for allowances that are older than half of what degraded mode
-    /// believes.
+    /// Renews allowances that are older than half of the age that degraded mode
+    /// accepts.
     async fn renew_old(&self, now: Instant) {
         let half = self.settings.load().degraded.div_f64(2.0);
         let Some(before) = now.checked_sub(half).filter(|_| !half.is_zero()) else {
@@ -56,11 +56,11 @@ impl Authorizer {
             Some(self.renew(key, sharer, review))
         });
         let mut renewed = futures::stream::iter(renewed).buffer_unordered(AT_A_TIME);
-        // After a failure, the others can wait for the next look.
+        // After a failure, the others wait for the next search.
         while renewed.next().await == Some(true) {}
     }
 
-    /// Asks again for a decision. Returns false if nobody could be asked.
+    /// Asks for a decision again. Returns false if no API server could be asked.
     async fn renew(&self, key: Key, sharer: Arc<str>, review: Bytes) -> bool {
         let asked = Instant::now();
         let question = Question {
@@ -79,7 +79,7 @@ impl Authorizer {
         true
     }
 
-    /// Decides by what is in memory. `None` if that does not tell.
+    /// Decides from memory. `None` if memory does not hold the decision.
     pub(super) async fn decide_degraded(
         &self,
         user: &UserInfo,
@@ -87,7 +87,7 @@ impl Authorizer {
         key: &Key,
         bounds: DegradedBounds,
     ) -> Option<Arc<Verdict>> {
-        // An outage without this mode goes on with these.
+        // These allowances also hold in outages without degraded mode.
         if let Some(verdict) = self.held_cut_off(key) {
             return Some(verdict);
         }
@@ -99,16 +99,16 @@ impl Authorizer {
         }
     }
 
-    /// Returns the decision, if it was asked for less than `max_age` ago. A
-    /// denial stays one.
+    /// Returns the decision, allowance or denial, if it was asked for less than
+    /// `max_age` ago.
     fn remembered(&self, key: &Key, max_age: Duration) -> Option<Arc<Verdict>> {
         let now = Instant::now();
         let (remembered, asked) = self.reviewer.decisions.get(key, now)?;
         (now.saturating_duration_since(asked) < max_age).then_some(remembered.verdict)
     }
 
-    /// Decides by the RBAC objects in memory. As in kube-apiserver, RBAC allows
-    /// or has no opinion.
+    /// Decides by the RBAC objects in memory. As in kube-apiserver, RBAC allows or
+    /// has no opinion.
     async fn saved_verdict(
         &self,
         user: &UserInfo,
@@ -149,7 +149,7 @@ mod tests {
     const MAX_AGE: Duration = Duration::from_secs(600);
     const TEN: Duration = Duration::from_secs(10);
 
-    /// RBAC objects that were proven at a moment.
+    /// RBAC objects that were proven fresh at a moment.
     struct Saved(Mutex<Option<std::time::Instant>>);
 
     #[async_trait]
@@ -230,7 +230,7 @@ mod tests {
             ("/asked", cached, 200),
             ("/denied", cached, 403),
             ("/never", cached, 503),
-            // Requests that the mode does not name fail as without it.
+            // Requests that degraded mode does not name fail as without it.
             ("/asked", None, 503),
             ("/asked", Some(DegradedAuthorization::Rbac), 503),
         ] {
@@ -280,7 +280,7 @@ mod tests {
         }
         *lost.lock() = true;
         assert_eq!(code(&authorizer, "/asked", cached).await, 200);
-        // Nobody confirms it any more.
+        // No API server confirms it any more.
         for _ in 0..6 {
             tokio::time::advance(Duration::from_secs(100)).await;
             authorizer.renew_old(Instant::now()).await;

@@ -1,8 +1,8 @@
-//! Remembers for a short time which questions came that were not asked.
+//! Remembers for a short time the questions that came up without a review.
 //!
-//! Where upstream must be asked for an answer anyhow, it can as well judge and
-//! answer the whole request: that is one request in place of two. Only somebody who
-//! asks again is worth a review, whose answer is then believed for a while.
+//! If upstream must be asked for an answer anyway, it can judge and answer the whole
+//! request: one request instead of two. A review, whose answer is then used for a
+//! while, pays off only for a caller who asks again.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use apifront_upstream::review::Key;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The number of questions that are remembered. One that is forgotten early counts as
-/// the first again, which costs nothing more.
+/// The number of questions that are remembered. A forgotten question counts as the
+/// first again, which costs no more than before.
 const SLOTS: usize = 8192;
 
-/// The last question of each slot. The slot is part of the question's digest, so that
-/// nobody can choose whose place to take.
+/// The last question of each slot. The slot is part of the question's digest, so
+/// that no caller can choose which question they displace.
 pub(super) struct FirstReads(Mutex<Vec<Option<(u64, Instant)>>>);
 
 impl Default for FirstReads {
@@ -25,7 +25,7 @@ impl Default for FirstReads {
 }
 
 impl FirstReads {
-    /// Tells whether the question has not come within this time, and remembers it.
+    /// Tells whether the question has not come up within this time. Remembers it.
     pub(super) fn is_first(&self, key: &Key, within: Duration, now: Instant) -> bool {
         let [a, b, c, d, e, f, g, h, ..] = *key;
         let digest = u64::from_be_bytes([a, b, c, d, e, f, g, h]);

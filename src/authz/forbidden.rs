@@ -15,7 +15,7 @@ pub fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Stat
     refuse(attributes, &why)
 }
 
-/// Returns the 403 of the API server's `NewForbidden`, with `why` as its error.
+/// Returns the 403 of the API server's `NewForbidden` with `why` as its error.
 pub fn refuse(attributes: &Attributes, why: &str) -> Status {
     let (message, details) = match attributes {
         Attributes::NonResource { .. } => (format!("forbidden: {why}"), Details::default()),
@@ -61,7 +61,7 @@ fn cannot(user: &UserInfo, attributes: &Attributes) -> String {
     }
 }
 
-/// Escapes what looks like HTML in an error; quotes are harmless.
+/// Escapes HTML in an error. Quotes are harmless.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

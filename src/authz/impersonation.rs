@@ -1,14 +1,14 @@
 //! Decides whether a caller may impersonate another user.
 //!
-//! Constrained impersonation (KEP-5284, on since Kubernetes 1.36) has modes.
-//! They are tried in the order of [`Mode::ALL`], but the mode that allowed the
-//! caller before is tried first. A mode that does not apply to the wanted user
-//! is skipped. The first mode that allows wins; if none does, the first refusal
-//! is the answer. `Legacy`, the mode of older releases, is last.
+//! Constrained impersonation (KEP-5284, on since Kubernetes 1.36) has modes. They
+//! are tried in the order of [`Mode::ALL`], but the mode that last allowed the
+//! caller is tried first. Modes that do not apply to the wanted user are skipped.
+//! The first mode that allows wins; if none does, the first refusal is the answer.
+//! `Legacy`, the mode of older releases, is last.
 //!
-//! An upstream without constrained impersonation knows `Legacy` alone: rights
-//! that an older cluster gives to `*` must not become rights to modes that it
-//! does not have.
+//! An upstream without constrained impersonation has only `Legacy`: rights that an
+//! older cluster grants on `*` must not become rights to modes that it does not
+//! have.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -25,32 +25,30 @@ use super::{Authorizer, Decision, Purpose, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
 use crate::config::access::ConstrainedImpersonation;
 
-/// Callers whose last mode is remembered, as many as in the API server. A
+/// The number of callers whose last mode is remembered, as in the API server. A
 /// forgotten caller costs a few more reviews.
 const MAX_REMEMBERED_CALLERS: u64 = 10_000;
 
-/// The time for all questions of a request: that of a request of kube-apiserver
-/// (`--request-timeout`). A head has room for 16,000 groups, and kube-apiserver asks
-/// about each, too, though without a network in between.
+/// The time for all questions of a request: kube-apiserver's `--request-timeout`. A
+/// head has room for 16,000 groups. kube-apiserver also asks about each, though
+/// without a network in between.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The number of questions after which others have their turn on the thread. All of
-/// them may be answered from memory.
+/// After this many questions, other tasks get a turn on the thread: all questions
+/// may be answered from memory, without a pause.
 const QUESTIONS_AT_ONCE: usize = 32;
 
 const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 const NODES_GROUP: &str = "system:nodes";
 
-/// The user that a caller impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonated {
     pub user: UserInfo,
-    /// The mode that allowed it. The audit log names it, unless it is `Legacy`.
+    /// The mode that allowed it. The audit log names it, except `Legacy`.
     pub mode: Mode,
 }
 
-/// The caller who wants to act as another user, and the purpose of the decisions
-/// about that.
+/// The caller who wants to act as another user, and the purpose of the decisions.
 #[derive(Clone, Copy)]
 struct Requestor<'a> {
     user: &'a UserInfo,
@@ -63,9 +61,8 @@ type Release = (u32, u32);
 /// The first release in which constrained impersonation is on by default.
 const CONSTRAINED_SINCE: Release = (1, 36);
 
-/// Tells whether upstream has the constrained modes. An unknown release counts
-/// as an old one: apifront then asks about fewer rights than upstream would
-/// grant, never about more.
+/// Tells whether upstream has the constrained modes. An unknown release counts as an
+/// old one: apifront then grants fewer rights than upstream would, never more.
 fn has_constrained_modes(setting: ConstrainedImpersonation, release: Option<Release>) -> bool {
     match setting {
         ConstrainedImpersonation::Enabled => true,
@@ -82,7 +79,7 @@ pub struct ImpersonationAuthorizer {
 }
 
 impl ImpersonationAuthorizer {
-    /// `release` returns upstream's release, once it is known.
+    /// `release` returns upstream's release once it is known.
     pub fn new(
         authorizer: Arc<Authorizer>,
         release: impl Fn() -> Option<Release> + Send + Sync + 'static,
@@ -103,12 +100,12 @@ impl ImpersonationAuthorizer {
         mode == Mode::Legacy || has_constrained_modes(**self.setting.load(), (self.release)())
     }
 
-    /// Returns the wanted user, if `requestor` may make the request
-    /// `attributes` as that user; else a 403 with the API server's text. The
-    /// request itself must still be authorized for the returned user.
+    /// Returns the wanted user if `requestor` may make the request `attributes` as
+    /// that user, else a 403 with the API server's text. The request itself must
+    /// still be authorized for the returned user.
     ///
-    /// The questions are asked one after the other, equal ones once, until the first
-    /// refusal. No more are asked when the returned future is dropped.
+    /// The questions are asked one after the other until the first refusal, and
+    /// equal ones only once. Dropping the future ends them.
     pub async fn impersonate(
         &self,
         requestor: &UserInfo,
@@ -193,8 +190,8 @@ impl ImpersonationAuthorizer {
         if let Attributes::Resource { name, .. } = &mut attributes
             && mode == Mode::AssociatedNode
         {
-            // The answer must hold for every node, because each of the
-            // account's pods may be on another.
+            // The answer must hold for every node, because each pod of the account
+            // may be on another.
             *name = "*".to_owned();
         }
         self.allowed(requestor, &attributes).await
@@ -290,7 +287,7 @@ fn timed_out() -> Status {
     Status::failure(504, Reason::Timeout, message)
 }
 
-/// Returns the wanted user with the groups that it has without asking for them.
+/// Returns the wanted user with the groups that every such user has implicitly.
 fn become_user(mode: Mode, wanted: &UserInfo) -> UserInfo {
     let mut user = wanted.clone();
     if mode != Mode::Legacy && node_name(&user.name).is_some() {
@@ -316,7 +313,7 @@ fn become_user(mode: Mode, wanted: &UserInfo) -> UserInfo {
     user
 }
 
-/// Returns a service account on a node, without what distinguishes its pods:
+/// Returns a service account without the data that distinguish its pods on a node:
 /// the keys of its extra remain, the values do not.
 fn without_node(requestor: &UserInfo) -> UserInfo {
     let keys = requestor.extra.keys().cloned().collect();

@@ -1,6 +1,6 @@
-//! The checks on each field of a wanted user. `Legacy` impersonation has users,
-//! groups and service accounts in the core group. The constrained modes have
-//! them in `authentication.k8s.io`, and refuse some outright.
+//! The checks on each field of a wanted user. `Legacy` impersonation checks users,
+//! groups and service accounts in the core group. The constrained modes check them
+//! in `authentication.k8s.io`, and refuse some outright.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use kubernetes_wire::api::{Attributes, GroupVersionResource};
 use super::impersonation_mode::{Mode, on_field};
 use super::well_known_usernames::{node_name, service_account};
 
-/// The number of groups or extra values from which the constrained modes first
-/// ask about all of them at once.
+/// From this number of groups or extra values on, the constrained modes first ask
+/// about all of them at once.
 pub const MANY: usize = 4;
 
 fn authentication(resource: &str) -> GroupVersionResource {
@@ -53,7 +53,7 @@ pub fn extra(mode: Mode, key: &str, value: &str) -> Attributes {
     on_field(mode, authentication("userextras"), value, key)
 }
 
-/// Returns a group that no constrained mode grants: its name in the attributes,
+/// Returns the group that no constrained mode grants: its name in the attributes,
 /// and the reason.
 pub fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> {
     if groups.iter().any(String::is_empty) {

@@ -6,7 +6,6 @@ use super::well_known_usernames::{node_name, service_account};
 
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// A mode, with its own verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Lets a service account's pod act as the node on which it runs.
@@ -37,7 +36,7 @@ impl Mode {
         }
     }
 
-    /// Returns the verb of the checks on the wanted user's fields.
+    /// Returns the verb for the checks on the wanted user's fields.
     pub fn verb(self) -> &'static str {
         match self {
             Self::AssociatedNode => "impersonate:associated-node",
@@ -67,8 +66,8 @@ impl Mode {
     }
 }
 
-/// Returns the attributes of a check of a mode's verb on one field of the
-/// wanted user.
+/// Returns the attributes for a check of the mode's verb on one field of the wanted
+/// user.
 pub(super) fn on_field(
     mode: Mode,
     gvr: GroupVersionResource,

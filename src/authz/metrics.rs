@@ -82,7 +82,6 @@ impl AuthzMetrics {
         self.self_reviews.with_label_values(&[answer]).inc();
     }
 
-    /// Counts a review that found no room in the queue.
     pub fn refused(&self) {
         self.refused.inc();
     }

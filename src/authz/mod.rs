@@ -40,15 +40,15 @@ use tokio::time::Instant;
 
 use crate::config::DegradedBounds;
 
-/// Paths of health checks. They must be allowed even while no API server can be
-/// asked: `--authorization-always-allow-paths` of delegating API servers.
+/// Health checks are allowed even while no API server can be asked, as with
+/// `--authorization-always-allow-paths` of delegating API servers.
 const ALWAYS_ALLOWED_PATHS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// The limits of SubjectAccessReviews. Each user has a queue of its own. 16
-/// reviews of one user at a time are enough for thousands a second, and leave
-/// turns for other users while the API server is slow. More reviews may wait
-/// than the default number of reads in flight (`serving.maxRequestsInflight`);
-/// further ones get a 429.
+/// The limits of SubjectAccessReviews. Each user has a queue. 16 reviews of one user
+/// at a time are enough for thousands a second, and leave turns for others while the
+/// API server is slow. The number of reviews that may wait is above the default
+/// limit of reads in flight (`serving.maxRequestsInflight`); further reviews get a
+/// 429.
 const TURNS: QueueLimits = QueueLimits {
     at_a_time: 64,
     at_a_time_of_one: 16,
@@ -56,8 +56,8 @@ const TURNS: QueueLimits = QueueLimits {
     waiting_of_one: 512,
 };
 
-/// How many questions about places of views are asked at a time. Each view has four at
-/// most.
+/// The limits of the reviews for the places of views. Each view has at most four at
+/// a time.
 const TURNS_OF_PLACES: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 8,
@@ -65,19 +65,18 @@ const TURNS_OF_PLACES: QueueLimits = QueueLimits {
     waiting_of_one: 1 << 12,
 };
 
-/// The time for which an answer is believed; zero means not at all. It is
-/// applied when an answer is read, so that a reload holds for earlier answers.
+/// The time for which an answer is used; zero means not at all. The settings are
+/// applied when an answer is read, so that a reload affects earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthzSettings {
     pub allow_ttl: Duration,
-    /// Applies to denials and to answers without an opinion.
+    /// The time for denials and for answers without an opinion.
     pub deny_ttl: Duration,
-    /// While no API server can be reached at all, an allowance that was
-    /// believed when one last answered is believed for this time after that
-    /// answer.
+    /// While no API server can be reached, the time for which allowances hold after
+    /// the last answer of an API server, if they could be used then.
     pub outage: Duration,
-    /// Decisions are kept for this time for degraded mode, which asks for them
-    /// request by request.
+    /// The time for which decisions are kept for degraded mode. Each request in
+    /// degraded mode applies its own limit.
     pub degraded: Duration,
 }
 
@@ -100,34 +99,30 @@ impl Decision {
     }
 }
 
-/// The purpose of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A request that upstream is asked about.
+    /// An ordinary request.
     Usual,
-    /// Such a request, which degraded mode may answer later.
+    /// A request that degraded mode may answer later.
     NamedRead,
-    /// A request in degraded mode, within these limits.
+    /// A request in degraded mode, with its limits.
     Degraded(DegradedBounds),
 }
 
-/// A decision with the authorizer's reason, which goes into the audit log and
-/// into a 403.
+/// A decision, with the authorizer's reason for the audit log and for a 403.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub decision: Decision,
     pub reason: String,
 }
 
-/// The result of asking whether a caller may make a request.
 #[derive(Debug)]
 pub struct Authorization {
-    /// The decision about the request's own attributes, for the audit log.
-    /// `None` if no API server could be asked.
+    /// The decision about the request's own attributes, for the audit log. `None` if
+    /// no API server could be asked.
     pub verdict: Option<Arc<Verdict>>,
-    /// `Ok` if the request may go on. `Err` is the answer to the caller: 403
-    /// with kube-apiserver's text, or 429, 500 or 503 if no API server could be
-    /// asked.
+    /// `Ok` if the request may go on. `Err` is the answer to the caller: a 403 with
+    /// kube-apiserver's text, or a 429, 500 or 503 if no API server could be asked.
     pub outcome: Result<(), Status>,
 }
 
@@ -136,7 +131,7 @@ pub struct Authorizer {
     in_flight: SingleFlight<Key, Result<Arc<Verdict>, ReviewError>>,
     settings: ArcSwap<AuthzSettings>,
     metrics: AuthzMetrics,
-    /// The verdict about requests that are allowed without a review.
+    /// The verdict for requests that need no review.
     always: Arc<Verdict>,
     saved: Arc<dyn SavedRbac>,
     first_reads: FirstReads,
@@ -147,7 +142,8 @@ pub struct Authorizer {
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
     queue: Arc<FairQueue<Arc<str>>>,
-    /// The questions of views, which leave the turns to requests.
+    /// The queue for the questions of views: they leave the other queue's turns to
+    /// requests.
     places: Arc<FairQueue<Arc<str>>>,
     decisions: cache::Decisions,
     /// The time of the last answer of an API server.
@@ -184,20 +180,21 @@ impl Authorizer {
         }
     }
 
-    /// Changes the settings for all answers, those remembered too.
+    /// Changes the settings for all answers, remembered ones too.
     pub fn reload(&self, settings: AuthzSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Forgets all decisions and answers: upstream may be another cluster now.
+    /// Forgets all decisions and answers, because upstream may be another cluster
+    /// now.
     pub fn forget(&self) {
         let now = Instant::now();
         self.reviewer.decisions.clear(now);
         self.self_reviews.clear(now);
     }
 
-    /// Tells whether a review would be needed for these attributes, and none was within
-    /// the time for which an allowance is believed.
+    /// Tells whether these attributes need a review, and the question has not come
+    /// up within the time for which an allowance is used.
     pub fn is_first_read(&self, user: &UserInfo, attributes: &Attributes) -> bool {
         if is_always_allowed(user, attributes) {
             return false;
@@ -208,17 +205,16 @@ impl Authorizer {
         self.believed(&key, now).is_none() && self.first_reads.is_first(&key, within, now)
     }
 
-    /// Tells whether `user` may make the request that `attributes` describe.
-    /// This is the only method that lets a request go on.
+    /// Tells whether `user` may make the request with these `attributes`. This is
+    /// the only method that lets a request go on.
     ///
     /// exec, attach and port-forward of pods must also be allowed as `create`,
-    /// whatever the method: a WebSocket begins with GET, and the right to read
-    /// must not be enough to run a command. kube-apiserver does so since 1.35
+    /// whatever the method: a WebSocket begins with GET, and the right to read must
+    /// not be enough to run a command. kube-apiserver does so since 1.35
     /// (`ensureAuthorizedForVerb` of `pkg/registry/core/pod/rest`, behind
-    /// `AuthorizePodWebsocketUpgradeCreatePermission`). It makes this check
-    /// after the audit log has received the first decision, and its 403 has a
-    /// shorter text.
-    ///
+    /// `AuthorizePodWebsocketUpgradeCreatePermission`). It makes this check after
+    /// the audit log has received the first decision, and its 403 has a shorter
+    /// text.
     pub async fn authorize_request(
         &self,
         user: &UserInfo,
@@ -251,8 +247,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the verdict about these attributes. Equal questions at the same
-    /// time share one review. A review that failed is not remembered.
+    /// Returns the verdict about these attributes. Equal questions at the same time
+    /// share one review. A failed review is not remembered.
     async fn decide(
         &self,
         user: &UserInfo,
@@ -264,8 +260,8 @@ impl Authorizer {
         let label = result.as_ref().map_or("error", |v| v.decision.as_str());
         self.metrics.attempt(label, started.elapsed());
         match &result {
-            // A flood is counted but not logged as a warning, so that it cannot
-            // fill a disk.
+            // A flood is counted, and logged only for debugging: it must not fill a
+            // disk.
             Err(error @ (ReviewError::QueueFull | ReviewError::NotRemembered)) => {
                 tracing::debug!(%error, "unable to authorize a request");
             }
@@ -314,7 +310,7 @@ impl Authorizer {
         }
     }
 
-    /// Returns the decision, if it is remembered and still believed.
+    /// Returns the decision if it is remembered and may still be used.
     fn believed(&self, key: &Key, now: Instant) -> Option<Arc<Verdict>> {
         let (remembered, asked) = self.reviewer.decisions.get(key, now)?;
         let verdict = remembered.verdict;
@@ -324,9 +320,9 @@ impl Authorizer {
             .then_some(verdict)
     }
 
-    /// Returns an allowance that was believed when an API server last answered,
-    /// if no API server can be reached now. While one can be reached, only its
-    /// answer counts, whatever that is.
+    /// Returns an allowance that could be used when an API server last answered, if
+    /// no API server can be reached now. While one can be reached, only its answer
+    /// counts, even an error.
     fn believed_cut_off(&self, key: &Key, error: &ReviewError) -> Option<Arc<Verdict>> {
         match error {
             ReviewError::Unavailable(_) | ReviewError::Timeout
@@ -336,7 +332,7 @@ impl Authorizer {
         self.held_cut_off(key)
     }
 
-    /// Returns an allowance that was believed when an API server last answered.
+    /// Returns an allowance that could be used when an API server last answered.
     fn held_cut_off(&self, key: &Key) -> Option<Arc<Verdict>> {
         let now = Instant::now();
         let heard = (*self.reviewer.heard.lock())?;
@@ -351,19 +347,18 @@ impl Authorizer {
     }
 }
 
-/// The body of a review, and whose it is.
+/// The body of a review, its user, and its queue.
 struct Question {
-    /// The decision takes a place in the share of this user, or of these accounts.
+    /// The user (or accounts) in whose share the decision is kept.
     sharer: Arc<str>,
     waits_as: WaitsAs,
     body: Bytes,
 }
 
-/// In which queue a question waits for its turn.
 enum WaitsAs {
-    /// It waits among the requests, in this user's turn.
+    /// Among the requests, in this user's turn.
     Request(Arc<str>),
-    /// It waits among the questions of views.
+    /// Among the questions of views.
     Place,
 }
 
@@ -420,12 +415,11 @@ impl Reviewer {
     }
 }
 
-/// Tells whether a request is allowed without a review. Members of
-/// `system:masters` may do everything in every API server, before any
-/// authorizer is asked.
+/// Tells whether a request is allowed without a review. Every API server allows
+/// members of `system:masters` everything before it asks an authorizer.
 fn is_always_allowed(user: &UserInfo, attributes: &Attributes) -> bool {
     let health = match attributes {
-        // The verb `impersonate-on:…` is not a health check.
+        // The verb `impersonate-on:…` on such a path is no health check.
         Attributes::NonResource { verb, path } => {
             matches!(verb.as_str(), "get" | "head") && ALWAYS_ALLOWED_PATHS.contains(&path.as_str())
         }

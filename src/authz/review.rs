@@ -1,4 +1,4 @@
-//! SubjectAccessReview: the question and the answer.
+//! SubjectAccessReview: request and answer.
 
 use std::collections::BTreeMap;
 
@@ -107,9 +107,9 @@ pub fn review<'a>(user: &'a UserInfo, attributes: &'a Attributes) -> Review<Spec
     }
 }
 
-/// Returns a field selector's requirements. A selector that cannot be parsed is
-/// left out, and the broader question is asked: selectors only ever narrow
-/// (KEP-4601).
+/// Returns a field selector's requirements. A selector that cannot be parsed is left
+/// out. The review is then about all objects, which is safe: selectors only ever
+/// narrow (KEP-4601).
 fn fields(selector: &str) -> Option<Requirements> {
     let requirements: Vec<_> = FieldSelector::parse(selector)
         .ok()?
@@ -124,8 +124,8 @@ fn fields(selector: &str) -> Option<Requirements> {
     (!requirements.is_empty()).then_some(Requirements { requirements })
 }
 
-/// Returns a label selector's requirements. Comparisons have no counterpart in
-/// a review and are left out too.
+/// Returns a label selector's requirements. Comparisons are left out too: a review
+/// cannot express them.
 fn labels(selector: &str) -> Option<Requirements> {
     let requirements: Vec<_> = LabelSelector::parse(selector)
         .ok()?

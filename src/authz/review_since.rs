@@ -1,4 +1,4 @@
-//! Decisions for views, which must not be older than what they follow.
+//! Decisions for views: they must not be older than the change that a view follows.
 
 use apifront_upstream::review::{self as upstream};
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
@@ -11,14 +11,14 @@ use super::{Authorizer, Decision, Question, WaitsAs, cache, review};
 pub struct PlaceReview {
     pub allowed: bool,
     pub asked: Instant,
-    /// Whether the decision was made before.
+    /// Whether the decision was already in memory.
     pub remembered: bool,
 }
 
 impl Authorizer {
-    /// Tells whether `user` may do what `attributes` say, by a decision that was
-    /// asked for after `since`. An older one could be of a time before the
-    /// change that the caller follows.
+    /// Tells whether `user` may make the request with these attributes, by a
+    /// decision that was asked for after `since`. An older decision could precede
+    /// the change that the view follows.
     pub async fn review_since(
         &self,
         user: &UserInfo,

@@ -1,10 +1,9 @@
 //! Remembered answers to SelfSubjectAccessReviews.
 //!
-//! What is remembered is upstream's whole answer, by the caller, the headers and
-//! the body of the question. So an answer from memory is one that upstream gave to
-//! the same request a moment ago, whatever its release and the encoding. Answers
-//! are kept apart from decisions about requests: no question of a caller drives
-//! out a decision.
+//! Upstream's whole answer is remembered by the caller, the headers and the body of
+//! the question. So an answer from memory is one that upstream recently gave to the
+//! same request, whatever its release and encoding. Answers are kept apart from
+//! decisions about requests, so that a caller's questions never displace decisions.
 
 use std::sync::Arc;
 
@@ -17,16 +16,16 @@ use tokio::time::Instant;
 use super::cache::{self, Parts};
 use super::{Authorizer, AuthzSettings, Decision};
 
-/// The most answers that are kept: pages of fifty questions for eighty callers.
+/// The most answers that are kept: pages with fifty questions for eighty callers.
 const MAX_ANSWERS: usize = 4096;
 
-/// The most bytes of an answer that is kept. Usual ones have less than one KiB; all
-/// together take 16 MiB at most.
+/// The most bytes of an answer that is kept. Usual answers have less than 1 KiB. All
+/// together take at most 16 MiB.
 const MAX_ANSWER_BYTES: usize = 4 << 10;
 
-/// Headers that upstream's answer does not depend on: those that name one request or
-/// its way, and `Authorization`, since the key has the identity itself. Answers to
-/// questions that differ in any other header are kept apart.
+/// Headers on which upstream's answer does not depend: headers of one request or of
+/// its way, and `Authorization`, because the key holds the identity. Questions that
+/// differ in any other header have separate answers.
 const INDIFFERENT: [&str; 18] = [
     "audit-id",
     "authorization",
@@ -48,7 +47,6 @@ const INDIFFERENT: [&str; 18] = [
     "x-request-id",
 ];
 
-/// Upstream's answer to a SelfSubjectAccessReview.
 #[derive(Debug)]
 pub struct SelfReview {
     pub decision: Decision,
@@ -56,7 +54,6 @@ pub struct SelfReview {
     pub body: Bytes,
 }
 
-/// Answers, grouped by the name of the user who asked.
 pub(super) struct SelfReviews(AnswerCache<Arc<str>, Arc<SelfReview>>);
 
 impl SelfReviews {
@@ -70,8 +67,9 @@ impl SelfReviews {
 }
 
 impl AuthzSettings {
-    /// Tells whether an answer that was asked for at `asked` is believed. It also says
-    /// that its caller may ask, which is an allowance.
+    /// Tells whether an answer that was asked for at `asked` may be used. An answer
+    /// also implies that the caller may ask, so the limit for allowances applies
+    /// too.
     fn believes_answer(&self, decision: Decision, asked: Instant, now: Instant) -> bool {
         self.believes(decision, asked, now) && self.believes(Decision::Allow, asked, now)
     }
@@ -79,7 +77,7 @@ impl AuthzSettings {
 
 impl Authorizer {
     /// Returns upstream's answer to the question with this key, if it is remembered
-    /// and still believed.
+    /// and may still be used.
     pub fn self_review(&self, key: &Key) -> Option<Arc<SelfReview>> {
         let now = Instant::now();
         let (review, asked) = self.self_reviews.0.get(key, now)?;
@@ -88,13 +86,12 @@ impl Authorizer {
         believed.then_some(review)
     }
 
-    /// Counts a question by its answer: memory, upstream or view.
+    /// Counts a question by the source of its answer: memory, upstream or view.
     pub fn count_self_review(&self, answer: &'static str) {
         self.metrics.self_review(answer);
     }
 
-    /// Remembers upstream's answer to a question of this user that was asked at
-    /// `asked`.
+    /// Remembers upstream's answer to a question that this user asked at `asked`.
     pub fn remember_self_review(&self, key: Key, user: &str, review: SelfReview, asked: Instant) {
         let settings = self.settings.load();
         let fits = review.body.len() <= MAX_ANSWER_BYTES;
@@ -106,8 +103,8 @@ impl Authorizer {
     }
 }
 
-/// Returns the key of a question: of the caller, the headers that name the caller
-/// upstream, and everything in the request that the answer may depend on.
+/// Returns the key of a question. It covers the caller, the headers that name the
+/// caller to upstream, and every part of the request on which the answer may depend.
 pub fn self_review_key(
     user: &UserInfo,
     identity: &HeaderMap,

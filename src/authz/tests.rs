@@ -198,7 +198,7 @@ async fn a_zero_ttl_remembers_nothing() {
     assert_eq!(server.calls(), 3);
 }
 
-/// An authorizer that gives long reasons could fill memory with them.
+/// Otherwise an authorizer could fill memory with long reasons.
 #[tokio::test]
 async fn a_decision_with_a_long_reason_is_asked_for_again() {
     for (length, calls) in [(8_192, 1), (8_193, 3)] {
@@ -425,8 +425,8 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
     assert_eq!(ask(odd).await.unwrap().mode, Mode::UserInfo);
 }
 
-/// The bug: rights to `*` in an older cluster became rights to modes that it
-/// does not have.
+/// Rights to `*` in an older cluster once became rights to modes that it does not
+/// have.
 #[tokio::test]
 async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
     use ConstrainedImpersonation::{Auto, Disabled, Enabled};
@@ -546,7 +546,7 @@ fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Au
     Authorizer::new(server, settings, metrics, Arc::new(Nothing))
 }
 
-/// The bug: reads from memory ended ten seconds after the API server did.
+/// Reads from memory once ended ten seconds after the API server did.
 #[tokio::test(start_paused = true)]
 async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
     let server = Arc::new(Server::default());
@@ -583,8 +583,7 @@ async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
     assert_eq!(code(&jane).await, 503);
 }
 
-/// The bug: some allowances ended with the outage's first second, others 40 s
-/// later.
+/// Once, some allowances ended in the outage's first second, others 40 s later.
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_all_allowances_at_the_same_moment() {
     let server = Arc::new(Server::default());
@@ -626,7 +625,7 @@ async fn a_reload_shortens_and_lengthens_what_is_believed() {
     assert_eq!(calls().await, 0);
 }
 
-/// An API server that answers about jane alone.
+/// An API server that answers only about jane.
 struct Slow;
 
 #[async_trait::async_trait]
@@ -684,7 +683,6 @@ async fn a_flood_of_questions_drives_only_its_own_answers_out_of_memory() {
     assert_eq!(server.calls(), before);
 }
 
-/// A caller's questions cannot make others be asked about again.
 #[tokio::test(start_paused = true)]
 async fn questions_drive_out_own_answers_alone() {
     let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
@@ -717,7 +715,7 @@ async fn questions_drive_out_own_answers_alone() {
     assert!(kept(&keys[9_999]));
     assert!(keys.iter().filter(|key| kept(key)).count() < 4_096);
     assert_eq!(asked().await, 1, "the decision is still remembered");
-    // Long answers are not kept, and none for longer than it is believed.
+    // Long answers are not kept, and none for longer than it may be used.
     let long = self_review_key(&jane, &none, &none, b"long");
     let body = "x".repeat(5_000);
     authorizer.remember_self_review(long, "jane", review(&body), Instant::now());
@@ -730,7 +728,8 @@ async fn questions_drive_out_own_answers_alone() {
     assert!(!kept(&of_jane));
 }
 
-/// The questions of one request about a user with these groups, and its answer.
+/// Returns the questions of one request about a user with these groups, and its
+/// answer.
 async fn legacy_questions(
     groups: impl IntoIterator<Item = String>,
     extra: &[&str],
@@ -740,7 +739,7 @@ async fn legacy_questions(
         let name = &review["spec"]["resourceAttributes"]["name"];
         answer(json!({ "allowed": name != refused }))
     });
-    // No answer is believed for any time.
+    // Answers are not remembered.
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
     let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 35)));
     let mut wanted = user("bob", &[]);
@@ -766,7 +765,7 @@ async fn one_request_asks_once_about_each_group_and_nothing_after_a_refusal() {
     let expected = ["bob".to_owned()].into_iter().chain(many().take(1000));
     let expected = expected.chain(["a".to_owned(), "b".to_owned()]);
     assert_eq!(names, expected.collect::<Vec<_>>());
-    // What upstream learns of the user is as it was asked for.
+    // Upstream still gets every group as requested.
     assert_eq!(done.unwrap().user.groups.len(), 3001);
 
     let (names, done) = legacy_questions(many(), &["a"], "g200").await;

@@ -1,4 +1,4 @@
-//! User names that stand for something in the cluster.
+//! User names with a meaning of their own.
 
 use kubernetes_wire::api::dns_name::{is_dns_label, is_dns_subdomain};
 

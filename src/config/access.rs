@@ -8,11 +8,11 @@ use super::check::Check;
 use super::raw;
 use super::upstream::ClientCert;
 
-/// The rights that a request is made with.
+/// The rights with which requests are made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Access {
-    /// The rights of this process' owner. No caller is authenticated, so every
-    /// listener is on loopback. Personal and demo mode.
+    /// The rights of this process's owner: personal and demo mode. No caller is
+    /// authenticated, so every listener is on loopback.
     Owner,
     /// The caller's own rights.
     Delegated(Box<Delegated>),
@@ -23,11 +23,11 @@ pub struct Delegated {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub identity: Identity,
-    /// The certificate for aggregated backends, in every mode.
+    /// The client certificate for aggregated backends, whatever the identity mode.
     pub proxy_client: Option<ClientCert>,
 }
 
-/// Checked `authentication`. At least one authenticator is configured.
+/// At least one authenticator is configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Authentication {
     pub client_ca_file: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct TokenReview {
     pub failure_ttl: Duration,
 }
 
-/// Checked `authentication.requestHeader`. Header names are lower case.
+/// Header names are in lower case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestHeader {
     pub client_ca_file: PathBuf,
@@ -54,7 +54,6 @@ pub struct RequestHeader {
     pub extra_headers_prefixes: Vec<String>,
 }
 
-/// Checked `authorization`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authorization {
     pub allow_ttl: Duration,
@@ -62,7 +61,7 @@ pub struct Authorization {
     pub constrained_impersonation: ConstrainedImpersonation,
 }
 
-/// The state of upstream's feature gate `ConstrainedImpersonation`.
+/// The state of the feature gate `ConstrainedImpersonation` in upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConstrainedImpersonation {
     /// The default of the upstream's release.
@@ -72,7 +71,7 @@ pub enum ConstrainedImpersonation {
     Disabled,
 }
 
-/// Checked `identity`: the way in which a forwarded request names its user.
+/// The way in which a forwarded request names its user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     /// `X-Remote-*` headers over a connection with this certificate.
@@ -93,7 +92,7 @@ impl Access {
 }
 
 impl Delegated {
-    /// Checks the sections. `None` after an error was noted.
+    /// `None` after an error was noted.
     pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) -> Option<Self> {
         let authentication = Authentication::check(&raw.authentication, check);
         let sar = &raw.authorization.subject_access_review;
@@ -136,8 +135,7 @@ impl Delegated {
             ),
         };
         if identity == Identity::PassThrough {
-            // Callers who are authenticated in these ways have no token that
-            // could be passed on.
+            // These callers have no token that could be passed on.
             for (field, value) in [
                 (
                     "authentication.clientCAFile",
@@ -256,7 +254,6 @@ impl RequestHeader {
     }
 }
 
-/// The names `identity.mode` may have.
 #[derive(Clone, Copy)]
 enum IdentityMode {
     RequestHeader,
@@ -273,8 +270,7 @@ impl Identity {
         }
     }
 
-    /// Checks `identity`. With aggregated backends, every mode may have the
-    /// certificate.
+    /// With aggregated backends, every mode may have the certificate.
     fn check(raw: &raw::Identity, aggregates: bool, check: &mut Check) -> Option<Self> {
         let mode = check.one_of(
             "identity.mode",

@@ -14,14 +14,13 @@ use super::raw;
 use super::runtime_config::RuntimeConfig;
 use super::upstream::{ClientCert, check_servers};
 
-/// Checked `aggregation`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {
-    /// The APIServices of all files, each name once.
+    /// The APIServices of all files. Each name is there once.
     pub api_services: Vec<ApiService>,
     pub backends: Vec<Backend>,
-    /// The client certificate for backends, because of which they believe the
-    /// names of callers. Always there if an APIService has a service.
+    /// The client certificate for backends: because of it they accept the user names
+    /// in headers. Always there if an APIService has a service.
     pub proxy_client: Option<ClientCert>,
     /// The files that must be watched, and the patterns that found them.
     pub files: Vec<PathBuf>,
@@ -32,7 +31,7 @@ pub struct Aggregation {
 pub struct Backend {
     pub name: String,
     pub namespace: String,
-    /// Scheme, host and port alone. Empty means the service's name.
+    /// URLs of a scheme, host and port alone. Empty means the service's name.
     pub servers: Vec<Url>,
     /// The name in the servers' certificates. `None` means
     /// `NAME.NAMESPACE.svc`.
@@ -45,14 +44,13 @@ pub struct Backend {
     pub ejection_time: Duration,
 }
 
-/// A server with this many failures in a row gets no requests, as with Envoy's
-/// outlier detection.
+/// A server with this many failures in a row gets no requests for a while. Envoy's
+/// outlier detection has the same default.
 const CONSECUTIVE_ERRORS: usize = 5;
 const EJECTION_TIME: Duration = Duration::from_secs(30);
-/// The limit of `serving.maxRequestsInflight` too, and far beyond any use.
+/// `serving.maxRequestsInflight` has the same limit. It is far beyond any use.
 const MOST_INFLIGHT: usize = 1_000_000;
 
-/// Checked `apis`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Apis {
     pub runtime_config: RuntimeConfig,
@@ -115,7 +113,6 @@ impl Aggregation {
         }
     }
 
-    /// Returns the settings of a service's servers.
     pub fn backend(&self, service: &ServiceReference) -> Backend {
         let configured = self
             .backends
@@ -234,7 +231,6 @@ impl Deprecation {
     }
 }
 
-/// Parses a release such as `1.25`.
 fn release(field: &str, text: &str, check: &mut Check) -> Option<(u32, u32)> {
     let parsed = text
         .split_once('.')

@@ -1,9 +1,9 @@
 //! Reads `apiregistration.k8s.io/v1` APIService manifests, unmodified.
 //!
-//! A file may hold many documents, and other objects beside APIServices, so
-//! that a project's `deploy` folder can be named as it is. The checks are those
-//! of kube-apiserver (kube-aggregator, `validation/validation.go`), and that no
-//! two manifests contradict each other.
+//! A file may hold many documents, and other objects besides APIServices, so that a
+//! project's `deploy` folder can be named as it is. The checks are kube-apiserver's
+//! (kube-aggregator, `validation/validation.go`), and no two manifests may
+//! contradict each other.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,6 @@ use super::check::Check;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The most APIServices in all files. Clusters have a few dozen.
 const MAX_API_SERVICES: usize = 1_000;
-/// The most documents in one file.
 const MAX_DOCUMENTS: usize = 1_000;
 const API_VERSION: &str = "apiregistration.k8s.io/v1";
 /// The port of a service whose manifest names none.
@@ -33,14 +32,13 @@ pub struct ApiService {
     /// For example `v1alpha1.wardle.example.com`.
     pub name: String,
     pub group_version: GroupVersion,
-    /// `None` if the upstream itself serves it.
+    /// `None` if upstream itself serves it.
     pub service: Option<ServiceReference>,
-    /// PEM. Empty means the system's authorities.
+    /// PEM. Empty means the system's certificate authorities.
     pub ca_bundle: Vec<u8>,
     pub insecure_skip_tls_verify: bool,
     pub group_priority_minimum: i32,
     pub version_priority: i32,
-    /// The object as written.
     pub manifest: Value,
     pub file: PathBuf,
 }
@@ -53,7 +51,6 @@ pub struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// Returns the name in the service's certificate.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
@@ -151,7 +148,7 @@ pub(super) fn watched(patterns: &[String]) -> Vec<PathBuf> {
         files.extend(folder(&path));
         files.extend(matched.iter().filter_map(|file| folder(file)));
         files.extend(matched);
-        // No file may have this name, but its folder is watched because of it.
+        // No file may have this name yet, but its folder must be watched.
         files.push(path);
     }
     files
@@ -204,8 +201,8 @@ fn read(field: &str, file: &Path, check: &mut Check) -> Vec<ApiService> {
     while let Some(document) = pending.pop() {
         let object = match Object::deserialize(&document) {
             Ok(object) => object,
-            // The document does not say that it is an APIService, so it may be
-            // anything.
+            // The document does not say that it is an APIService, so it is not
+            // checked.
             Err(_) if document.get("kind").and_then(Value::as_str) != Some("APIService") => {
                 continue;
             }
@@ -261,7 +258,7 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
     Ok(documents.into_iter().flatten().collect())
 }
 
-/// Returns the checked APIService. `None` after a problem was reported.
+/// `None` after a problem was reported.
 fn checked(
     object: Object,
     manifest: Value,
@@ -329,8 +326,8 @@ fn group_version(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> GroupVersion
     GroupVersion { group, version }
 }
 
-/// Returns the authorities for the service's certificate, and checks the spec's
-/// other fields about that certificate.
+/// Returns the CA bundle for the service's certificate. Also checks the other fields
+/// of the spec about that certificate.
 fn ca_bundle(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> Vec<u8> {
     let bundle = match spec.ca_bundle.as_deref().map(decode) {
         None => Vec::new(),

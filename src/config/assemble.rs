@@ -1,4 +1,4 @@
-//! Makes the checked [`Config`] of the document as written.
+//! Makes the checked [`Config`] from the document as written.
 
 use apifront_watch_cache::{Consistency, ResourcePattern};
 
@@ -11,8 +11,7 @@ use super::{
     views,
 };
 
-/// The default ports of a front. 6443 and 9443 are documented, and must not
-/// change.
+/// The default ports of a front. 6443 and 9443 are documented and must not change.
 const FRONT: DefaultPorts = DefaultPorts {
     secure: 6443,
     insecure: 0,
@@ -67,8 +66,8 @@ impl Config {
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = Logging::check(&raw.logging, &mut check);
-        // The embedded server proves its version in microseconds, and a person
-        // who tries apifront wants to see its cache answer at once.
+        // The embedded server proves freshness in microseconds, and a person who
+        // tries apifront wants to see its cache answer at once.
         let cache_defaults = match shape {
             Shape::Demo => cache::Defaults {
                 consistency: Consistency::Fresh,

@@ -9,17 +9,16 @@ use super::raw;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// The limits for the number of events that may wait in a backend. 100,000
-/// events take 100 MB.
+/// The bounds for the number of events that may wait in a backend. 100,000 events
+/// take 100 MB.
 const BUFFERS: std::ops::RangeInclusive<usize> = 1..=100_000;
 const DEFAULT_BUFFER: usize = 10_000;
 
 const DEFAULT_EVENT_BYTES: usize = 100 << 10;
 const DEFAULT_BATCH_BYTES: usize = 10 << 20;
-/// The largest size that still fits into the events that may wait.
+/// Larger events would not fit into the memory for waiting events.
 const MAX_TRUNCATE_BYTES: usize = 64 << 20;
 
-/// The settings of auditing. Without a policy there are no settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     pub policy_file: PathBuf,
@@ -32,9 +31,8 @@ pub struct AuditLog {
     /// `-` is standard output.
     pub path: PathBuf,
     pub rotation: Rotation,
-    /// The number of events that may wait to be written.
     pub buffer: usize,
-    /// The largest size of an event, if it is limited.
+    /// Larger events lose their objects. `None` means no limit.
     pub max_event_bytes: Option<usize>,
 }
 
@@ -55,7 +53,6 @@ pub struct AuditWebhook {
     /// A kubeconfig.
     pub config_file: PathBuf,
     pub initial_backoff: Duration,
-    /// The number of events that may wait to be sent.
     pub buffer: usize,
     pub max_batch_events: usize,
     pub max_batch_wait: Duration,

@@ -1,7 +1,6 @@
-//! What browsers are told: which pages of other origins may read answers (CORS), and
-//! that the server is asked over TLS alone (HSTS, RFC 6797). Fields and rules are
-//! those of kube-apiserver's flags `--cors-allowed-origins` and
-//! `--strict-transport-security-directives`.
+//! CORS (which other origins' pages may read answers) and HSTS (RFC 6797: browsers
+//! use TLS alone). Fields and rules are those of kube-apiserver's flags
+//! `--cors-allowed-origins` and `--strict-transport-security-directives`.
 
 use http::HeaderValue;
 use regex::{Regex, RegexBuilder};
@@ -9,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 use super::check::Check;
 use super::raw;
 
-/// The most bytes of an origin. A host name has 253 at most.
+/// A longer origin matches no pattern. A host name has 253 bytes at most.
 const ORIGIN_BYTES: usize = 1 << 10;
 
 /// The most bytes that a compiled pattern takes.
@@ -32,7 +31,7 @@ impl PartialEq for Pattern {
 }
 
 impl Browsers {
-    /// Tells whether pages of this origin may read answers.
+    /// Tells whether the pages of this origin may read answers.
     pub fn allows(&self, origin: &HeaderValue) -> bool {
         let Ok(origin) = origin.to_str() else {
             return false;
@@ -41,7 +40,7 @@ impl Browsers {
         has_length && self.allowed_origins.iter().any(|p| p.0.is_match(origin))
     }
 
-    /// Tells whether no answer tells browsers anything.
+    /// Tells whether answers get neither CORS headers nor HSTS.
     pub fn is_silent(&self) -> bool {
         self.allowed_origins.is_empty() && self.strict_transport_security.is_none()
     }
@@ -81,8 +80,9 @@ impl Browsers {
     }
 }
 
-/// Compiles a pattern, which must say where the host of an origin begins and ends:
-/// `example.com` would allow `https://example.com.evil.test` too (CVE-2022-1996).
+/// Compiles a pattern, which must mark where an origin's host begins and ends:
+/// `example.com` alone would also allow `https://example.com.evil.test`
+/// (CVE-2022-1996).
 fn compiled(pattern: &str, front: bool) -> Result<Pattern, String> {
     if !front {
         return Err("not in front of callers without authentication".to_owned());

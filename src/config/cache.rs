@@ -15,7 +15,7 @@ use super::raw;
 /// The interval of the self-check in shadow mode.
 const CHECKS_IN_SHADOW: Duration = Duration::from_secs(10 * 60);
 
-/// The least number of bytes that comparisons may hold: one object of any size.
+/// The least memory for comparisons. One object of any size fits.
 const LEAST_HELD: u64 = 4 << 20;
 
 /// Returns the resource of APIServices, which tell what the API server serves

@@ -9,12 +9,11 @@ use std::time::Duration;
 use super::quantity::{Quantity, parse_bytes};
 use super::{FieldError, parse_duration};
 
-/// The field (`serving.securePort`) and the flag that set it (`--secure-port`).
+/// Maps a field (`serving.securePort`) to the flag that set it (`--secure-port`).
 pub(super) type Overrides = BTreeMap<String, String>;
 
-/// Collects errors. Each method notes what is wrong and returns a harmless
-/// value, so that the rest is checked too. Nothing that was made while an error
-/// was noted leaves this module.
+/// Collects errors. Each method notes what is wrong and returns a harmless value, so
+/// that the rest is checked too. If an error was noted, no value leaves this module.
 #[derive(Default)]
 pub(super) struct Check {
     errors: Vec<FieldError>,
@@ -126,7 +125,7 @@ impl Check {
         })
     }
 
-    /// Returns an optional file name. Relative names stay as given, and are
+    /// Returns an optional file name. Relative names stay as given: they are
     /// resolved against the working directory.
     pub(super) fn file(&mut self, field: &str, raw: &Option<String>) -> Option<PathBuf> {
         let text = raw.as_ref()?;
@@ -159,7 +158,6 @@ impl Check {
         }
     }
 
-    /// Returns the choice that `raw` names.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         field: &str,
@@ -176,7 +174,7 @@ impl Check {
         default
     }
 
-    /// Returns header names in lower case.
+    /// Returns the header names in lower case.
     pub(super) fn header_names(
         &mut self,
         field: &str,

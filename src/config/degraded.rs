@@ -9,7 +9,7 @@ use super::cache::patterns;
 use super::check::Check;
 use super::raw;
 
-/// The resources that decide about rights in Kubernetes' RBAC.
+/// The resources of Kubernetes' RBAC.
 pub const RBAC: [&str; 4] = [
     "clusterroles.v1.rbac.authorization.k8s.io",
     "clusterrolebindings.v1.rbac.authorization.k8s.io",
@@ -17,14 +17,13 @@ pub const RBAC: [&str; 4] = [
     "rolebindings.v1.rbac.authorization.k8s.io",
 ];
 
-/// Servers that cannot be reached are asked once a second, so less than this
-/// would be a single lost connection.
+/// Unreachable servers are asked once a second. In less time than this, a single
+/// lost connection would start the mode.
 const LEAST_AFTER: Duration = Duration::from_secs(2);
 
-/// Stands for every group or user.
 const ANY: &str = "*";
 
-/// Checked `cache.degraded`. It names at least one read.
+/// There is at least one read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Degraded {
     reads: Vec<DegradedReads>,
@@ -33,21 +32,21 @@ pub struct Degraded {
     pub bounds: DegradedBounds,
 }
 
-/// The limits of an answer that is given in degraded mode.
+/// The limits for answers in degraded mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DegradedBounds {
-    /// The greatest age of a state, of a decision about rights, and of the
-    /// answer about a token.
+    /// The greatest age of a cached state, of an authorization decision and of a
+    /// token review.
     pub max_age: Duration,
     pub authorization: DegradedAuthorization,
 }
 
-/// The source of decisions about rights in degraded mode.
+/// The source of authorization decisions in degraded mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DegradedAuthorization {
-    /// Decisions that upstream made before.
+    /// Decisions that upstream made earlier.
     Cached,
-    /// RBAC objects in memory, evaluated here.
+    /// RBAC objects in memory, which this process evaluates.
     Rbac,
 }
 
@@ -60,7 +59,6 @@ impl DegradedAuthorization {
     }
 }
 
-/// Resources, and the callers who may read them in degraded mode.
 #[derive(Clone, Debug, PartialEq)]
 struct DegradedReads {
     resources: Vec<ResourcePattern>,
@@ -69,8 +67,7 @@ struct DegradedReads {
 }
 
 impl DegradedReads {
-    /// Tells whether the resource is chosen. Secrets are chosen by their name
-    /// alone, never by a pattern of many resources.
+    /// Secrets are chosen only by their name, never by a pattern for many resources.
     fn names_resource(&self, gvr: &GroupVersionResource) -> bool {
         let secret = gvr.group.is_empty() && gvr.resource == "secrets";
         let mut named = self.resources.iter().filter(|p| p.matches(gvr));
@@ -78,7 +75,7 @@ impl DegradedReads {
     }
 }
 
-/// Tells whether the user, or a group of the user, is among those named.
+/// Tells whether the user or one of their groups is listed.
 pub(super) fn names_user(user: &UserInfo, users: &[String], groups: &[String]) -> bool {
     let chosen = |name: &str, by: &[String]| by.iter().any(|n| n == ANY || n == name);
     chosen(&user.name, users)
@@ -87,7 +84,7 @@ pub(super) fn names_user(user: &UserInfo, users: &[String], groups: &[String]) -
 }
 
 impl Degraded {
-    /// Tells whether anybody may read the resource in degraded mode.
+    /// Tells whether any caller may read the resource in degraded mode.
     pub fn names_resource(&self, gvr: &GroupVersionResource) -> bool {
         self.reads.iter().any(|reads| reads.names_resource(gvr))
     }
@@ -100,8 +97,7 @@ impl Degraded {
     }
 }
 
-/// Checks the section, and adds the resources that the mode needs to those that
-/// the cache preloads.
+/// Checks the section. Adds the resources that the mode needs to the preloaded ones.
 pub(super) fn check(
     raw: &raw::Degraded,
     has_callers: bool,
@@ -157,8 +153,8 @@ pub(super) fn check(
     })
 }
 
-/// Adds RBAC's resources to those that the cache preloads, for the feature that
-/// `field` turns on.
+/// Adds RBAC's resources to the preloaded ones. `field` turns on the feature that
+/// needs them.
 pub(super) fn preload_rbac(field: &str, cache: &mut Settings, check: &mut Check) {
     let rbac: Vec<_> = RBAC
         .iter()
@@ -204,7 +200,7 @@ fn checked_reads(
     }
 }
 
-/// Tells whether the cache never holds the one resource that is named.
+/// Tells whether the pattern names one resource that the cache never holds.
 fn is_excluded(pattern: &ResourcePattern, cache: &Settings) -> bool {
     let gvr = match pattern {
         ResourcePattern::Exact(gvr) => gvr.clone(),
@@ -265,7 +261,6 @@ mod tests {
             (gvr("", "services"), "eve", vec![], true),
             (gvr("", "configmaps"), "ingress", vec![], false),
             (gvr("", "configmaps"), "ann", vec!["admins"], true),
-            // A pattern of many resources never means Secrets.
             (gvr("", "secrets"), "ann", vec!["admins"], false),
             (gvr("", "secrets"), "key", vec!["vault"], true),
             (gvr("example.com", "secrets"), "ann", vec!["admins"], true),

@@ -3,19 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// A wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// The field, such as `serving.securePort`, or the flag that set it.
     pub field: String,
     /// The value as written; empty when there was none.
     pub value: String,
-    /// The reason why the value is wrong, and the values that are allowed.
+    /// The reason why the value is wrong, and the allowed values.
     pub problem: String,
 }
 
 impl FieldError {
-    /// Makes an error about a file as a whole.
     pub fn of_file(problem: impl Into<String>) -> Self {
         Self {
             field: String::new(),
@@ -40,14 +38,13 @@ impl fmt::Display for FieldError {
 /// All errors of one configuration. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// `None` if there were flags alone.
+    /// `None` if there were only flags.
     pub file: Option<PathBuf>,
     pub errors: Vec<FieldError>,
 }
 
 impl std::error::Error for ConfigErrors {}
 
-/// Writes one line for each error, with the file's name.
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.errors.iter().enumerate() {

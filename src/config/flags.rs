@@ -283,9 +283,9 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Returns the kind of process that the flags ask for. A flag that only has
-    /// a meaning for other people's requests makes a front even without a file,
-    /// so that such a flag is never ignored.
+    /// Returns the kind of process that the flags ask for. A flag that only matters
+    /// for the requests of others makes a front even without a file: otherwise it
+    /// would be ignored.
     pub(super) fn shape(&self) -> Shape {
         let mut front = raw::FrontConfiguration::default();
         let overrides = self.apply(&mut front);

@@ -12,17 +12,14 @@ use super::serving::Serving;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// Returns the resource of FlowSchemas.
 pub fn flow_schemas() -> GroupVersionResource {
     GroupVersionResource::new(GROUP, "v1", "flowschemas")
 }
 
-/// Returns the resource of PriorityLevelConfigurations.
 pub fn priority_levels() -> GroupVersionResource {
     GroupVersionResource::new(GROUP, "v1", "prioritylevelconfigurations")
 }
 
-/// Checked `flow`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Whether FlowSchemas and PriorityLevelConfigurations decide who waits.
@@ -30,39 +27,40 @@ pub struct Flow {
     pub enable_priority_and_fairness: bool,
     /// The longest time that a request waits for its seats.
     pub queue_wait: Duration,
-    /// Forwarded requests that upstream has not answered, 0 for no limit.
+    /// The limit of forwarded requests that upstream has not answered. 0 for no
+    /// limit.
     pub forwarded_limit: usize,
-    /// Such requests of one user, 0 for no limit.
+    /// The same limit for one user.
     pub user_forwarded_limit: usize,
-    /// Forwarded requests that stay open, 0 for no limit.
+    /// The limit of forwarded requests that stay open. 0 for no limit.
     pub long_running_limit: usize,
-    /// Forwarded requests of one user that stay open, 0 for no limit.
+    /// The same limit for one user.
     pub user_long_running_limit: usize,
 }
 
-/// The highest limit. There can never be more requests in flight.
+/// The highest limit. There are never more requests in flight.
 const MOST: usize = 1 << 20;
 
-/// The time for which kube-apiserver lets a request wait that names no timeout:
-/// a quarter of `--request-timeout`.
+/// The time for which a request without a timeout waits: a quarter of
+/// kube-apiserver's default `--request-timeout`, as in kube-apiserver.
 const QUEUE_WAIT: Duration = Duration::from_secs(15);
 
-/// The default limit of forwarded requests that wait for upstream. Each holds
-/// some 50 KB here, so that these are 200 MB. An API server with the default
-/// limits executes 600 requests, and the others wait in its queues.
+/// The default limit of forwarded requests that wait for upstream. Each holds some
+/// 50 KB here, so together they hold 200 MB. An API server with default limits
+/// executes 600 requests, and the others wait in its queues.
 const FORWARDED: usize = 4_000;
 
-/// The default limit of one user: a quarter of it. A slow API server then costs
-/// other users nothing as long as three users or fewer are at their limits.
+/// The default limit for one user: a quarter of all. While at most three users are
+/// at their limits, a slow API server costs the other users nothing.
 const USER_FORWARDED: usize = 1_000;
 
-/// The default limit of forwarded requests that stay open. It is well below the
-/// 28,000 ports that Linux has for connections to one address, because a
-/// request that cannot share a connection has its own.
+/// The default limit of forwarded requests that stay open. A request that cannot
+/// share a connection has its own, and Linux has 28,000 ports for connections to one
+/// address. The limit is well below that.
 const LONG_RUNNING: usize = 10_000;
 
-/// The default limit of one user: a tenth of it. Ten users at their limit leave
-/// nothing to others, but one or two do.
+/// The default limit for one user: a tenth of all. Ten users at their limits leave
+/// nothing to others; one or two do.
 const USER_LONG_RUNNING: usize = 1_000;
 
 impl Default for Flow {
@@ -122,7 +120,8 @@ impl Flow {
         }
     }
 
-    /// Returns the resources that stay cached for this process itself.
+    /// Returns the resources that stay cached because this process itself needs
+    /// them.
     pub(super) fn pinned(&self) -> Vec<ResourcePattern> {
         match self.enable_priority_and_fairness {
             true => vec![
@@ -134,8 +133,8 @@ impl Flow {
     }
 }
 
-/// Names what replaces the fields of earlier releases. They would otherwise be
-/// taken for mistakes of writing.
+/// Names the replacements of fields from earlier releases. Otherwise the error would
+/// be the one for a mistyped field.
 fn refuse_removed(raw: &raw::Flow, check: &mut Check) {
     let fields = [
         (

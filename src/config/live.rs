@@ -9,7 +9,6 @@ use tokio::sync::watch;
 
 use super::{Config, ConfigErrors, Source, restart_required};
 
-/// The metrics of reloads since the start.
 #[derive(Clone)]
 pub struct ReloadMetrics {
     reloads: IntCounterVec,
@@ -48,7 +47,6 @@ impl ReloadMetrics {
     }
 }
 
-/// A handle through which the whole program reads the configuration.
 pub struct LiveConfig {
     current: ArcSwap<Config>,
     last_error: Mutex<Option<String>>,
@@ -78,20 +76,19 @@ impl LiveConfig {
         self.metrics.observe(false);
     }
 
-    /// Returns a receiver of the number of reloads. The number also changes
-    /// when only the content of a file that the configuration names has
-    /// changed, such as a certificate.
+    /// Returns a receiver of the number of reloads. It also changes when only a file
+    /// that the configuration names, such as a certificate, has changed.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// Returns the reason why the file on disk is not in force. `None` if it
-    /// is.
+    /// Returns the reason why the file on disk is not in force. `None` if it is in
+    /// force.
     pub fn last_error(&self) -> Option<String> {
         self.last_error.lock().clone()
     }
 
-    /// Reads the source again and swaps the result in. A bad file changes
+    /// Reads the source again and puts the result in force. A bad file changes
     /// nothing but `last_error`. Returns the fields whose change waits for a
     /// restart.
     pub fn reload(&self, source: &Source) -> Result<Vec<&'static str>, ConfigErrors> {

@@ -1,4 +1,4 @@
-//! Makes a checked [`Config`] of a file and flags.
+//! Makes a checked [`Config`] from a file and flags.
 //!
 //! ```text
 //! file ─parse─▶ raw::FrontConfiguration ◀─override─ Flags
@@ -66,27 +66,25 @@ pub use upstream::Upstream;
 pub use views::Views;
 pub use watcher::Watcher;
 
-/// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub serving: Serving,
     pub observability: Observability,
     pub logging: Logging,
     pub upstream: Upstream,
-    /// `authentication`, `authorization` and `identity`, which only make sense
-    /// together.
+    /// `authentication`, `authorization` and `identity`, which are checked together.
     pub access: Access,
     pub flow: Flow,
     pub cache: apifront_watch_cache::Settings,
     /// `cache.degraded`, if it names any reads.
     pub degraded: Option<Degraded>,
-    /// `views`, if anybody may have one.
+    /// `views`, if any caller may have one.
     pub views: Option<Views>,
     pub aggregation: aggregation::Aggregation,
     pub apis: aggregation::Apis,
 }
 
-/// The kind of process, for the log and the banner.
+/// The kind of process, as the log and the banner name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Runs without a file and a kubeconfig: an embedded API server with
@@ -107,7 +105,6 @@ impl Config {
         }
     }
 
-    /// Returns every file that the configuration names.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         let mut cert = |cert: &upstream::ClientCert| {

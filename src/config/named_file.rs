@@ -1,12 +1,10 @@
-//! Reads the text of a file that the configuration names, and that has a format
-//! of kube-apiserver.
+//! Reads a file that the configuration names and whose format is kube-apiserver's.
 
 use std::io::Read;
 use std::path::Path;
 
 use super::error::{ConfigErrors, FieldError};
 
-/// The most bytes of such a file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a whole file. A longer one is refused.

@@ -9,7 +9,6 @@ use super::check::Check;
 use super::raw;
 use crate::metrics::KUBERNETES;
 
-/// Checked `observability`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observability {
     /// The address of the plain HTTP listener on loopback, with `/metrics` and
@@ -19,15 +18,14 @@ pub struct Observability {
     pub audit: Option<Audit>,
     /// A TracingConfiguration. `None` if nothing is traced.
     pub tracing_config_file: Option<PathBuf>,
-    /// True if metrics are shown that are hidden because of their deprecation.
+    /// Whether deprecated metrics are shown that this release hides.
     pub show_hidden_metrics: bool,
 }
 
-/// Checked `logging`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
     pub format: LogFormat,
-    /// The level as in Kubernetes components: 0, 2, 4, 6.
+    /// The verbosity of Kubernetes components: 0, 2, 4 or 6.
     pub verbosity: u8,
 }
 

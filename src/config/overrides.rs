@@ -1,5 +1,5 @@
-//! Maps each flag to the field of the configuration file that it sets: one line
-//! for each.
+//! Maps each flag to the field of the configuration file that it sets, one line
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::check::Overrides;
 use super::flags::Flags;
 use super::raw;
 
-/// Sets the field of each flag that is given. The names that errors show are
-/// made from the names here. A function after `as` converts the flag's value to
+/// Sets the field of each flag that is given. Errors show the names of flags and
+/// fields that are written here. A function after `as` converts the flag's value to
 /// the field's.
 macro_rules! lay {
     ($flags:ident over $document:ident: $($flag:ident $(as $convert:ident)? => $($field:ident).+;)*) => {{
@@ -27,7 +27,6 @@ macro_rules! lay {
 }
 
 impl Flags {
-    /// Applies the flags to the document.
     pub(super) fn apply(&self, raw: &mut raw::FrontConfiguration) -> Overrides {
         lay! {
             self over raw:
@@ -141,8 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Every flag, except those of the program itself, sets the field that its
-    /// help names.
+    /// The flags of the program itself set no field.
     #[test]
     fn each_flag_sets_the_field_its_help_names() {
         const OF_THE_PROGRAM: [&str; 3] = ["config", "help", "version"];

@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::FieldError;
 use super::raw::{self, FrontConfiguration};
 
-/// The depth of the document itself is 4; more is an attack or a mistake.
+/// The document's own depth is 4. More is an attack or a mistake.
 const MAX_DEPTH: usize = 16;
 
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
-            // Real documents have far fewer nodes, and this many take far less
+            // Real documents have far fewer nodes. This many are parsed in far less
             // than a second.
             max_nodes: 20_000,
             max_anchors: 64,
@@ -25,7 +25,7 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// Returns the document, or every error in it.
+/// Returns the document or all its errors.
 pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     let config = match serde_saphyr::from_str_with_options::<FrontConfiguration>(text, options()) {
         Ok(config) => config,
@@ -51,9 +51,8 @@ pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     }
 }
 
-/// Finds all errors, with their fields. serde stops at the first error. But
-/// every field is optional, so a document with a single value tells whether
-/// that value fits; this is tried for each value in turn.
+/// Finds all errors, with their fields. serde stops at the first error, but every
+/// field is optional: so each value is tried alone, in a document with nothing else.
 fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
     let Ok(document) = serde_saphyr::from_str_with_options::<Value>(text, options()) else {
         // The text is not YAML, or exceeds the budget.
@@ -76,8 +75,8 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
             errors.push(error);
         }
     });
-    // An error that only the whole YAML text can have, such as a field twice,
-    // has no field here.
+    // Some errors are those of the YAML text as a whole, for example a field that
+    // occurs twice. They have no field here.
     if errors.is_empty() {
         errors.push(unplaced(error));
     }

@@ -56,7 +56,8 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Returns the bytes of a quantity, rounded up. `None` if it cannot be read.
+/// Returns the bytes of a quantity, rounded up. `None` if it is malformed or too
+/// large.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     let (suffix, factor) = SUFFIXES.iter().find(|(s, _)| text.ends_with(s))?;
     let number = text.strip_suffix(suffix)?;
@@ -65,8 +66,7 @@ pub(super) fn parse_bytes(text: &str) -> Option<u64> {
         return None;
     }
     let bytes = (number.parse::<f64>().ok()? * factor).ceil();
-    // Above this an f64 cannot hold every integer, and no machine has the
-    // memory.
+    // An f64 holds every integer only up to this, and no machine has so many bytes.
     (bytes < 2f64.powi(53)).then_some(bytes as u64)
 }
 

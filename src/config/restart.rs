@@ -2,9 +2,9 @@
 
 use super::Config;
 
-/// Returns the fields whose change takes effect only at the next start. Sockets
-/// stay open, and the kind of process stays the same. Everything else is read
-/// again by the next request, connection or handshake.
+/// Returns the changed fields that take effect only at the next start: sockets stay
+/// open, and the kind of process stays the same. Everything else is read again by
+/// the next request, connection or handshake.
 pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
     let secure_address = |c: &Config| c.serving.secure.as_ref().map(|s| s.address);
     let serving = (&old.serving, &new.serving);

@@ -11,9 +11,9 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 
 use super::check::Check;
 
-/// Keys for many versions at once, each with the test for its versions. They
-/// are applied in this order, whatever their order in the file. A key of one
-/// version takes precedence over them, and a key of a resource over that.
+/// Keys for many versions at once, each with the test for its versions. They are
+/// applied in this order, whatever their order in the file. A key for one version
+/// takes precedence over them, and a key for a resource over that.
 const CLASSES: [(&str, VersionClass); 4] = [
     ("api/all", |_| true),
     ("api/ga", |version| stage(version) == Some("")),
@@ -21,12 +21,11 @@ const CLASSES: [(&str, VersionClass); 4] = [
     ("api/alpha", |version| stage(version) == Some("alpha")),
 ];
 
-/// Tells whether a version belongs to a class.
 type VersionClass = fn(&str) -> bool;
 
-/// The groups to which those keys apply: kube-apiserver's own. Custom resources
-/// and extension API groups must be named one by one, because their stages are
-/// not known here.
+/// kube-apiserver's own groups. Only these have class keys: the stages of custom
+/// resources and extension APIs are not known here, so they must be named one by
+/// one.
 const BUILT_IN_GROUPS: [&str; 24] = [
     "",
     "admissionregistration.k8s.io",
@@ -54,7 +53,7 @@ const BUILT_IN_GROUPS: [&str; 24] = [
     "storagemigration.k8s.io",
 ];
 
-/// Checked `apis.runtimeConfig`. The default hides nothing.
+/// The default hides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// The settings, in the order of [`CLASSES`].
@@ -63,7 +62,6 @@ pub struct RuntimeConfig {
     resources: BTreeMap<GroupVersionResource, bool>,
 }
 
-/// The APIs that a key names.
 enum Key {
     Class(usize),
     Version(GroupVersion),
@@ -71,8 +69,7 @@ enum Key {
 }
 
 impl RuntimeConfig {
-    /// Reads the keys and their values. Each error comes with the key of its
-    /// setting.
+    /// Each error comes with the key of its setting.
     pub fn parse(settings: &BTreeMap<String, bool>) -> Result<Self, Vec<(String, &'static str)>> {
         let mut config = Self::default();
         let mut errors = Vec::new();
@@ -114,13 +111,12 @@ impl RuntimeConfig {
         })
     }
 
-    /// Tells whether nothing is hidden.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Tells whether anything in the group version may be shown and served: the
-    /// version itself, or a resource that is enabled on its own.
+    /// Tells whether anything of the group version may be shown and served: the
+    /// whole version, or a resource that is enabled on its own.
     pub fn is_enabled(&self, version: &GroupVersion) -> bool {
         let of_version =
             |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
@@ -136,8 +132,7 @@ impl RuntimeConfig {
         }
     }
 
-    /// Tells whether the version, or a resource in it, has a setting that may
-    /// hide something.
+    /// Tells whether a setting may hide the version or a resource in it.
     pub fn hides_some_of(&self, version: &GroupVersion) -> bool {
         let of_version =
             |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
@@ -197,7 +192,6 @@ impl Key {
     }
 }
 
-/// Tells whether a group is one of kube-apiserver's own.
 pub fn is_built_in_group(group: &str) -> bool {
     BUILT_IN_GROUPS.contains(&group)
 }
@@ -218,8 +212,8 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
     Ok((key.to_owned(), on))
 }
 
-/// Returns the stage of a version: `""` for `v1`, `beta` for `v2beta1`. `None`
-/// if the name has none.
+/// Returns the stage of a version: `""` for `v1`, `beta` for `v2beta1`. `None` if
+/// the name has another form.
 fn stage(version: &str) -> Option<&'static str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let rest = version.strip_prefix('v')?;

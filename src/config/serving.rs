@@ -9,7 +9,7 @@ use super::browsers::Browsers;
 use super::check::Check;
 use super::raw;
 
-/// The checked section. At least one of the two listeners is there.
+/// At least one of the two listeners is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Serving {
     /// HTTPS.
@@ -22,9 +22,11 @@ pub struct Serving {
     pub min_request_timeout: Duration,
     pub connection: ConnectionLimits,
     pub browsers: Browsers,
-    /// 0: no limit of reads, if these are limited apart.
+    /// A part of the seats. Without priority and fairness, the limit of reads in flight:
+    /// 0 for none.
     pub max_requests_inflight: usize,
-    /// 0: no limit of writes, if these are limited apart.
+    /// The other part of the seats. Without priority and fairness, the limit of writes
+    /// in flight: 0 for none.
     pub max_mutating_requests_inflight: usize,
 }
 
@@ -52,13 +54,12 @@ pub struct SecureServing {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SniCert {
-    /// Lower case. Empty: the names in the certificate.
+    /// In lower case. Empty means the names in the certificate.
     pub names: Vec<String>,
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
 }
 
-/// The ports of a process if its configuration names none.
 #[derive(Clone, Copy)]
 pub(super) struct DefaultPorts {
     pub secure: u16,
@@ -66,7 +67,6 @@ pub(super) struct DefaultPorts {
 }
 
 impl Serving {
-    /// Returns the number of seats that requests share.
     pub fn total_seats(&self) -> usize {
         self.max_requests_inflight
             .saturating_add(self.max_mutating_requests_inflight)
@@ -174,7 +174,7 @@ impl ConnectionLimits {
                 &raw.request_header_timeout,
                 Duration::from_secs(30),
             ),
-            // kube-apiserver has this value, because Go's clients have it.
+            // kube-apiserver has this value because Go's clients have it.
             idle_timeout: check.positive_duration(
                 "serving.idleTimeout",
                 &raw.idle_timeout,
@@ -188,9 +188,8 @@ impl ConnectionLimits {
                 20_000,
                 0..=1 << 20,
             ),
-            // A tenth of all connections, so that a few hosts cannot keep all
-            // others out. It is more than the pods have that share a node's
-            // address.
+            // A tenth of all connections, so that a few hosts cannot keep all others
+            // out. The pods behind one node's address need fewer.
             max_connections_per_client: check.count(
                 "serving.maxConnectionsPerClient",
                 raw.max_connections_per_client,

@@ -9,7 +9,6 @@ use super::{Config, ConfigErrors, Flags, parse, raw};
 /// The most bytes of a configuration file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A file, and the flags that override it.
 #[derive(Clone, Debug)]
 pub struct Source {
     flags: Flags,
@@ -20,7 +19,6 @@ impl Source {
         Self { flags }
     }
 
-    /// The configuration file.
     pub fn file(&self) -> Option<&Path> {
         self.flags.config.as_deref()
     }

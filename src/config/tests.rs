@@ -33,7 +33,6 @@ fn load_text(text: &str, flags: &[&str]) -> Result<Config, Vec<String>> {
         .map_err(|errors| errors.errors.iter().map(ToString::to_string).collect())
 }
 
-/// Returns the minimal file with more lines in one of its sections.
 fn minimal_with(section: &str, lines: &str) -> String {
     let header = format!("{section}:\n");
     if MINIMAL.contains(&header) {
@@ -55,8 +54,6 @@ fn the_commented_file_holds_the_defaults() {
     assert_eq!(all.mode(), Mode::Front);
 }
 
-/// Checks that every field's name is in the commented file, set or as an
-/// example.
 #[test]
 fn the_commented_file_names_every_field() {
     let text = fs::read_to_string(shipped("front-configuration.yaml")).unwrap();
@@ -137,7 +134,7 @@ fn each_mode_listens_where_it_should() {
         Upstream::Kubeconfig { context: Some(c), .. } if c == "c"
     ));
 
-    // It must not start as a front with half of what the flags asked for.
+    // Without the check, a front would start with half of what the flags ask for.
     let errors = load(&["--kubeconfig", "k", "--client-ca-file", "ca.crt"]).unwrap_err();
     assert_eq!(
         errors.to_string().lines().next().unwrap(),
@@ -308,7 +305,7 @@ fn impersonation_follows_upstreams_feature_gate() {
     );
 }
 
-/// The bug: revoked tokens worked for two minutes.
+/// Revoked tokens once worked for two minutes.
 #[test]
 fn tokens_are_believed_as_long_as_by_other_delegating_servers() {
     let review = |config: Config| {
@@ -778,8 +775,7 @@ fn a_bad_file_leaves_the_running_configuration() {
     generation.mark_unchanged();
 }
 
-/// The file of a mounted ConfigMap is a link through `..data`, which is
-/// replaced.
+/// Kubernetes replaces the file of a mounted ConfigMap through the symlink `..data`.
 #[tokio::test]
 async fn the_symlink_swap_of_a_config_map_is_noticed() {
     use std::os::unix::fs::symlink;

@@ -8,13 +8,12 @@ use url::Url;
 use super::check::Check;
 use super::raw;
 
-/// The file in a pod with its cluster's CA.
+/// The CA of the cluster, as pods have it.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// Checked `upstream`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Upstream {
-    /// The in-memory API server of this process.
+    /// The API server in this process's memory.
     Embedded,
     /// Server and credentials of a kubeconfig.
     Kubeconfig {
@@ -42,7 +41,6 @@ pub struct ClientCert {
 }
 
 impl Upstream {
-    /// Returns the timings of any upstream.
     pub fn timing(&self) -> Timeouts {
         match self {
             Self::Embedded => Timeouts::default(),
@@ -50,7 +48,7 @@ impl Upstream {
         }
     }
 
-    /// Checks `upstream`. `None` after an error was noted.
+    /// `None` after an error was noted.
     pub(super) fn check(raw: &raw::Upstream, check: &mut Check) -> Option<Self> {
         let timing = timing(raw, check);
         let servers = check_servers("upstream.servers", &raw.servers, check);
@@ -153,7 +151,7 @@ fn timing(raw: &raw::Upstream, check: &mut Check) -> Timeouts {
 }
 
 impl ClientCert {
-    /// Checks that both files are named, or none.
+    /// Both files must be named, or neither.
     pub(super) fn check(
         (cert_field, cert): (&str, &Option<String>),
         (key_field, key): (&str, &Option<String>),
@@ -181,7 +179,7 @@ impl ClientCert {
     }
 }
 
-/// Reads the base URLs of servers. A path or a query is refused, because the
+/// Checks the base URLs of servers. A path or a query is refused, because the
 /// request's own would replace it.
 pub(super) fn check_servers(field: &str, raw: &Option<Vec<String>>, check: &mut Check) -> Vec<Url> {
     let Some(list) = raw else { return Vec::new() };

@@ -10,41 +10,40 @@ use super::check::Check;
 use super::degraded::{names_user, preload_rbac};
 use super::raw;
 
-/// The default age of a review. A right that RBAC withdraws is noticed at once;
-/// this is for other authorizers. kube-apiserver's webhook authorizer believes
-/// an allowance for as long.
+/// The default age of a review. RBAC's withdrawals are noticed at once; this is for
+/// other authorizers. kube-apiserver's webhook authorizer remembers an allowance for
+/// as long.
 const REVIEW_TTL: Duration = Duration::from_secs(5 * 60);
 
-/// A shorter time would keep upstream busy with reviews alone.
+/// A shorter time would keep upstream busy with reviews.
 const LEAST_REVIEW_TTL: Duration = Duration::from_secs(1);
 
 /// The default number of views: 500 users who list and watch two resources.
 const MAX_VIEWS: usize = 2_000;
 const MOST_VIEWS: usize = 100_000;
 
-/// The default number of grants of a view. A caller with more of them is better
+/// The default number of grants in a view. A caller with more grants is better
 /// served with a ClusterRoleBinding.
 const MAX_GRANTS: usize = 1_000;
 const MOST_GRANTS: usize = 10_000;
 
-/// The default number of single names in one namespace. Each is a review for each
-/// user who may read it, and whoever may write Roles in the namespace chooses them.
+/// The default number of single names in one namespace. Each name costs a review for
+/// each user who may read it, and anybody who may write Roles in the namespace
+/// chooses them.
 const MAX_NAMES: usize = 100;
 
-/// Checked `views`. It names at least one caller, or the header.
+/// It names at least one caller, or the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Views {
     users: Vec<String>,
     groups: Vec<String>,
-    /// Whether a request may ask for a view by a header.
+    /// Whether the header of a request may ask for a view.
     pub request_header: bool,
-    /// The age after which a review is asked again.
     pub review_ttl: Duration,
-    /// The most views at a time.
     pub max_views: usize,
-    /// The most namespaces and names of one view.
+    /// The most namespaces and single names in one view.
     pub max_grants: usize,
-    /// The most names of one view in one namespace.
+    /// The most single names in one view's namespace.
     pub max_names: usize,
 }
 
@@ -55,8 +54,7 @@ impl Views {
     }
 }
 
-/// Checks the section, and adds RBAC's resources to those that the cache
-/// preloads if there may be views.
+/// Checks the section. If there may be views, RBAC's resources are preloaded.
 pub(super) fn check(
     raw: &raw::Views,
     has_callers: bool,

@@ -53,8 +53,7 @@ impl Watcher {
         let noticed = Arc::new(Notify::new());
         let sender = noticed.clone();
         let notices = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading the files is an event too, and must not cause another
-            // reload.
+            // Reading the files causes an event too, which must not cause a reload.
             if !event.is_ok_and(|e| e.kind.is_access()) {
                 sender.notify_one();
             }
@@ -85,13 +84,12 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Replaces the files watched.
     pub fn watch(&mut self, files: Vec<PathBuf>) {
         let mut wanted: BTreeSet<PathBuf> = files.iter().flat_map(|f| directories_of(f)).collect();
         let mut unwatched = self.notices.is_none();
         if let Some(notices) = &mut self.notices {
             for gone in self.directories.difference(&wanted) {
-                // The directory may be gone from the disk as well.
+                // The directory may be gone from the disk, too.
                 let _ = notices.unwatch(gone);
             }
             let new: Vec<PathBuf> = wanted.difference(&self.directories).cloned().collect();
@@ -112,8 +110,8 @@ impl Watcher {
             self.poll = every(period);
         }
         self.directories = wanted;
-        // A file that is watched already may have changed since it was read.
-        // That change must still be reported.
+        // A file that was watched before may have changed since it was read. That
+        // change must still be reported.
         let known = |file: &PathBuf| {
             let at = self.files.iter().position(|known| known == file);
             at.and_then(|at| self.seen.get(at).cloned())
@@ -125,8 +123,8 @@ impl Watcher {
         self.files = files;
     }
 
-    /// Waits until the files have changed and come to rest, or for `SIGHUP`.
-    /// Cancel safe: a change is reported until a call has returned for it.
+    /// Waits until the files have changed and come to rest, or for `SIGHUP`. Cancel
+    /// safe: a change stays pending until a call has returned for it.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -134,8 +132,8 @@ impl Watcher {
                     self.seen = fingerprint(&self.files);
                     return;
                 }
-                // The pause keeps a file beside ours that changes all the time
-                // from causing constant work.
+                // Another file in the directory may change all the time. The pause
+                // bounds the work that this causes.
                 () = self.noticed.notified() => sleep(SETTLE).await,
                 _ = self.poll.tick() => {}
             }
@@ -160,7 +158,7 @@ impl Watcher {
     pub async fn run(mut self, source: Source, live: Arc<LiveConfig>) {
         loop {
             self.changed().await;
-            // The result is in the log, the metrics and `live` itself.
+            // `live` reports the result in the log and the metrics.
             let _ = live.reload(&source);
             let files = source.files(&live.load());
             self.watch(files);
@@ -207,8 +205,7 @@ fn fingerprint_of(file: &Path) -> FileFingerprint {
 mod tests {
     use super::*;
 
-    /// The bug: a change during a reload was taken for the state that had been
-    /// read.
+    /// A change during a reload was once taken for the state that had been read.
     #[tokio::test]
     async fn a_change_while_files_are_read_is_reported() {
         let folder = tempfile::tempdir().unwrap();
@@ -222,7 +219,7 @@ mod tests {
         changed.await.expect("a change");
     }
 
-    /// The bug: a change was noticed after a minute only.
+    /// Without notices, a change was once noticed only after a minute.
     #[tokio::test(start_paused = true)]
     async fn without_notices_files_are_looked_at_every_two_seconds() {
         let folder = tempfile::tempdir().unwrap();

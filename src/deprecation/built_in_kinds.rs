@@ -16,7 +16,7 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release};
 
 use super::Lifecycle;
 
-/// The oldest release that agrees with the table, as far as it has the kinds.
+/// The oldest release that agrees with the table about all kinds that it has.
 const OLDEST: (u32, u32) = (1, 32);
 
 /// The deprecations of one release, past and planned.
@@ -26,7 +26,6 @@ pub struct BuiltInKinds {
     kinds: HashMap<GroupVersionResource, Lifecycle>,
 }
 
-/// The error of a file that this program cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("deprecations: unreadable line: {0}")]
 pub struct Unreadable(String);
@@ -34,30 +33,29 @@ pub struct Unreadable(String);
 static BUILT_IN: LazyLock<BuiltInKinds> = LazyLock::new(|| {
     let read = BuiltInKinds::parse(include_str!("kubernetes.txt"));
     debug_assert!(read.is_ok(), "{:?}", read.as_ref().err());
-    // A test reads the file, so this does not happen. Without the table only
-    // the warnings learnt from upstream would be known.
+    // A test reads the file, so this does not happen. Without the table, only
+    // warnings learnt from upstream would be known.
     read.unwrap_or_default()
 });
 
 impl BuiltInKinds {
-    /// Returns the deprecations of the release this program was built for.
+    /// Returns the deprecations of the release for which this program was built.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// Returns the lifecycle of a kind that is deprecated in some release.
+    /// Returns the lifecycle of a kind that some release deprecates.
     pub fn lifecycle(&self, gvr: &GroupVersionResource) -> Option<&Lifecycle> {
         self.kinds.get(gvr)
     }
 
-    /// Tells whether the group has deprecated built-in kinds.
     pub fn has_group(&self, group: &str) -> bool {
         self.kinds.keys().any(|gvr| gvr.group == group)
     }
 
     /// Tells whether a server of this release says that the kind is deprecated.
-    /// `None` if the table cannot tell: releases after its own may have decided
-    /// otherwise, and 1.31 had decided otherwise of alpha kinds.
+    /// `None` if the table cannot tell: later releases may differ, and 1.31 differed
+    /// about alpha kinds.
     pub fn judge(
         &self,
         gvr: &GroupVersionResource,
@@ -139,7 +137,7 @@ mod tests {
             (&endpoints, release(32), Some(false)),
             (&endpoints, release(33), Some(true)),
             (&endpoints, release(36), Some(true)),
-            // A release after the table's, and an unknown release.
+            // A release later than the table's, and an unknown release.
             (&endpoints, release(99), None),
             (&endpoints, None, None),
             (&claims, release(35), Some(false)),

@@ -1,5 +1,5 @@
-//! Deprecations that the configuration adds (`apis.deprecations`), for
-//! extension servers that do not warn about their own versions.
+//! Deprecations that the configuration adds (`apis.deprecations`), for extension
+//! servers that do not warn about their own versions.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ struct ResourceList {
 struct ApiResource {
     name: String,
     kind: String,
-    /// The kind's group and version, where they differ from the resource's.
+    /// The kind's group and version, if they differ from the resource's.
     #[serde(default)]
     group: String,
     #[serde(default)]
@@ -41,8 +41,8 @@ impl ApiResource {
 }
 
 impl Kinds {
-    /// Asks a server for the kinds of a version. Known kinds stay if the server
-    /// does not answer.
+    /// Asks a server for the kinds of a version. Known kinds stay if it does not
+    /// answer.
     pub async fn learn(&self, upstream: &Upstream, group_version: &GroupVersion) -> Option<()> {
         let path = group_version.path();
         let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
@@ -65,14 +65,13 @@ impl Kinds {
         Some(())
     }
 
-    /// Forgets all versions that are not wanted.
     pub fn retain(&self, wanted: impl Fn(&GroupVersion) -> bool) {
         self.0.write().retain(|version, _| wanted(version));
     }
 
-    /// Returns the configured lifecycle of a resource or subresource, if a
-    /// server of this release deprecates it. The entry that names the kind goes
-    /// before an entry for all kinds.
+    /// Returns the configured lifecycle of a resource or subresource, if a server of
+    /// this release deprecates it. An entry for the kind takes precedence over an
+    /// entry for all kinds.
     pub fn lifecycle(
         &self,
         entries: &[Deprecation],
@@ -86,7 +85,7 @@ impl Kinds {
         let first = entries.iter().find(ours)?;
         let kind = match self.kind(&first.group_version, &gvr.resource, subresource) {
             Ok(kind) => kind?,
-            // Discovery has not answered yet. Only a configured kind's resource
+            // Discovery has not answered yet. Only the resource of a configured kind
             // can be guessed.
             Err(DiscoveryMissing) => {
                 let named = entries.iter().filter(ours).filter_map(|e| e.kind.as_ref());
@@ -124,7 +123,6 @@ impl Kinds {
     }
 }
 
-/// The error that discovery has not answered yet.
 #[derive(Debug)]
 struct DiscoveryMissing;
 

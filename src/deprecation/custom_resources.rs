@@ -1,8 +1,8 @@
 //! Deprecated versions of custom resources, read from their definitions.
 //!
-//! Upstream itself warns about them, but the author of a definition may choose
-//! the words. So only the definition tells whether a warning is about a
-//! deprecated version.
+//! Upstream itself warns about them, but the author of a definition may choose the
+//! text. So only the definition tells whether a warning is about a deprecated
+//! version.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,20 +13,19 @@ use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-/// The longest time that an answer waits for a definition. The metric is not
+/// The longest time for which an answer waits for a definition. The metric is not
 /// worth more.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The shortest time between two requests for a definition that does not
-/// explain a warning: writes may bring warnings of another kind with every
-/// answer.
+/// The shortest time between two requests for a definition that does not explain a
+/// warning. Otherwise writes whose answers carry unrelated warnings would cause a
+/// request each.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The most versions that are kept, more than any cluster warns about. Beyond
-/// it all are forgotten and learnt again.
+/// The most versions that are kept. No cluster warns about as many. Beyond this, all
+/// are forgotten and learnt again.
 const MOST: usize = 4096;
 
-/// One version of a custom resource's definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CustomVersion {
     /// `None` if the version is not deprecated.
@@ -38,7 +37,7 @@ struct CustomVersion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ExpectedWarning {
     Own(String),
-    /// The beginning of the default warning. A replacement may follow it.
+    /// The beginning of the default warning. A replacement may follow.
     Default(String),
 }
 
@@ -54,18 +53,17 @@ impl CustomVersion {
 
 struct LearntVersion {
     at: Instant,
-    /// `None` if there is no such definition, or apifront may not read it.
+    /// `None` if there is no definition or apifront may not read it.
     version: Option<CustomVersion>,
 }
 
-/// The known definitions. Only those of resources whose answers had warnings
-/// are asked for.
+/// The known definitions. Only the definitions of resources whose answers had
+/// warnings are read.
 #[derive(Default)]
 pub struct CustomVersions(RwLock<HashMap<GroupVersionResource, LearntVersion>>);
 
 impl CustomVersions {
-    /// Tells whether the definition must be asked for before the warning can be
-    /// understood.
+    /// Tells whether the definition must be read to understand the warning.
     pub fn is_puzzled_by(&self, gvr: &GroupVersionResource, text: &str, now: Instant) -> bool {
         self.0.read().get(gvr).is_none_or(|learnt| {
             let understood = learnt
@@ -76,16 +74,16 @@ impl CustomVersions {
         })
     }
 
-    /// Tells whether the warning is about a deprecated version. `None` if there
-    /// is no definition.
+    /// Tells whether the warning is about a deprecated version. `None` if there is
+    /// no definition.
     pub fn understand(&self, gvr: &GroupVersionResource, text: &str) -> Option<bool> {
         let known = self.0.read();
         let version = known.get(gvr)?.version.as_ref()?;
         Some(version.is_warned_of_by(text))
     }
 
-    /// Tells whether the version has the subresource. Requests for one that it
-    /// does not have are answered with a 404, and with the warning too.
+    /// Tells whether the version has the subresource. A request for a missing one
+    /// gets a 404, which carries the warning too.
     pub fn has(&self, gvr: &GroupVersionResource, subresource: &str) -> bool {
         let known = self.0.read();
         let version = known.get(gvr).and_then(|learnt| learnt.version.as_ref());
@@ -97,7 +95,6 @@ impl CustomVersions {
         })
     }
 
-    /// Asks upstream for the definition.
     pub async fn learn(&self, upstream: &Upstream, gvr: &GroupVersionResource) {
         let asked = tokio::time::timeout(TIMEOUT, ask(upstream, gvr)).await;
         let version = asked.ok().flatten();

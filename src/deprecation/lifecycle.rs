@@ -3,21 +3,21 @@
 
 use kubernetes_wire::api::Release;
 
-/// A deprecated kind of one version.
+/// A deprecated kind in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     pub api_version: String,
     pub kind: String,
     pub deprecated: Release,
-    /// The first release without the kind, if that is decided.
+    /// The first release without the kind, if it is decided.
     pub removed: Option<Release>,
     /// For example `apps/v1 Deployment`.
     pub replacement: Option<String>,
 }
 
 impl Lifecycle {
-    /// Tells whether a server of this release deprecates the kind. A server
-    /// that does not tell its release counts as a new one.
+    /// Tells whether a server of this release deprecates the kind. An unknown
+    /// release counts as a new one.
     pub fn is_deprecated_in(&self, release: Option<Release>) -> bool {
         release.is_none_or(|release| self.deprecated <= release)
     }
@@ -33,8 +33,7 @@ impl Lifecycle {
         text
     }
 
-    /// Tells whether the text is this warning, in the words of any release of
-    /// the server.
+    /// Tells whether the text is this warning, as any release words it.
     pub fn is_warned_of_by(&self, text: &str) -> bool {
         text.starts_with(&self.beginning())
     }
@@ -44,8 +43,8 @@ impl Lifecycle {
     }
 }
 
-/// The content of a warning about a built-in kind. The warning proves that the
-/// API server knows the route and has let the caller through to it.
+/// The content of a warning about a built-in kind. The warning proves that the API
+/// server knows the route and has admitted the caller to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInWarning<'t> {
     pub api_version: &'t str,
@@ -53,7 +52,7 @@ pub struct BuiltInWarning<'t> {
 }
 
 impl<'t> BuiltInWarning<'t> {
-    /// Reads a warning. `None` for any other text.
+    /// Parses a warning. `None` for any other text.
     pub fn read(text: &'t str) -> Option<Self> {
         let (what, rest) = text.split_once(" is deprecated in v")?;
         let (api_version, kind) = what.split_once(' ')?;

@@ -1,11 +1,10 @@
 //! Deprecated APIs and the warnings about them (KEP-1693).
 //!
-//! Upstream itself sends a warning with every answer of an API that it
-//! deprecates. Forwarded answers carry that warning, and cached answers carry
-//! those that upstream sent with the list or watch they come from. The table of
-//! built-in kinds tells when the latter have become wrong because upstream is
-//! another release now. The configuration adds warnings that extension servers
-//! do not send themselves.
+//! Upstream itself sends a warning with every answer of an API that it deprecates.
+//! Forwarded answers carry that warning. Cached answers carry the warnings that
+//! upstream sent with the list or watch from which they come. These become wrong
+//! when upstream changes to another release; the table of built-in kinds tells when.
+//! The configuration adds warnings for extension servers that send none.
 
 mod built_in_kinds;
 mod configured;
@@ -29,11 +28,10 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release, warning}
 use crate::config::aggregation::Deprecation;
 use crate::metrics::DeprecationMetrics;
 
-/// The longest time for a request for `/version` or a discovery document, which
-/// are small.
+/// The time limit of a request for `/version` or a discovery document, which are
+/// small.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The record that a request used a deprecated API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
     pub removed: Option<Release>,
@@ -51,10 +49,9 @@ impl Requested {
     }
 }
 
-/// The deprecations that are known while the process runs.
+/// The deprecations that are known at runtime.
 pub struct Deprecations {
     table: &'static BuiltInKinds,
-    /// Upstream's release, once it is known.
     release: RwLock<Option<Release>>,
     kinds: Kinds,
     custom: CustomVersions,
@@ -74,8 +71,7 @@ impl Deprecations {
         }
     }
 
-    /// Wakes the task that learns, because the configuration or the upstream
-    /// changed.
+    /// Wakes the learning task, because the configuration or upstream changed.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -89,20 +85,19 @@ impl Deprecations {
         *self.release.read()
     }
 
-    /// Forgets the release: the next upstream may have another.
+    /// Forgets the release, because the next upstream may have another.
     pub fn upstream_replaced(&self) {
         *self.release.write() = None;
     }
 
-    /// Asks upstream for its release. The known release stays if upstream does
-    /// not answer.
+    /// Asks upstream for its release. The known release stays if there is no answer.
     pub async fn learn_release(&self, upstream: &Upstream) {
         if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, upstream.recent_release()).await {
             *self.release.write() = Some(release);
         }
     }
 
-    /// Asks the server of a version that the configuration names for its kinds.
+    /// Asks a server for the kinds of a version that the configuration names.
     pub async fn learn_kinds(&self, upstream: &Upstream, group_version: &GroupVersion) {
         let asked = self.kinds.learn(upstream, group_version);
         if !matches!(tokio::time::timeout(TIMEOUT, asked).await, Ok(Some(()))) {
@@ -116,8 +111,8 @@ impl Deprecations {
             .retain(|v| entries.iter().any(|e| e.group_version == *v));
     }
 
-    /// Returns the warnings of an answer from the cache: those that upstream
-    /// would send now. `learnt` came with what the cache holds.
+    /// Returns the warnings for an answer from the cache, as upstream would send
+    /// them now. `learnt` are the warnings that came with the cached data.
     pub fn of_cached(
         &self,
         gvr: &GroupVersionResource,
@@ -130,7 +125,7 @@ impl Deprecations {
                 warning::text(w).is_some_and(|text| lifecycle.is_warned_of_by(&text))
             };
             match deprecated {
-                // Upstream's own words are best.
+                // Upstream's own text is best.
                 true if warnings.iter().any(is_it) => {}
                 true => warning::add(&mut warnings, &lifecycle.warning()),
                 false => warnings.retain(|w| !is_it(w)),
@@ -142,7 +137,6 @@ impl Deprecations {
         warnings
     }
 
-    /// Returns the configured deprecation of a resource.
     pub fn configured(
         &self,
         entries: &[Deprecation],
@@ -156,7 +150,7 @@ impl Deprecations {
             .lifecycle(entries, gvr, subresource, self.release())
     }
 
-    /// Asks for a resource's definition, if the warnings of an answer cannot be
+    /// Reads a resource's definition, if the warnings of an answer cannot be
     /// understood without it.
     pub async fn study(
         &self,
@@ -174,9 +168,9 @@ impl Deprecations {
         }
     }
 
-    /// Returns the deprecated API that the warnings of an answer name. A
-    /// deprecated API sends its warning with all its answers, errors too; an
-    /// answer that was given before the API was reached has none.
+    /// Returns the deprecated API that the warnings of an answer name. A deprecated
+    /// API sends its warning with all its answers, errors included. An answer from
+    /// before the API was reached has none.
     pub fn requested(
         &self,
         gvr: &GroupVersionResource,
@@ -194,7 +188,7 @@ impl Deprecations {
                 return Some(Requested { removed: *removed });
             }
             match self.custom.understand(gvr, &text) {
-                // For custom resources, kube-apiserver counts requests that
+                // For custom resources, kube-apiserver counts only requests that
                 // have a handler.
                 Some(own) => (own
                     && self.custom.has(gvr, subresource)
@@ -213,7 +207,6 @@ impl Deprecations {
         })
     }
 
-    /// Counts an answered request.
     pub fn count(&self, gvr: &GroupVersionResource, subresource: &str, requested: Requested) {
         let removed = requested.removed.map(|release| release.to_string());
         self.metrics
@@ -251,9 +244,9 @@ mod tests {
         let other = "something else";
         for (minor, learnt, expected) in [
             (Some(36), &[ENDPOINTS][..], &[ENDPOINTS][..]),
-            // Upstream's own words.
+            // Upstream's own text.
             (Some(36), &[REWORDED], &[REWORDED]),
-            // Upstream was upgraded or downgraded since.
+            // Upstream was upgraded or downgraded since then.
             (Some(36), &[other], &[other, ENDPOINTS]),
             (Some(32), &[ENDPOINTS, other], &[other]),
             // The table does not know this release.

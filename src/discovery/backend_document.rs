@@ -89,8 +89,8 @@ struct GroupVersionKind {
     kind: String,
 }
 
-/// The plain document at `/apis/G/V`. It is read from a server that has no
-/// `APIGroupDiscoveryList`.
+/// The plain document at `/apis/G/V`, which a server without an
+/// `APIGroupDiscoveryList` is asked for.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResourceList {
     kind: String,
@@ -120,7 +120,6 @@ struct ListedResource {
     categories: Vec<String>,
 }
 
-/// The error for a document that does not have the expected content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
     #[error("not JSON of the expected form: {0}")]
@@ -145,8 +144,7 @@ impl GroupDiscoveryList {
         }
         let versions = list.items.iter_mut().flat_map(|g| &mut g.versions);
         for resource in versions.flat_map(|v| &mut v.resources) {
-            // Old clients panic if the kind is missing (kubernetes issue
-            // 118361).
+            // Old clients panic without a kind (kubernetes issue 118361).
             resource.response_kind.get_or_insert_default();
             for subresource in &mut resource.subresources {
                 subresource.response_kind.get_or_insert_default();
@@ -190,8 +188,7 @@ impl ResourceList {
                 subresources: Vec::new(),
             })
             .collect();
-        // If several resources have the name, the last one counts, as in the map
-        // that Go uses.
+        // If several resources have one name, the last one counts, as in Go's map.
         let names = found.iter().enumerate();
         let mut places: HashMap<String, usize> =
             names.map(|(at, r)| (r.resource.clone(), at)).collect();
@@ -263,8 +260,8 @@ mod tests {
         );
     }
 
-    /// Each subresource was looked for among all resources. Here that would take
-    /// hours, and a backend's document has room for as many.
+    /// Searching each subresource among all resources once took hours for this
+    /// document, which a backend may send.
     #[test]
     fn a_resource_is_looked_up() {
         let names = (0..400_000).map(|n| format!("{{\"name\":\"{n}/s\"}}"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The last computed value and its inputs. A caller that needs a value that is
-/// being computed waits for it.
+/// The last computed value and its inputs. While a value is being computed, other
+/// callers wait for it.
 pub(super) struct Derived<K, V>(Mutex<Option<(K, Arc<V>)>>);
 
 impl<K, V> Default for Derived<K, V> {

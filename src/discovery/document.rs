@@ -1,6 +1,6 @@
-//! The `APIGroupDiscoveryList`, which describes all groups, as pieces of its
-//! JSON. A piece that is not changed keeps the bytes that upstream wrote, with
-//! fields that are unknown here.
+//! The `APIGroupDiscoveryList`, which describes all groups, as pieces of its JSON.
+//! An unchanged piece keeps upstream's bytes, including fields that are unknown
+//! here.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,12 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use kubernetes_wire::representation::scan;
 use sha2::{Digest, Sha512};
 
-/// An API group in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) versions: Vec<Version>,
-    /// True if the server writes `"creationTimestamp":null`, as servers before
-    /// 1.34 do.
+    /// Whether the server writes `"creationTimestamp":null`, as servers before 1.34
+    /// do.
     pub(super) creation_timestamp: bool,
 }
 
@@ -26,7 +25,6 @@ pub(super) struct Version {
     pub(super) json: Bytes,
 }
 
-/// The facts that discovery tells about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceFacts {
     pub kind: String,
@@ -34,8 +32,8 @@ pub struct ResourceFacts {
     pub verbs: Vec<String>,
 }
 
-/// Reads the groups of a document. Returns `None` if the document does not have
-/// the form known here: such a document can be passed on, but not be changed.
+/// Reads the groups of a document. Returns `None` if the document has another form:
+/// it can then be passed on, but not changed.
 pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     let mut groups = Vec::new();
     for element in scan::elements(scan::get(json, &["items"])?) {
@@ -68,9 +66,8 @@ pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// Returns the name in `{"name":"apps"}`, and whether a creation timestamp
-/// follows. Returns `None` if the metadata holds more than that. The core group
-/// has no name.
+/// Returns the name in `{"name":"apps"}`, and whether a creation timestamp follows.
+/// Returns `None` if the metadata holds more. The core group has no name.
 fn read_metadata(metadata: &[u8]) -> Option<(String, bool)> {
     let (mut name, mut creation_timestamp) = (String::new(), false);
     for member in scan::members(metadata) {
@@ -84,8 +81,8 @@ fn read_metadata(metadata: &[u8]) -> Option<(String, bool)> {
     Some((name, creation_timestamp))
 }
 
-/// Writes the document as kube-apiserver does. Also returns its ETag: the hash
-/// of the same JSON without kind and apiVersion.
+/// Writes the document as kube-apiserver does. Also returns its ETag, which is the
+/// hash of the same JSON without kind and apiVersion.
 pub(super) fn write(groups: &[Group], api_version: &str) -> (Bytes, String) {
     let mut body = br#""metadata":{},"items":["#.to_vec();
     for (i, group) in groups.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A document in every encoding. Each encoding is made when it is first asked
-//! for, and kept as long as the document.
+//! A document in every encoding. Each encoding is made at its first request, and
+//! kept as long as the document.
 
 use std::sync::OnceLock;
 
@@ -41,20 +41,20 @@ impl EncodedDocument {
         self.etag.as_deref()
     }
 
-    /// Returns the size of the document as JSON, in bytes.
+    /// Returns the size as JSON, in bytes.
     pub fn size(&self) -> usize {
         self.json.len()
     }
 
-    /// Tells whether [`EncodedDocument::body`] and [`EncodedDocument::gzip`]
-    /// would find their result already made.
+    /// Tells whether [`EncodedDocument::body`] and [`EncodedDocument::gzip`] have
+    /// their results already.
     pub fn is_ready(&self, media_type: MediaType, pretty: bool, gzip: bool) -> bool {
         let encoded = self.encoded(media_type, pretty);
         encoded.plain.get().is_some() && (!gzip || encoded.gzip.get().is_some())
     }
 
-    /// Returns the encoded document, or `None` if it cannot be encoded exactly
-    /// as upstream would encode it.
+    /// Returns the encoded document, or `None` if upstream's encoding cannot be
+    /// reproduced exactly.
     pub fn body(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
         let encoded = self.encoded(media_type, pretty);
         let make = || whole::encode(&self.json, media_type, pretty);

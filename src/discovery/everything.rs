@@ -1,4 +1,4 @@
-//! A document of everything at a path: of all groups, from fetching to clients.
+//! A document of all groups, from fetching it to answering clients.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ const WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
 const BETA: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/// The documents at one path: with peers, without them, and in version v2beta1.
+/// The documents at one path: with peers, without peers, and in version v2beta1.
 pub(super) struct Everything {
     pub(super) documents: [Arc<RemoteDocument>; 3],
     merged: [DerivedMerged; 3],
 }
 
-/// The merged document. It is made again when one of these changes: the number
-/// of the upstream's document, the generation, the number of the APIServices.
+/// The merged document. It is made again when one of its inputs changes: the number
+/// of upstream's document, the generation, or the number of the APIServices.
 pub(super) type DerivedMerged = Derived<(u64, u64, u64), Merged>;
 
 impl Everything {

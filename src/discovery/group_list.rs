@@ -1,5 +1,5 @@
-//! The plain document at `/apis`, and the document at `/apis/G`, which is a
-//! part of it.
+//! The plain document at `/apis`, and the documents at `/apis/G`, which are parts of
+//! it.
 
 use bytes::Bytes;
 use kubernetes_wire::api::go_json;
@@ -14,8 +14,7 @@ const GROUP_HEAD: &[u8] = br#"{"kind":"APIGroup","apiVersion":"v1","#;
 /// Groups and the names of their versions. The preferred version comes first.
 pub(super) type Groups = Vec<(String, Vec<String>)>;
 
-/// Reads the groups of a document. Returns `None` if the document does not have
-/// the form known here.
+/// Reads the groups of a document. Returns `None` if the document has another form.
 pub(super) fn parse(json: &[u8]) -> Option<Groups> {
     if !json.starts_with(HEAD) {
         return None;
@@ -30,8 +29,7 @@ pub(super) fn parse(json: &[u8]) -> Option<Groups> {
         }
         groups.push((name, versions));
     }
-    // Writing the groups again must give the same bytes: then no field was
-    // lost.
+    // If writing the groups again gives the same bytes, no field was lost.
     (write(&groups) == json).then_some(groups)
 }
 
@@ -48,7 +46,6 @@ pub(super) fn write(groups: &Groups) -> Bytes {
     out.into()
 }
 
-/// Writes the document of one group.
 pub(super) fn group(name: &str, versions: &[String]) -> Bytes {
     let mut out = GROUP_HEAD.to_vec();
     write_group(name, versions, &mut out);

@@ -1,4 +1,4 @@
-//! The lookup of a document by its path, and of the answer for hidden APIs.
+//! Finds the document at a path, or the answer for hidden APIs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use super::version_documents::VersionDocument;
 use super::{Discovery, EncodedDocument};
 use crate::config::is_built_in_group;
 
-/// The document at a path.
 pub enum Found {
     Document(Arc<EncodedDocument>),
     /// The document is hidden.
@@ -30,8 +29,8 @@ pub enum Missing {
 }
 
 impl Discovery {
-    /// Tells whether upstream serves its documents of everything as v2beta1.
-    /// `None` if it never said.
+    /// Tells whether upstream serves its documents of all groups as v2beta1. `None`
+    /// if it never said.
     pub async fn serves_v2beta1(&self, path: &DiscoveryPath) -> Option<bool> {
         self.interest.note();
         let everything = match path {
@@ -43,7 +42,7 @@ impl Discovery {
         document.confirmed().map(|_| found)
     }
 
-    /// Finds the document at a path. `everything` asks for the one of all
+    /// Finds the document at a path. `everything` asks for the document of all
     /// groups.
     pub async fn find(&self, path: &DiscoveryPath, everything: Option<Aggregated>) -> Found {
         self.interest.note();
@@ -92,7 +91,7 @@ impl Discovery {
     async fn find_version(&self, version: &GroupVersion) -> Found {
         let config = self.hides();
         let everything = self.everything(&version.group);
-        // A version that is known is proven by its own document.
+        // A known version needs no other proof than its own document.
         let known = self.last(everything).filter(|known| known.has(version));
         let merged = match known {
             Some(known) => Some(known),
@@ -124,8 +123,8 @@ impl Discovery {
             .map_or(Found::Elsewhere, Found::Document)
     }
 
-    /// Returns the answer for a version if it or each of its resources is
-    /// hidden.
+    /// Returns the answer for a version that is hidden as a whole, or all of whose
+    /// resources are hidden.
     pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
         let config = self.hides();
         if config.is_default() {

@@ -16,7 +16,6 @@ use super::priorities::{Priorities, Priority};
 /// The aggregator's own group, which always comes first.
 const FIRST: &str = "apiregistration.k8s.io";
 
-/// A group with its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry<T> {
     pub(super) group: String,
@@ -24,7 +23,7 @@ pub(super) struct Entry<T> {
     pub(super) versions: Vec<(String, T)>,
 }
 
-/// The rule that breaks a tie of two groups.
+/// The order of two groups with equal priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TieBreak {
     /// The `APIGroupDiscoveryList` compares the names of groups.
@@ -33,9 +32,8 @@ pub(super) enum TieBreak {
     ApiService,
 }
 
-/// Inserts `ours`, the versions that the configuration registers, into
-/// `entries`, which are upstream's. If both have a version, that of `ours` is
-/// kept.
+/// Inserts `ours`, the versions that the configuration registers, into `entries`,
+/// which are upstream's. If both have a version, ours is kept.
 pub(super) fn insert<T: Clone>(
     entries: &mut Vec<Entry<T>>,
     ours: &[(GroupVersion, T)],

@@ -22,11 +22,10 @@ pub(super) struct Merged {
     pub(super) encoded: Arc<EncodedDocument>,
     /// The number of upstream's document.
     pub(super) number: u64,
-    /// The groups in the document. Empty if the document cannot be read.
+    /// The groups in the document. Empty if the document has another form.
     groups: Vec<Group>,
     versions: HashSet<GroupVersion>,
-    /// The hidden versions, whether upstream's or registered by the
-    /// configuration.
+    /// The hidden versions: upstream's and those that the configuration registers.
     pub(super) hidden: HashSet<GroupVersion>,
     facts: OnceLock<HashMap<GroupVersionResource, ResourceFacts>>,
 }
@@ -47,8 +46,8 @@ pub(super) fn of_upstream(
 }
 
 impl Merged {
-    /// Merges upstream's document with `ours`, which are the versions that the
-    /// configuration registers.
+    /// Merges upstream's document with `ours`, the versions that the configuration
+    /// registers.
     pub(super) fn new(
         upstream: &Document,
         aggregated: Aggregated,
@@ -152,8 +151,8 @@ impl Merged {
     }
 }
 
-/// Returns what is shown of upstream's groups. A version in `ours` replaces
-/// upstream's of the same name, even if it is hidden.
+/// Returns the shown versions of upstream's groups. A version in `ours` replaces
+/// upstream's, even if it is hidden.
 fn entries(
     upstream: &[Group],
     ours: &[(GroupVersion, Version)],
@@ -179,8 +178,7 @@ fn entries(
     entries
 }
 
-/// Returns the version without its hidden resources, or `None` if nothing is
-/// left.
+/// Returns the version without its hidden resources, or `None` if nothing is left.
 fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Option<Version> {
     if !config.is_enabled(gv) {
         return None;
@@ -194,14 +192,14 @@ fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Opti
 /// The plain list of groups at `/apis`.
 pub(super) struct MergedGroups {
     pub(super) encoded: Arc<EncodedDocument>,
-    /// The groups in the list. Empty if the document cannot be read.
+    /// The groups in the list. Empty if the document has another form.
     groups: Groups,
     of_groups: Mutex<HashMap<String, Arc<EncodedDocument>>>,
 }
 
 impl MergedGroups {
-    /// Merges upstream's list with `ours`, which are the versions that the
-    /// configuration registers. `hidden` are the versions that are not shown.
+    /// Merges upstream's list with `ours`, the versions that the configuration
+    /// registers. `hidden` versions are not shown.
     pub(super) fn new(
         upstream: &Document,
         ours: &[GroupVersion],

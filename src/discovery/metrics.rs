@@ -1,5 +1,4 @@
-//! Metrics of discovery: the requests that it makes, and the age of its
-//! documents.
+//! Metrics of discovery: its requests, and the age of its documents.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Discovery: the list of the cluster's APIs, answered from memory.
 //!
-//! The API server's own document holds its built-in APIs, custom resources and
-//! the APIs that it aggregates itself. Whoever asks for it waits until upstream has
-//! said that it has not changed (If-None-Match), with all others who ask at that
-//! moment. It is passed on byte for byte. Backends of apifront's
-//! configuration add their groups, and `apis.runtimeConfig` takes groups out.
-//! Then the document is written anew, in the form and order that
-//! kube-aggregator would give it.
+//! The API server's own document holds its built-in APIs, custom resources and the
+//! APIs that it aggregates itself. A caller who asks for it waits, together with all
+//! who ask at that moment, until upstream has confirmed that it did not change
+//! (If-None-Match). Then it is passed on byte for byte. Backends of apifront's
+//! configuration add their groups, and `apis.runtimeConfig` removes groups. A
+//! document that this changes is written again, in the form and order of
+//! kube-aggregator.
 //!
 //! ```text
 //! API server ─ remote_document ─▶ merged ─▶ encoded_document ─▶ JSON, YAML, ...
@@ -63,8 +63,8 @@ pub use lookup::{Found, Missing};
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
 
-/// The age at which APIServices are fetched again. They change with their
-/// groups, so this matters only for a change of a priority alone.
+/// The age at which APIServices are fetched again. They change together with their
+/// groups, so this matters only when nothing but a priority changes.
 const PRIORITIES_MAX_AGE: Duration = Duration::from_secs(60);
 
 const JSON: &str = "application/json";
@@ -79,15 +79,15 @@ pub struct Discovery {
     plain_apis_made: Derived<(u64, u64, u64, u64), MergedGroups>,
     api_services: Arc<RemoteDocument>,
     priorities: Derived<(u64, u64), Priorities>,
-    /// The newest document whose APIServices were asked for.
+    /// The number of the newest document for which APIServices were requested.
     ordered: AtomicU64,
     versions: VersionDocuments,
     backends: Mutex<Vec<PolledBackend>>,
-    /// The upstream's versions that apifront's configuration gives another
-    /// place.
+    /// The versions that upstream serves and apifront's configuration places
+    /// elsewhere in the order.
     local: Mutex<Vec<SourceVersion>>,
     config: watch::Sender<Arc<RuntimeConfig>>,
-    /// The number of changes of what backends serve and of what is hidden.
+    /// Counts changes of backends' documents and of hidden APIs.
     generation: Arc<AtomicU64>,
     interest: Interest,
 }
@@ -126,8 +126,8 @@ impl Discovery {
         }
     }
 
-    /// Sets the backends whose groups are shown. A backend that was there
-    /// before keeps its documents.
+    /// Sets the backends whose groups are shown. A backend that was set before keeps
+    /// its documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let mut backends = self.backends.lock();
         let mut before = std::mem::take(&mut *backends);
@@ -152,7 +152,8 @@ impl Discovery {
         self.changed();
     }
 
-    /// Sets the versions that the upstream serves at another place.
+    /// Sets the versions that upstream serves and the configuration places
+    /// elsewhere.
     pub fn set_local(&self, versions: Vec<SourceVersion>) {
         let mut local = self.local.lock();
         if *local != versions {
@@ -162,13 +163,12 @@ impl Discovery {
         }
     }
 
-    /// Tells whether versions of the configuration are merged into the
-    /// upstream's document. Without them that document is in order already.
+    /// Tells whether versions of the configuration are merged into upstream's
+    /// document. Otherwise that document is in order already.
     fn has_ours(&self) -> bool {
         !self.backends.lock().is_empty() || !self.local.lock().is_empty()
     }
 
-    /// Sets the APIs that are hidden.
     pub fn set_runtime_config(&self, config: RuntimeConfig) {
         if **self.config.borrow() != config {
             self.config.send_replace(Arc::new(config));
@@ -185,7 +185,7 @@ impl Discovery {
         async move {
             let hidden = config.wait_for(|config| !config.is_resource_enabled(&resource));
             if hidden.await.is_err() {
-                // The process ends, and ends the tasks that wait here, too.
+                // The process ends, and with it the tasks that wait here.
                 std::future::pending().await
             }
         }
@@ -195,8 +195,7 @@ impl Discovery {
         self.config.borrow().clone()
     }
 
-    /// Forgets the documents of the API server, after it was replaced by
-    /// another.
+    /// Forgets the API server's documents, because another one replaced it.
     pub fn upstream_replaced(&self) {
         for document in self.all_documents() {
             document.forget();
@@ -232,14 +231,14 @@ impl Discovery {
         }
     }
 
-    /// Returns the facts about a resource that is shown, and `None` before
-    /// upstream's first answer.
+    /// Returns the facts about a shown resource. `None` before upstream's first
+    /// answer.
     pub fn resource(&self, resource: &GroupVersionResource) -> Option<ResourceFacts> {
         self.last(self.everything(&resource.group))?.facts(resource)
     }
 
     /// Returns the resource in the first version of its group that has it. `None` if
-    /// there is none, or upstream does not tell.
+    /// no version has it or upstream does not answer.
     pub async fn preferred(&self, group: &str, resource: &str) -> Option<GroupVersionResource> {
         let everything = self.everything(group);
         let known = self.last(everything);
@@ -250,7 +249,6 @@ impl Discovery {
         merged.preferred(group, resource)
     }
 
-    /// Brings the gauges up to date.
     pub fn observe(&self) {
         let [apis, ..] = &self.apis.documents;
         if let Some(confirmed) = apis.confirmed() {
@@ -275,7 +273,7 @@ impl Discovery {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Tells whether upstream, too, has what is at the path.
+    /// Tells whether upstream also serves this path.
     pub fn is_upstreams(&self, path: &DiscoveryPath) -> bool {
         let DiscoveryPath::Group(group) = path else {
             return true;
@@ -285,12 +283,10 @@ impl Discovery {
         !registered.any(|v| v.group_version.group == *group)
     }
 
-    /// Tells whether documents differ from upstream's.
     pub fn changes_documents(&self) -> bool {
         !self.hides().is_default() || !self.backends.lock().is_empty()
     }
 
-    /// Returns the backend that answers for a version.
     fn owner(&self, version: &GroupVersion) -> Option<Arc<Server>> {
         let backends = self.backends.lock();
         let owner = backends.iter().find(|b| {
@@ -304,8 +300,8 @@ impl Discovery {
         }))
     }
 
-    /// Returns a document that upstream confirmed after the call began, or the last
-    /// one.
+    /// Returns a document that upstream confirmed after this call began, else the
+    /// last one.
     async fn merged(&self, everything: &Everything, aggregated: Aggregated) -> Option<Arc<Merged>> {
         let (document, _) = everything.of(aggregated);
         let document = document.get(&self.server, MAX_AGE).await?;
@@ -360,8 +356,8 @@ impl Discovery {
             let all = backends.iter().flat_map(|b| b.source.versions.clone());
             all.chain(self.local.lock().iter().cloned()).collect()
         };
-        // The document of everything tells which versions are hidden because
-        // all their resources are.
+        // The document of all groups tells which versions are hidden because all
+        // their resources are.
         let config_hides = !self.hides().is_default();
         let merged = if registered.is_empty() && !config_hides {
             None

@@ -17,8 +17,8 @@ pub enum DiscoveryPath {
 }
 
 impl DiscoveryPath {
-    /// Returns `None` for other paths, and for paths with unusual characters,
-    /// which only upstream should read.
+    /// Returns `None` for other paths, and for unusual characters, which are left to
+    /// upstream.
     pub fn parse(path: &str) -> Option<Self> {
         let version = |group: &str, version: &str| {
             Self::Version(GroupVersion {

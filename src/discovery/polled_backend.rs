@@ -1,5 +1,5 @@
-//! The discovery documents of one backend. A task requests them periodically.
-//! If the backend fails, the known documents stay.
+//! The discovery documents of one backend, which a task requests periodically. If
+//! the backend fails, the known documents stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::remote_document::{WITHIN, text};
 use crate::aggregation::{Source, SourceVersion};
 use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
 
-/// The time between two requests. kube-aggregator waits a minute. A request
-/// that is answered with 304 costs a backend almost nothing.
+/// The time between two requests. kube-aggregator waits a minute, but an answer of
+/// 304 costs a backend almost nothing.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The first and the last pause after a failure; each failure doubles the
-/// pause. The values are kube-aggregator's.
+/// The first and the longest pause after a failure. Each failure doubles the pause.
+/// The values are kube-aggregator's.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// The limits of a backend's document. A backend serves only some groups.
@@ -33,8 +33,8 @@ pub(super) const LIMITS: Limits = Limits {
     within: WITHIN,
 };
 
-/// kube-aggregator asks for no older version since 1.37. A backend that has
-/// only such a version is asked for the resources of each group.
+/// kube-aggregator accepts no older version since 1.37. A backend that has only an
+/// older version is asked for the resources of each group version.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A backend whose documents are requested. The task ends when this is dropped.
@@ -44,12 +44,11 @@ pub(super) struct PolledBackend {
     task: JoinHandle<()>,
 }
 
-/// The facts that are known about a backend.
 #[derive(Default)]
 struct Known {
     /// The entry of each version. Empty until the first request ended.
     entries: ArcSwap<HashMap<GroupVersion, Version>>,
-    /// The time at which the entries were last known to be current.
+    /// The last time at which the entries were known to be current.
     current: parking_lot::Mutex<Option<Instant>>,
 }
 
@@ -61,12 +60,12 @@ enum BackendError {
     Unreadable(#[from] Unreadable),
     #[error("{path}: {code}")]
     Refused { path: String, code: StatusCode },
-    /// The process ends, and the thread that reads documents with it.
+    /// The process ends, and with it the thread that decodes documents.
     #[error(transparent)]
     Stopped(#[from] JoinError),
 }
 
-/// The state that the task keeps from one request to the next.
+/// The task's state between two requests.
 #[derive(Default)]
 struct Memory {
     etag: Option<String>,
@@ -80,9 +79,9 @@ impl Drop for PolledBackend {
 }
 
 impl PolledBackend {
-    /// Starts the task. The entries of `before`, an earlier task for the same
-    /// service, are used until the first answer. `changed` is called when the
-    /// entries have changed.
+    /// Starts the task. Until the first answer, the entries of `before` are used, an
+    /// earlier task for the same service. `changed` is called when entries have
+    /// changed.
     pub(super) fn start(
         source: Source,
         before: Option<&PolledBackend>,
@@ -176,10 +175,10 @@ async fn ask_forever(
     }
 }
 
-/// Does one round of requests. Returns an entry for each version that the
-/// backend is registered for, and the first error. A version whose request
-/// failed keeps its known entry, marked as stale. A backend decides how large its
-/// documents are, so they are read and written on blocking threads.
+/// Does one round of requests. Returns an entry for each registered version, and the
+/// first error. A version whose request failed keeps its known entry, marked as
+/// stale. Documents are read and written on blocking threads, because the backend
+/// decides how large they are.
 async fn ask(
     source: &Source,
     memory: &mut Memory,
@@ -223,8 +222,8 @@ async fn ask(
     }
 }
 
-/// Writes the entry of a version. One that the backend does not mention gets an empty
-/// entry.
+/// Writes the entry of a version. It is empty if the backend does not mention the
+/// version.
 fn entry(
     versions: &HashMap<GroupVersion, VersionDiscovery>,
     gv: &GroupVersion,
@@ -239,7 +238,7 @@ fn entry(
     }
 }
 
-/// Requests the `APIGroupDiscoveryList`. Returns false if the backend has none.
+/// Returns false if the backend has no `APIGroupDiscoveryList`.
 async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, BackendError> {
     const PATH: &str = "/apis";
     let upstream = source.upstream.load_full();

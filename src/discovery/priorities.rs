@@ -1,5 +1,4 @@
-//! The priorities of upstream's own groups, which are read from its
-//! APIServices.
+//! The priorities of upstream's groups, from its APIServices.
 
 use std::collections::HashMap;
 
@@ -22,7 +21,6 @@ impl Default for Priority {
     }
 }
 
-/// The priorities that are set for versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Priorities(HashMap<GroupVersion, Priority>);
 
@@ -47,8 +45,8 @@ struct Spec {
 }
 
 impl Priorities {
-    /// Reads an APIServiceList. If it cannot be read, all versions get the
-    /// default priority.
+    /// Reads an APIServiceList. If it is malformed, all versions get the default
+    /// priority.
     pub(super) fn parse(json: &[u8]) -> Self {
         let list: List = match serde_json::from_slice(json) {
             Ok(list) => list,

@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use super::metrics::DiscoveryMetrics;
 use crate::documents::{FetchError, Fetched, Limits, Pace, Recent, Refreshed, fetch};
 
-/// The greatest age of an answer, at the moment when its caller asks: none. Whoever
-/// has seen at upstream that a definition is established finds it here, too.
+/// The greatest age of a document when a caller asks: zero. A caller who has seen at
+/// upstream that a definition is established must find it here, too.
 pub(super) const MAX_AGE: Duration = Duration::ZERO;
 
 const PACE: Pace = Pace {
-    // A caller that has waited so long gets the last document. An API server
-    // answers in milliseconds.
+    // After this time the caller gets the last document. An API server answers in
+    // milliseconds.
     wait: Duration::from_secs(2),
     // One request is in flight at a time, for all who wait.
     gap: Duration::ZERO,
@@ -28,8 +28,8 @@ const PACE: Pace = Pace {
     waits_for_first: true,
 };
 
-/// The time that kube-aggregator gives a server for its discovery document. A
-/// server that takes longer counts as failed, and is asked again later.
+/// The time that kube-aggregator gives a server for its discovery document. After
+/// that the server has failed, and is asked again later.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 /// The limits of upstream's document. A custom resource takes some 600 bytes,
@@ -42,9 +42,8 @@ const LIMITS: Limits = Limits {
 /// The name of the API server in metrics.
 pub(super) const UPSTREAM: &str = "upstream";
 
-/// The number of the next new document. Each different document gets its own
-/// number, so that a value that is derived from documents can name its inputs
-/// by their numbers.
+/// The number of the next new document. Each different document gets its own number,
+/// by which values that are derived from documents name their inputs.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
@@ -60,11 +59,10 @@ pub(super) struct Wanted {
     pub(super) accept: &'static str,
     /// The Content-Type of the document, without spaces.
     pub(super) content_type: &'static str,
-    /// Whether the API server writes the document itself. If so, an answer of
-    /// 5xx means that the API server is in trouble, and the last document
-    /// stays. Otherwise a server behind the aggregator may write it: then 5xx
-    /// is the answer, and a document from that server is not kept, since that
-    /// server negotiates in its own way.
+    /// Whether the API server itself writes the document. If so, a 5xx means that
+    /// the API server is in trouble, and the last document stays. Otherwise a server
+    /// behind the aggregator may write it. Then a 5xx is the answer, and that
+    /// server's documents are not kept, because it negotiates in its own way.
     pub(super) own: bool,
 }
 
@@ -101,8 +99,8 @@ impl RemoteDocument {
         self.recent.confirmed()
     }
 
-    /// Returns a document no older than `max_age` if one is available soon, or
-    /// else the last document. Returns `None` if there is no document.
+    /// Returns a document that is no older than `max_age`, if there is one soon,
+    /// else the last document. `None` if there is none.
     pub(super) async fn get(
         self: &Arc<Self>,
         server: &Arc<Server>,
@@ -119,7 +117,7 @@ impl RemoteDocument {
         self.recent.refresh(ask);
     }
 
-    /// Forgets the document, because the API server was replaced.
+    /// Forgets the document, because another API server replaced this one.
     pub(super) fn forget(&self) {
         self.recent.forget();
     }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use kubernetes_wire::representation::scan;
 
-/// Returns the document without hidden resources and their subresources, or
-/// `None` if the document does not have the form known here.
+/// Returns the document without hidden resources and their subresources. `None` if
+/// the document has another form.
 pub(super) fn without(json: &Bytes, hidden: impl Fn(&str) -> bool) -> Option<Bytes> {
     let span = scan::find(json, &["resources"])?;
     let resources = json.slice(span.clone());

@@ -1,4 +1,4 @@
-//! An API server and backends that answer as a test says.
+//! Discovery with an API server and backends that answer as the test scripts them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::everything::EVERYTHING;
 use super::*;
 use crate::metrics::Metrics;
 
-/// The reply of a server to requests of a path.
+/// A server's reply to requests for a path.
 #[derive(Clone)]
 enum Reply {
     Everything(String),
@@ -30,11 +30,10 @@ enum Reply {
     Endless,
 }
 
-/// A server whose replies can be changed.
 struct Scripted {
     address: SocketAddr,
     replies: Arc<Mutex<HashMap<String, Reply>>>,
-    /// The number of requests, and of those that were answered with 304.
+    /// The number of all requests, and of the requests that got a 304.
     asked: Arc<[AtomicUsize; 2]>,
 }
 
@@ -232,7 +231,7 @@ async fn one_question_is_asked_for_all_who_wait() {
     let discovery = discovery(&server);
     let all: Vec<String> = futures::future::join_all((0..50).map(|_| text(&discovery))).await;
     assert!(all.iter().all(|t| t.contains("deployments")));
-    // Those who came after the first question began wait for a second one.
+    // Callers who came after the first request began wait for a second one.
     let [asked, _] = server.asked();
     assert!(asked <= 2, "{asked}");
     text(&discovery).await;
@@ -254,7 +253,7 @@ async fn without_a_document_upstream_answers_and_a_lost_one_stays() {
     for _ in 0..3 {
         assert!(text(&discovery).await.contains("deployments"));
     }
-    // The server says itself that it has no document.
+    // The server itself says that it has no document.
     server.reply("*/apis", Reply::Code(404));
     let within = Duration::from_secs(10);
     let forgotten = async {
@@ -303,8 +302,8 @@ async fn a_backends_groups_come_stay_and_go() {
     );
     eventually(&discovery, &ours).await;
     let shown = text(&discovery).await;
-    // The backend's group comes after apps and before the group with the least
-    // priority, and only with the version that it is registered for.
+    // The backend's group comes after apps and before the group with the lowest
+    // priority. It has only its registered version.
     let place = |name: &str| shown.find(&format!("\"name\":\"{name}\""));
     assert!(place("apps") < place("things.io") && place("things.io") < place("example.com"));
     assert_eq!(place("other.io"), None);
@@ -360,7 +359,7 @@ async fn backends_that_fail_are_stale_and_delay_nobody() {
         for _ in 0..20 {
             assert!(text(&discovery).await.contains("deployments"));
         }
-        // One wait for the backend takes longer.
+        // A single wait for the backend would take longer.
         assert!(began.elapsed() < remote_document::WITHIN);
         eventually(&discovery, r#"{"version":"v1","freshness":"Stale"}"#).await;
     }

@@ -1,4 +1,4 @@
-//! Plain documents of single versions, each fetched when somebody asks for it.
+//! Plain documents of single versions, each fetched at its first request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::remote_document::{Document, RemoteDocument, Wanted};
 use super::{JSON, resource_list};
 use crate::config::RuntimeConfig;
 
-/// The most plain documents of versions that are kept: more than any cluster
-/// has versions. The others are forwarded.
+/// The most plain documents that are kept. No cluster has as many versions. Requests
+/// for others are forwarded.
 const MAX_VERSIONS: usize = 10_000;
 
 pub(super) struct VersionDocument {
     pub(super) document: Arc<RemoteDocument>,
-    /// The document without hidden resources. It is made again when the number
-    /// of the document or the generation changes.
+    /// The document without hidden resources. It is made again when the number of
+    /// the document or the generation changes.
     made: Derived<(u64, u64), Option<Arc<EncodedDocument>>>,
 }
 
@@ -27,9 +27,8 @@ pub(super) struct VersionDocument {
 pub(super) struct VersionDocuments(Mutex<HashMap<GroupVersion, Arc<VersionDocument>>>);
 
 impl VersionDocuments {
-    /// Returns the document of a version. If there are too many, the documents
-    /// of versions that are not shown make room; without room it returns
-    /// `None`.
+    /// Returns the document of a version. If there are too many, documents of
+    /// versions that are not shown make room. Without room it returns `None`.
     pub(super) fn get<S>(
         &self,
         version: &GroupVersion,
@@ -68,8 +67,8 @@ impl VersionDocuments {
 }
 
 impl VersionDocument {
-    /// Returns the document without hidden resources. Returns `None` if some
-    /// are hidden and the document cannot be read.
+    /// Returns the document without hidden resources. `None` if some are hidden and
+    /// the document has an unknown form.
     pub(super) fn shown(
         &self,
         document: &Document,

@@ -1,5 +1,5 @@
-//! Can an API server be reached and trusted, which one is it, and does its
-//! clock agree?
+//! Can an API server be reached and trusted? Which server is it, and does its clock
+//! agree?
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,24 +24,23 @@ const SECTION: Section = Section::ApiServers;
 /// The time limit of a connection with its TLS handshake.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The releases that the tests run before.
+/// The first and the last release that the tests run against.
 const TESTED: [(u32, u32); 2] = [(1, 31), (1, 37)];
 
-/// Clocks that differ by more than this are noted, since ages are shown by
-/// apifront's. Tokens and certificates fail at a difference of minutes.
+/// A greater difference of the clocks is noted, because ages are shown by apifront's
+/// clock. Tokens and certificates fail at a difference of minutes.
 const SKEW_NOTED: TimeDelta = TimeDelta::seconds(3);
 const SKEW_AT_MOST: TimeDelta = TimeDelta::seconds(60);
 
-/// A server that answers.
 pub(super) struct Reached {
     pub(super) client: Client,
     pub(super) server: Server,
     pub(super) release: Option<Release>,
-    /// The UID of kube-system, if apifront may know it.
+    /// The UID of kube-system, if apifront may read it.
     pub(super) cluster: Option<String>,
 }
 
-/// Examines one server. The second value is there if it can be asked further.
+/// Examines one server. The second value is there if more can be asked.
 pub(super) async fn examine(server: &Server) -> (Vec<Finding>, Option<Reached>) {
     let name = server.own.cluster_url.to_string();
     let name = name.trim_end_matches('/');
@@ -166,7 +165,7 @@ fn unreachable(name: &str, error: &io::Error) -> Finding {
     Finding::fault(SECTION, name, format!("cannot be reached: {error}")).mended_by(remedy)
 }
 
-/// Tells why a TLS handshake failed.
+/// Names the reason why a TLS handshake failed.
 fn untrusted(name: &str, asked: &str, error: &io::Error) -> Finding {
     use CertificateError as Wrong;
     let cause = error
@@ -274,7 +273,7 @@ fn clock(name: &str, answer: &Answer, took: Duration, now: DateTime<Utc>) -> Fin
     let Some(date) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else {
         return Finding::neutral(SECTION, subject, "the server does not tell its time");
     };
-    // It answered in the second that begins with `date`.
+    // The server answered within the second that begins at `date`.
     let half = TimeDelta::milliseconds(500);
     let ours = now.checked_sub_signed(half).unwrap_or(now);
     let skew = ours.signed_duration_since(date);
@@ -302,7 +301,6 @@ async fn cluster(client: &Client) -> Option<String> {
     Some(uid.to_owned())
 }
 
-/// Says whether all servers are of one cluster.
 pub(super) fn one_cluster(reached: &[Reached]) -> Option<Finding> {
     let known = || {
         reached

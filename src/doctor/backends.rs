@@ -1,5 +1,5 @@
-//! Do the servers of registered API groups answer, those that the configuration
-//! names and those behind the API server?
+//! Do the servers of registered API groups answer: those that the configuration
+//! names, and those behind the API server?
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,10 +17,9 @@ use crate::server;
 const SECTION: Section = Section::Backends;
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// A check has five attempts of 5 s at the same time.
+/// A check makes five attempts at the same time, of 5 s each.
 const CHECKED_WITHIN: Duration = Duration::from_secs(8);
 
-/// Examines the APIServices of the configuration.
 pub(super) async fn configured(config: &Config, metrics: &Metrics) -> Vec<Finding> {
     let prepared = match server::backends(config, metrics) {
         Ok(prepared) => prepared,
@@ -67,7 +66,7 @@ pub(super) async fn configured(config: &Config, metrics: &Metrics) -> Vec<Findin
     findings
 }
 
-/// Returns the APIServices of the cluster, or the reason why they are not known.
+/// Returns the APIServices of the cluster, or the reason why they are unknown.
 pub(super) async fn api_services(client: &Client) -> Result<Vec<Value>, String> {
     let answer = client.get(API_SERVICES).await?;
     let listed = answer.json().filter(|_| answer.status.is_success());
@@ -76,7 +75,7 @@ pub(super) async fn api_services(client: &Client) -> Result<Vec<Value>, String> 
     items.cloned().ok_or_else(|| "there is no list".to_owned())
 }
 
-/// Returns the group versions that other servers than the API server serve.
+/// Returns the group versions that the API server does not serve itself.
 pub(super) fn remote(api_services: &Result<Vec<Value>, String>) -> BTreeSet<GroupVersion> {
     let items = api_services.iter().flatten();
     let group_version = |item: &Value| {
@@ -96,8 +95,8 @@ fn is_remote(api_service: &Value) -> bool {
     service.is_some_and(|service| !service.is_null())
 }
 
-/// Examines the APIServices of the cluster that other servers than the API
-/// server serve.
+/// Examines the cluster's APIServices whose groups the API server does not serve
+/// itself.
 pub(super) fn of_the_cluster(api_services: &Result<Vec<Value>, String>) -> Vec<Finding> {
     let items = match api_services {
         Ok(items) => items,

@@ -1,5 +1,5 @@
-//! Does the API server take apifront's word for who a caller is? Asked with a
-//! SelfSubjectReview in the name of nobody, or of somebody whom roles name.
+//! Does the API server trust apifront's word for who a caller is? This is tried with
+//! SelfSubjectReviews for a made-up user, or for a user whom roles name.
 
 use apifront_upstream::Server;
 
@@ -10,11 +10,11 @@ use crate::config::{Access, Config, Identity};
 
 const SECTION: Section = Section::Callers;
 
-/// A name that has no rights but those of everybody who is known.
+/// A user name with no rights but those of every authenticated user.
 const NAME: &str = "apifront-doctor";
 const GROUP: &str = "system:authenticated";
 
-/// Examines it. `named` are those whom roles allow to impersonate.
+/// `named` are the subjects whom roles allow to impersonate.
 pub(super) async fn examine(server: &Server, config: &Config, named: &Named) -> Finding {
     let identity = match &config.access {
         Access::Owner => {
@@ -33,7 +33,7 @@ pub(super) async fn examine(server: &Server, config: &Config, named: &Named) -> 
             NAME,
             vec![("X-Remote-User", NAME), ("X-Remote-Group", GROUP)],
         ),
-        // Without a group, the API server adds GROUP.
+        // Without a group, the API server adds `GROUP`.
         Identity::Impersonate => match named.user() {
             Some(user) => (user, vec![("Impersonate-User", user)]),
             None if named.anybody() => {

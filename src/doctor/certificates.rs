@@ -17,19 +17,19 @@ use super::{Finding, Section};
 use crate::authn::der::PublicKey;
 use crate::config::{Config, Upstream};
 
-/// A certificate that ends sooner should be renewed by now. Those of
-/// kubeadm last a year, those of most managers 90 days.
+/// A certificate with less time left should have been renewed. kubeadm's
+/// certificates last a year, those of most managers 90 days.
 const SOON: TimeDelta = TimeDelta::days(14);
 
 const SECTION: Section = Section::Certificates;
 
-/// A file with certificates, and the field that names it.
 struct Named {
     field: &'static str,
     file: PathBuf,
 }
 
-/// Examines the files that a configuration names, and what is in a kubeconfig.
+/// Examines the files that a configuration names, and the certificates in a
+/// kubeconfig.
 pub(super) fn examine(config: &Config, servers: &[Server], now: DateTime<Utc>) -> Vec<Finding> {
     let named = named(config);
     let mut findings: Vec<_> = named.iter().flat_map(|named| of_file(named, now)).collect();
@@ -137,7 +137,6 @@ fn of_pem(subject: &str, pem: &[u8], now: DateTime<Utc>) -> Vec<Finding> {
     }
 }
 
-/// Judges one certificate.
 fn judge(subject: &str, certificate: &[u8], now: DateTime<Utc>) -> Finding {
     let Some(read) = Validity::read(certificate) else {
         let finding = Finding::fault(SECTION, subject, "holds a certificate that cannot be read");
@@ -155,7 +154,7 @@ fn judge(subject: &str, certificate: &[u8], now: DateTime<Utc>) -> Finding {
     read.judge(SECTION, subject, now)
 }
 
-/// Tells whether the TLS library verifies signatures of the certificate's key.
+/// Tells whether the TLS library can verify signatures with the certificate's key.
 fn has_usable_key(certificate: &[u8]) -> bool {
     let Ok((_, read)) = X509Certificate::from_der(certificate) else {
         return false;
@@ -168,7 +167,7 @@ fn has_usable_key(certificate: &[u8]) -> bool {
     known.any(|known| *known == *key.algorithm)
 }
 
-/// The name in a certificate, and the time in which it is valid.
+/// The name in a certificate, and the time for which it is valid.
 pub(super) struct Validity {
     name: String,
     from: DateTime<Utc>,
@@ -214,7 +213,7 @@ impl Validity {
     }
 }
 
-/// Returns the common name, or the first DNS name of a certificate without one.
+/// Returns the common name, or the first DNS name if there is none.
 fn name(certificate: &X509Certificate<'_>) -> String {
     let mut common_names = certificate.subject().iter_common_name();
     let common_name = common_names.next().and_then(|name| name.as_str().ok());

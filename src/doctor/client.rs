@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// The most bytes of an answer. The discovery of a large cluster has 2 MB.
 const MAX_BODY_BYTES: usize = 32 << 20;
 
-/// The time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Client(kube::Client);
@@ -36,7 +35,7 @@ impl Answer {
         user.as_str().map(str::to_owned)
     }
 
-    /// Returns the status code and the message of an answer that is an error.
+    /// Returns the status code and the message of an error answer.
     pub(super) fn error(&self) -> String {
         let told = self.json();
         let message = told.as_ref().and_then(|told| told.get("message")?.as_str());
@@ -61,7 +60,6 @@ impl Client {
         self.send(request, Body::empty()).await
     }
 
-    /// GETs with these headers besides.
     pub(super) async fn get_with(
         &self,
         path: &str,
@@ -79,7 +77,6 @@ impl Client {
         self.send(request, Body::empty()).await
     }
 
-    /// POSTs JSON with these headers besides.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -96,7 +93,7 @@ impl Client {
             .await
     }
 
-    /// Asks who a request with these headers is of, with a SelfSubjectReview.
+    /// Asks with a SelfSubjectReview which user a request with these headers has.
     pub(super) async fn who(&self, headers: &[(String, String)]) -> Result<Answer, String> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",

@@ -1,5 +1,4 @@
-//! The features of the API server's release that apifront makes use of. Each is
-//! tried.
+//! The features of the API server's release that apifront uses. Each is tried.
 
 use http::StatusCode;
 use kubernetes_wire::api::Release;
@@ -14,8 +13,8 @@ const WATCH_LIST: &str = "/api/v1/namespaces?watch=true&sendInitialEvents=true\
     &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1\
     &fieldSelector=metadata.name%3Dapifront-doctor";
 
-/// The first release whose API server answers lists of the most recent state
-/// from its cache, by progress that it asks etcd for (KEP-2340, on by default).
+/// The first release whose API server answers lists of the newest state from its
+/// cache by default (KEP-2340): it asks etcd for its progress.
 const CONSISTENT_READS: (u32, u32) = (1, 31);
 
 const APF: &str = "x-kubernetes-pf-flowschema-uid";

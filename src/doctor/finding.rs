@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The part of a start that was looked at, in the order of a report.
+/// The part of a start that was examined, in the order of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Section {
@@ -36,12 +36,10 @@ impl Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// As it should be.
     Good,
-    /// apifront works, but less well than it could; or nothing was to be looked
-    /// at.
+    /// apifront works, but less well than it could, or there was nothing to examine.
     Neutral,
-    /// apifront does not start, or does not serve its clients.
+    /// apifront does not start or does not serve its clients.
     Fault,
 }
 
@@ -63,7 +61,7 @@ pub struct Finding {
     pub subject: String,
     pub verdict: Verdict,
     pub found: String,
-    /// A way to mend it.
+    /// A way to repair it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

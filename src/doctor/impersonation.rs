@@ -1,5 +1,5 @@
-//! Whom may apifront impersonate? Everybody or those whom roles name, asked with
-//! SelfSubjectAccessReviews and a SelfSubjectRulesReview.
+//! Whom may apifront impersonate: everybody, or only subjects whom roles name? This
+//! asks with SelfSubjectAccessReviews and a SelfSubjectRulesReview.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -11,20 +11,20 @@ use super::{Finding, Section};
 const SECTION: Section = Section::Rights;
 const RULES: &str = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
 
-/// The verb of the rights that callers' names need.
 const IMPERSONATE: &str = "impersonate";
 
-/// What is impersonated by name, and is nobody without one.
+/// The resources that are impersonated by name.
 const SUBJECTS: [&str; 3] = ["users", "groups", "serviceaccounts"];
 
-/// The extra key that kube-apiserver gives to all users with certificates, since 1.32.
+/// The extra key that kube-apiserver gives to all users with certificates since
+/// 1.32.
 const EXTRA_KEY: &str = "userextras/authentication.kubernetes.io/credential-id";
 
 const FOR_ANYBODY: &str = "apply examples/cluster/rbac-impersonate.yaml, which allows anybody, or \
                            name callers as deploy/kustomize/overlays/example/impersonate.yaml does";
 
-/// The subjects that roles name. Roles in namespaces are not among them: any
-/// namespace could have some.
+/// The subjects that ClusterRoles name. Roles in namespaces are left out, because
+/// any namespace could have some.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named(Vec<Rule>);
 
@@ -37,7 +37,7 @@ struct Rule {
 }
 
 impl Named {
-    /// Asks the API server. Nobody is named if it does not tell.
+    /// Asks the API server. Without an answer, no subject is named.
     pub(super) async fn ask(client: &Client) -> Self {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -53,7 +53,6 @@ impl Named {
         Self(rules.unwrap_or_default())
     }
 
-    /// Returns the names that may be impersonated as `resource`.
     fn names(&self, resource: &str) -> impl Iterator<Item = &str> {
         let of = |list: &[String], word: &str| list.iter().any(|w| w == word);
         self.0
@@ -62,12 +61,10 @@ impl Named {
             .flat_map(|rule| rule.resource_names.iter().map(String::as_str))
     }
 
-    /// Returns a user who may be impersonated.
     pub(super) fn user(&self) -> Option<&str> {
         self.names("users").next()
     }
 
-    /// Tells whether roles name anybody at all.
     pub(super) fn anybody(&self) -> bool {
         SUBJECTS.iter().any(|s| self.names(s).next().is_some())
     }
@@ -90,7 +87,7 @@ pub(super) async fn examine(client: &Client, named: &Named) -> Vec<Finding> {
     findings
 }
 
-/// The finding about a resource of which only some names are allowed.
+/// Returns the finding about a resource of which only some names are allowed.
 fn narrow(resource: &str, names: usize) -> Finding {
     let found = match (resource, names) {
         ("serviceaccounts", 0) => {

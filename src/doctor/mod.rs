@@ -1,5 +1,5 @@
-//! Goes through everything that a start needs, and says of each thing what was
-//! found and how to mend it. It changes nothing.
+//! Examines everything that a start needs, and reports for each part what was found
+//! and how to repair it. It changes nothing.
 
 mod api_server;
 mod backends;
@@ -31,8 +31,7 @@ use crate::server;
 
 const CONFIGURATION: Section = Section::Configuration;
 
-/// Examines a start with this configuration. Returns true if nothing is a
-/// fault.
+/// Examines a start with this configuration. Returns true if there is no fault.
 pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Result<bool> {
     let config = match source.load() {
         Ok(config) => config,
@@ -60,7 +59,7 @@ pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Re
         report.add(Finding::neutral(Section::ApiServers, "API server", found))?;
         return report.finish();
     }
-    // If the settings are wrong, the finding about the files has said why.
+    // If the settings are wrong, the finding about the files has told the reason.
     if let Ok(settings) = settings {
         cluster(&config, &metrics, settings, &mut report).await?;
     }
@@ -78,7 +77,7 @@ fn invalid(errors: &ConfigErrors) -> Vec<Finding> {
     errors.errors.iter().map(finding).collect()
 }
 
-/// Reads the files that the configuration names, as a start does.
+/// Reads the files that the configuration names, like a start.
 async fn files(config: &Config, metrics: &Metrics) -> Finding {
     match server::check(config, metrics).await {
         Ok(()) => Finding::good(CONFIGURATION, "files", "can be used"),
@@ -121,7 +120,7 @@ async fn cluster<W: Write>(
     serving(config, metrics, first, &upstream, report).await
 }
 
-/// Examines what an API server that answers is needed for.
+/// Examines everything that needs an API server that answers.
 async fn serving<W: Write>(
     config: &Config,
     metrics: &Metrics,

@@ -1,4 +1,4 @@
-//! Can the configured ports be listened on?
+//! Can apifront listen on the configured ports?
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn of(field: &str, address: SocketAddr, running: bool) -> Finding {
     }
 }
 
-/// Tells whether an apifront with this port for observability runs here.
+/// Tells whether an apifront with this observability port runs here.
 async fn runs(address: Option<SocketAddr>) -> bool {
     let Some(address) = address else {
         return false;

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::{Finding, Section, Verdict};
 
-/// The form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     #[default]
@@ -15,7 +14,6 @@ pub enum Output {
     Json,
 }
 
-/// Everything that was found.
 #[derive(Debug, Default)]
 pub struct Report<W> {
     output: Output,
@@ -30,7 +28,6 @@ pub struct Report<W> {
 struct Document<'a> {
     api_version: &'static str,
     kind: &'static str,
-    /// Nothing is a fault.
     healthy: bool,
     findings: &'a [Finding],
 }
@@ -45,7 +42,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// Adds a finding. As text it is written at once: some checks take seconds.
+    /// Adds a finding. Text is written at once, because some checks take seconds.
     pub(super) fn add(&mut self, finding: Finding) -> io::Result<()> {
         if self.output == Output::Text {
             self.write(&finding)?;
@@ -83,7 +80,7 @@ impl<W: Write> Report<W> {
             .count()
     }
 
-    /// Writes the end. Returns true if nothing is a fault.
+    /// Writes the end. Returns true if there is no fault.
     pub(super) fn finish(mut self) -> io::Result<bool> {
         let faults = self.count(Verdict::Fault);
         let healthy = faults == 0;

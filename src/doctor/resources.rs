@@ -1,5 +1,5 @@
-//! Which resources will be answered from memory, and which will be forwarded,
-//! wholly or in part?
+//! Which resources will be answered from memory, and which will be forwarded, wholly
+//! or in part?
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,11 +20,10 @@ const SECTION: Section = Section::Resources;
 
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The resources that are examined at the same moment.
 const AT_ONCE: usize = 8;
 
-/// Returns the resources that can be listed and watched, in the version that
-/// the API server prefers of each group; or the reason why they are not known.
+/// Returns the resources that can be listed and watched, in each group's preferred
+/// version, or the reason why they are unknown.
 pub(super) async fn discover(client: &Client) -> Result<Vec<GroupVersionResource>, String> {
     let mut found = Vec::new();
     for path in ["/api", "/apis"] {
@@ -58,8 +57,8 @@ fn of_group(group: &Value) -> Option<Vec<GroupVersionResource>> {
     Some(found.collect())
 }
 
-/// Examines the resources, one object of each. `remote` are the group versions
-/// that other servers than the API server serve.
+/// Examines the resources by one object of each. `remote` are the group versions
+/// that the API server does not serve itself.
 pub(super) async fn examine(
     upstream: &Arc<Upstream>,
     config: &Config,

@@ -1,4 +1,4 @@
-//! What may apifront itself do at the API server? Asked with
+//! What may apifront itself do at the API server? This asks with
 //! SelfSubjectAccessReviews.
 
 use apifront_watch_cache::Settings;
@@ -15,7 +15,6 @@ use crate::config::{self, Access, Config, Identity};
 const SECTION: Section = Section::Rights;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// The reviews that are asked at the same moment.
 const AT_ONCE: usize = 8;
 
 /// The most resources that one line names.
@@ -25,8 +24,8 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 
 const RBAC: &str = "apply examples/cluster/rbac.yaml, or the rbac of the chart";
 
-/// Examines the rights. `resources` are those that can be cached, `named` are those
-/// whom roles allow to impersonate.
+/// `resources` are those that can be cached. `named` are the subjects whom roles
+/// allow to impersonate.
 pub(super) async fn examine(
     client: &Client,
     config: &Config,
@@ -65,7 +64,7 @@ async fn own_name(client: &Client) -> Finding {
     }
 }
 
-/// Asks for one right. `Err` tells why there was no decision.
+/// Asks for one right. `Err` is the reason why there was no decision.
 pub(super) async fn may(
     client: &Client,
     group: &str,
@@ -88,7 +87,7 @@ pub(super) async fn may(
     allowed.ok_or_else(|| answer.error())
 }
 
-/// Asks for one right that is needed.
+/// Examines one right that is needed.
 pub(super) async fn one(
     client: &Client,
     group: &str,
@@ -108,7 +107,7 @@ pub(super) async fn one(
     }
 }
 
-/// Examines the reads of the objects by which requests are classified.
+/// Examines the right to read the objects by which requests are classified.
 async fn flow_schemas(client: &Client) -> Finding {
     let subject = "get, list and watch flow schemas and priority levels";
     for gvr in [config::flow_schemas(), config::priority_levels()] {
@@ -125,7 +124,7 @@ async fn flow_schemas(client: &Client) -> Finding {
     Finding::good(SECTION, subject, "allowed")
 }
 
-/// Examines the reads of everything that may be cached.
+/// Examines the right to read everything that may be cached.
 async fn reads(client: &Client, cache: &Settings, resources: &[GroupVersionResource]) -> Finding {
     let subject = "get, list and watch what is cached";
     let mut everything = true;
@@ -166,7 +165,7 @@ async fn reads(client: &Client, cache: &Settings, resources: &[GroupVersionResou
     Finding::neutral(SECTION, subject, found).mended_by(remedy)
 }
 
-/// Joins names, and counts those that are too many for a line.
+/// Joins names. Those that are too many for a line are only counted.
 pub(super) fn names(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(NAMED);
     let joined = names.take(NAMED).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! Requests a document, within bounds of time and size: the server may send
-//! anything at that path, and without end.
+//! Requests a document within limits of time and size, because the server may send
+//! anything, and without end.
 
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use bytes::Bytes;
 use http::header::{ACCEPT, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 
-/// The bounds of a request for a document. A server that exceeds either has
-/// failed.
+/// The limits of a request for a document. A server that exceeds one has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The greatest size of the body, in bytes.
+    /// The most bytes of the body.
     pub most: usize,
     /// The time from the request to the last byte of the body.
     pub within: Duration,
@@ -20,9 +19,9 @@ pub struct Limits {
 
 #[derive(Debug)]
 pub enum Fetched {
-    /// The headers and the body of an answer of 200.
+    /// The headers and the body of a 200.
     Document(HeaderMap, Bytes),
-    /// The server still has the document with the ETag of the request.
+    /// The document still has the ETag of the request.
     NotModified,
     /// Any other answer.
     Refused(StatusCode),
@@ -38,8 +37,7 @@ pub enum FetchError {
     Body(#[from] BodyError),
 }
 
-/// Requests the document at `path`. `etag` is the ETag of the document that is
-/// already known.
+/// Requests the document at `path`. `etag` is that of the known document.
 pub async fn fetch(
     upstream: &Upstream,
     path: &str,

@@ -1,4 +1,4 @@
-//! The record of who asks for a document. A document that callers ask for is
+//! Records when callers ask for a document. A document that callers ask for is
 //! checked more often.
 
 use std::time::Duration;
@@ -7,20 +7,19 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The time between two checks of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Rhythm {
     /// The time between two checks while callers ask for the document.
     pub active: Duration,
-    /// The time between two checks while no caller asks for the document.
+    /// The time between two checks while no caller does.
     pub idle: Duration,
-    /// The time after a request during which the document counts as asked for.
+    /// The time after a request for which the document counts as asked for.
     pub active_for: Duration,
 }
 
 impl Rhythm {
-    /// The time between two questions to upstream that no caller waits for. Their
-    /// answers are shown when upstream does not answer.
+    /// The time between two requests to upstream for which no caller waits. Their
+    /// answers are used when upstream does not answer.
     pub const OF_UPSTREAM: Self = Self {
         active: Duration::from_secs(30),
         idle: Duration::from_secs(300),
@@ -45,7 +44,7 @@ impl Interest {
         }
     }
 
-    /// Notes a request. The first request after a pause wakes the task that
+    /// Notes a caller's request. The first request after a pause wakes the task that
     /// checks the document.
     pub fn note(&self) {
         let now = Instant::now();
@@ -61,7 +60,7 @@ impl Interest {
         self.wake.notify_one();
     }
 
-    /// Returns when [`Interest::wake`] is called.
+    /// Waits for [`Interest::wake`].
     pub async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -73,7 +72,6 @@ impl Interest {
         }
     }
 
-    /// Returns the current time between two checks.
     pub fn period(&self) -> Duration {
         let asked = *self.asked.lock();
         if asked.is_some_and(|then| then.elapsed() < self.rhythm.active_for) {

@@ -1,10 +1,8 @@
-//! A document of another server, which is kept as recent as its callers need
-//! it.
+//! A document of another server, which is kept as recent as its callers need it.
 //!
-//! A caller says how old the document may be. If the document is older, all
-//! callers wait for one request that began late enough. If the request takes
-//! long or fails, the callers get the last document. While requests keep
-//! failing, no caller waits.
+//! A caller says how old the document may be. If it is older, all callers wait for
+//! one request that began late enough. If that request takes long or fails, they get
+//! the last document. While requests keep failing, no caller waits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,15 +17,14 @@ use super::interest::Interest;
 /// The limits on how long callers wait and how often servers are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// The time that a caller waits for a request.
+    /// The time for which a caller waits for a request.
     pub wait: Duration,
     /// The least time between the beginnings of two requests.
     pub gap: Duration,
-    /// The least time after a request that failed. A broken server is not asked
-    /// more often, however many callers there are.
+    /// The least time after a failed request: a broken server is not asked more
+    /// often, however many callers there are.
     pub retry: Duration,
-    /// Whether a caller waits for a failing server while there is no document
-    /// to give instead.
+    /// Whether callers wait for a failing server while there is no document at all.
     pub waits_for_first: bool,
 }
 
@@ -36,10 +33,9 @@ pub struct Pace {
 pub enum Refreshed<T> {
     Changed(T),
     Unchanged,
-    /// The server has no such document.
+    /// The server does not have the document.
     NotFound,
-    /// The server did not say whether it has the document: the last document
-    /// stays.
+    /// The server did not say whether it has the document. The last document stays.
     Failed,
 }
 
@@ -54,28 +50,27 @@ pub struct Recent<T> {
 #[derive(Debug)]
 struct State<T> {
     document: Option<Arc<T>>,
-    /// The beginning of the last request that confirmed `document`, or its
-    /// absence.
+    /// The beginning of the last request that confirmed the document or its absence.
     confirmed: Option<Instant>,
     /// The beginning of the last request, which may be in the future.
     asked: Option<Instant>,
     in_flight: bool,
     failing: bool,
-    /// Whether a caller has waited for the whole of [`Pace::wait`] without an
-    /// answer since the last request that succeeded.
+    /// Whether, since the last successful request, a caller has waited for all of
+    /// [`Pace::wait`] in vain.
     late: bool,
-    /// The number of replacements of the server. Answers of an earlier server
-    /// are dropped.
+    /// The number of replacements of the server. Answers from an earlier server are
+    /// dropped.
     epoch: u64,
 }
 
-/// The answer to a caller, if there is one now.
+/// The answer to a caller, if it is decided.
 enum Ready<T> {
     /// The document is as recent as the caller wants it.
     Recent(Option<Arc<T>>),
     /// The document is older, but the caller should not wait for a newer one.
     Last(Option<Arc<T>>),
-    /// The answer will be known at the end of a request.
+    /// The answer is decided at the end of a request.
     Later,
 }
 
@@ -98,7 +93,7 @@ impl<T> State<T> {
         self.asked?.checked_add(least)
     }
 
-    /// Decides the answer to a caller that came at `now`.
+    /// Decides the answer to a caller who came at `now`.
     fn ready(&self, pace: &Pace, now: Instant, max_age: Duration) -> Ready<T> {
         let age = |then| now.saturating_duration_since(then);
         let late_enough = |then: Option<Instant>| then.is_some_and(|t| age(t) <= max_age);
@@ -136,7 +131,7 @@ impl<T> Recent<T> {
         self.state.lock().confirmed
     }
 
-    /// Forgets the document, because its server was replaced.
+    /// Forgets the document, because another server replaced this one.
     pub fn forget(&self) {
         let mut state = self.state.lock();
         *state = State::new(None, state.epoch.wrapping_add(1));
@@ -144,7 +139,6 @@ impl<T> Recent<T> {
 }
 
 impl<T> Refreshed<T> {
-    /// Returns the name of the result in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",
@@ -156,9 +150,9 @@ impl<T> Refreshed<T> {
 }
 
 impl<T: Send + Sync + 'static> Recent<T> {
-    /// Returns a document no older than `max_age` if one is available soon, or
-    /// else the last document. Returns `None` if there is no document. `ask`
-    /// makes the request; its argument is the last document.
+    /// Returns a document that is no older than `max_age`, if there is one soon,
+    /// else the last document. `None` if there is none. `ask` makes the request; its
+    /// argument is the last document.
     pub async fn get<A, F>(self: &Arc<Self>, max_age: Duration, ask: A) -> Option<Arc<T>>
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -193,8 +187,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
         ready
     }
 
-    /// Requests the document again, unless a request is in flight or has just
-    /// been made.
+    /// Requests the document again, unless a request is in flight or was just made.
     pub fn refresh<A, F>(self: &Arc<Self>, ask: A)
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -231,8 +224,8 @@ impl<T: Send + Sync + 'static> Recent<T> {
         }
     }
 
-    /// Starts a request in a task of its own, so that the request ends even if
-    /// its callers are gone.
+    /// Starts the request in its own task, so that it ends even if its callers are
+    /// gone.
     fn begin<A, F>(self: &Arc<Self>, state: &mut State<T>, ask: &A)
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -295,8 +288,8 @@ mod tests {
         active_for: Duration::from_secs(30),
     };
 
-    /// A server whose document is the number of the check. From check `fails`
-    /// on it fails; from check `hangs` on it does not answer.
+    /// A server whose document is the number of the check. From check `fails` on it
+    /// fails; from check `hangs` on it does not answer.
     struct Server {
         checks: AtomicUsize,
         fails: usize,
@@ -317,7 +310,6 @@ mod tests {
         }
     }
 
-    /// The callers of one document.
     struct Callers {
         document: Arc<Recent<usize>>,
         interest: Interest,

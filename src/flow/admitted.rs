@@ -1,4 +1,4 @@
-//! What an admitted request holds: its seats, a place among the forwarded
+//! The resources that an admitted request holds: seats, a place among the forwarded
 //! requests, or the bytes of its answer.
 
 use apifront_fairness::Seats;
@@ -7,8 +7,8 @@ use super::Place;
 use super::response_bytes::HeldBytes;
 use super::watermark::Counted;
 
-/// What an admitted request holds. Dropping it gives everything back. Requests
-/// that nothing limits hold nothing.
+/// The resources of an admitted request. Dropping it gives everything back. Requests
+/// without limits hold nothing.
 #[derive(Debug, Default)]
 pub struct Admitted {
     seats: Option<Seats>,
@@ -35,7 +35,7 @@ impl Admitted {
         }
     }
 
-    /// Makes what a request holds whose answer waits for its reader.
+    /// Makes the value for a request whose answer waits for its reader.
     pub(super) fn waiting(answer: HeldBytes) -> Self {
         Self {
             answer,
@@ -43,7 +43,6 @@ impl Admitted {
         }
     }
 
-    /// Gives the request a place among the forwarded ones, beside its seats.
     pub fn with_place(self, place: Place) -> Self {
         Self {
             place: Some(place),
@@ -51,8 +50,8 @@ impl Admitted {
         }
     }
 
-    /// Gives back the seats of a request that another server queues and counts.
-    /// Without priority and fairness the request counts until its answer begins.
+    /// Gives the seats back when another server queues and counts the request.
+    /// Without priority and fairness, the request counts until its answer begins.
     pub fn handed_over(self) -> Self {
         match self.seats {
             Some(_) => Self::default(),
@@ -60,7 +59,7 @@ impl Admitted {
         }
     }
 
-    /// Gives back everything but the place, which is returned.
+    /// Gives everything back except the place, which is returned.
     pub fn into_place(self) -> Option<Place> {
         self.place
     }

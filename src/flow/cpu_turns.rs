@@ -10,13 +10,13 @@ use crate::metrics::FlowMetrics;
 /// The longest wait for a turn, kube-apiserver's `--request-timeout`.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// One user has a turn less at a time than there are cores, so that one core is
-/// left for small requests. All users together have twice as many turns as
-/// there are cores. So the first work of a user begins while another user's
-/// goes on, and the cores are shared between both.
+/// The turns for that work. At a time, one user has one turn fewer than there are
+/// cores, so that a core is left for small requests. All users together have twice
+/// as many turns as there are cores. So the first work of a user begins while
+/// another user's goes on, and both share the cores.
 pub struct CpuTurns(Turns);
 
-/// A turn. Dropping it ends it.
+/// A turn, which ends when this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct CpuTurn {
@@ -27,8 +27,8 @@ impl CpuTurns {
     pub fn new(metrics: &FlowMetrics) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let of_one = cores.saturating_sub(1).max(1);
-        // No more work waits than requests are in flight: a user needs no limit of
-        // its own.
+        // A user needs no limit here: no more work waits than there are requests in
+        // flight.
         let waiting_of_one = 0;
         let metrics = metrics.pool("processor");
         Self(Turns::new(
@@ -39,14 +39,12 @@ impl CpuTurns {
         ))
     }
 
-    /// Waits for a turn. Turns go round among the users who want one.
-    /// Cancel-safe.
+    /// Waits for a turn. Users who want one take turns. Cancel-safe.
     pub async fn turn(&self, user: &str) -> Result<CpuTurn, Rejected> {
         let turn = self.0.turn(user, 1, WAIT).await?;
         Ok(CpuTurn { _turn: turn })
     }
 
-    /// Returns how many turns are taken.
     pub fn taken(&self) -> usize {
         self.0.taken()
     }

@@ -1,12 +1,12 @@
-//! The bounds of forwarded requests, of all users and of each.
+//! The limits of forwarded requests, for all users together and for each.
 //!
-//! A request that was handed to an API server holds no seats here: the server
-//! queues and counts it. It still costs memory, and a stream or a connection
-//! upstream. If the server is slow, or the request stays open for hours, many of
-//! them come together. Therefore they have places: requests that upstream has
-//! not answered, and those that stay open (watches and logs that the cache does
-//! not answer, exec, attach, port-forward and proxies). There are about 28,000
-//! ports to one server, and a limit on file descriptors.
+//! A request that was handed to an API server holds no seats here: that server
+//! queues and counts it. But it still costs memory, and a stream or a connection to
+//! upstream. Many such requests come together if the server is slow or they stay
+//! open for hours. So there are places for requests that upstream has not answered,
+//! and others for requests that stay open: watches and logs that the cache does not
+//! answer, exec, attach, port-forward and proxies. There are only about 28,000 ports
+//! to one server, and file descriptors are limited.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use prometheus::IntGauge;
 use crate::config;
 use crate::metrics::{ForwardedMetrics, PlaceMetrics};
 
-/// The forwarded requests of this process.
 pub struct Forwarded {
     /// Requests that upstream has not answered yet.
     pub in_flight: Places,
@@ -33,7 +32,7 @@ impl Forwarded {
         }
     }
 
-    /// Sets the limits. Requests keep their places, even above the new limits.
+    /// Sets the limits. Requests keep their places, even above new limits.
     pub(super) fn set_limits(&self, flow: &config::Flow) {
         self.in_flight
             .set_limits(flow.forwarded_limit, flow.user_forwarded_limit);
@@ -42,17 +41,16 @@ impl Forwarded {
     }
 }
 
-/// Places for requests, and their limits.
 #[derive(Debug)]
 pub struct Places {
-    /// Whether `system:masters` and apifront's own user find a place even if
-    /// all are taken, so that an administrator can always look.
+    /// Whether `system:masters` and apifront's own user get a place even if all are
+    /// taken, so that an administrator always gets in.
     spares_masters: bool,
     taken: Shares<Arc<str>>,
     metrics: PlaceMetrics,
 }
 
-/// The place of a forwarded request. It is taken until this is dropped.
+/// The place of a forwarded request. It is free again when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     _share: Share<Arc<str>>,
@@ -74,13 +72,13 @@ impl Places {
         }
     }
 
-    /// Sets the limits of all users and of each; 0 means no limit.
+    /// Sets the limits for all users and for each. 0 means no limit.
     fn set_limits(&self, limit: usize, user_limit: usize) {
         self.taken.set_limits(Limits::of(limit, user_limit));
     }
 
-    /// Takes a place. `system:masters` and apifront's own user, who is `None`,
-    /// have no limit per user.
+    /// Takes a place. The limit for each user does not apply to `system:masters` and
+    /// to apifront's own user, which is `None`.
     pub fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
         let user = user.filter(|user| !user.is_master());
         let caller = user.map(|user| Arc::from(user.name.as_str()));
@@ -153,7 +151,6 @@ mod tests {
                 (Some(&admin), None),
                 (Some(&admin), None),
                 (Some(&b), None),
-                // Five places are taken.
                 (Some(&b), Some(Exceeded::Total)),
                 (Some(&admin), full),
                 (None, full),

@@ -1,18 +1,17 @@
 //! The order of requests in flight, and their limits.
 //!
 //! kube-apiserver's API Priority and Fairness (KEP-1040) decides which requests
-//! execute, wait and are refused, by the FlowSchemas and
-//! PriorityLevelConfigurations of the cluster. The engine is
-//! `crates/fairness`. Where it is turned off, two limits refuse at once what
-//! exceeds them, as kube-apiserver's `--max-requests-inflight` and
-//! `--max-mutating-requests-inflight` do (k8s.io/apiserver
-//! `server/filters/maxinflight.go`).
+//! execute, wait or are refused. It uses the cluster's FlowSchemas and
+//! PriorityLevelConfigurations; the engine is `crates/fairness`. If it is off, two
+//! limits refuse excess requests at once, like kube-apiserver's
+//! `--max-requests-inflight` and `--max-mutating-requests-inflight`
+//! (k8s.io/apiserver `server/filters/maxinflight.go`).
 //!
-//! A seat is for making an answer. A watch gives its seats back when the client
-//! has the initial events. An answer that waits for its reader holds bytes
-//! instead (`response_bytes.rs`), and a request that an API server answers holds
-//! a place among the forwarded ones (`forwarded.rs`). Work that would hold up a
-//! thread runs elsewhere, and users take turns (`cpu_turns.rs`).
+//! A request holds a seat while its answer is made. A watch gives its seats back
+//! when the client has the initial events. An answer that waits for its reader holds
+//! bytes instead (`response_bytes.rs`). A request that an API server answers holds a
+//! place among the forwarded ones (`forwarded.rs`). Work that would block a thread
+//! runs elsewhere, and users take turns for it (`cpu_turns.rs`).
 
 mod admitted;
 mod cpu_turns;
@@ -50,27 +49,25 @@ pub use response_bytes::{HeldBytes, ResponseBytes};
 pub use schemas::ObjectsJson;
 pub use waiting::{Started, Waiting};
 
-/// The answer to a request over the limit. It is not a Status.
+/// The body of the answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
-/// The Content-Type of that answer; `X-Content-Type-Options: nosniff` goes with
-/// it.
+/// The Content-Type of that answer, which also has `X-Content-Type-Options:
+/// nosniff`.
 pub const TOO_MANY_REQUESTS_TYPE: &str = "text/plain; charset=utf-8";
-/// The `Retry-After` of that answer, in seconds, where no priority level has
-/// another.
+/// The `Retry-After` of that answer in seconds, if no priority level has another.
 pub const RETRY_AFTER: u64 = 1;
 
-/// The time between two publications of the high-water marks, as in
-/// kube-apiserver.
+/// The time between two publications of the high-water marks. kube-apiserver has the
+/// same.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// A request is refused with 429.
+/// The request is refused with 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The seconds after which the client should come back.
+    /// The seconds after which the client should retry.
     pub retry_after: u64,
 }
 
-/// Requests in flight in this process.
 pub struct Flow {
     fairness: Arc<Fairness>,
     schemas: Schemas,
@@ -85,14 +82,13 @@ pub struct Flow {
     metrics: FlowMetrics,
 }
 
-/// The limits of the configuration in force.
 struct Limits {
-    /// `None` where FlowSchemas decide.
+    /// `None` if FlowSchemas decide.
     in_flight: Option<InFlightLimits>,
     queue_wait: Duration,
 }
 
-/// The limits of kube-apiserver without API Priority and Fairness; 0 for none.
+/// The limits of kube-apiserver without API Priority and Fairness. 0 means no limit.
 struct InFlightLimits {
     read_only: usize,
     mutating: usize,
@@ -137,22 +133,21 @@ impl Flow {
         }
     }
 
-    /// Puts the limits of a configuration in force. Requests in flight keep
-    /// their seats.
+    /// Applies the limits of a configuration. Requests in flight keep their seats.
     pub fn reload(&self, config: &config::Config) {
         self.fairness.set_total_seats(config.serving.total_seats());
         self.limits.store(Arc::new(Limits::of(config)));
         self.forwarded.set_limits(&config.flow);
     }
 
-    /// Puts the cluster's objects in force, as JSON. `None` if the cluster has
-    /// none: those of a new cluster apply.
+    /// Applies the cluster's objects, given as JSON. `None` if the cluster has none:
+    /// then those of a new cluster apply.
     pub fn configure(&self, objects: Option<&ObjectsJson>) {
         self.schemas.configure(&self.fairness, objects);
     }
 
-    /// Notes that it is known which objects apply: those of the cluster, or, if
-    /// it serves none, those of a new one.
+    /// Notes that it is known which objects apply: the cluster's, or those of a new
+    /// cluster if it serves none.
     pub fn settle(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
@@ -161,18 +156,16 @@ impl Flow {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Returns the engine, for its dumps.
     pub fn fairness(&self) -> &Fairness {
         &self.fairness
     }
 
-    /// Returns the bounds of forwarded requests.
     pub fn forwarded(&self) -> &Forwarded {
         &self.forwarded
     }
 
-    /// Finds the schema and the level of a request. `None` for requests that
-    /// kube-apiserver does not classify, and for callers who are not known.
+    /// Returns the flow schema and priority level of a request. `None` for requests
+    /// that kube-apiserver does not classify, and for unknown callers.
     pub fn classify(
         &self,
         kind: RequestKind,
@@ -183,8 +176,8 @@ impl Flow {
         is_classified.then(|| self.fairness.classify(request))?
     }
 
-    /// Takes the seats of a request, or a place in a queue for them, after
-    /// authentication and before authorization.
+    /// Takes the request's seats, or a place in a queue for them. Must be called
+    /// after authentication and before authorization.
     pub fn start<'a>(
         &'a self,
         kind: RequestKind,
@@ -227,7 +220,7 @@ impl Flow {
         };
         match self.mark(kind).count_within(limit) {
             Some(counted) => Ok(Admitted::counted(counted)),
-            // An administrator can always look.
+            // An administrator always gets in.
             None if user.is_master() => Ok(Admitted::default()),
             None => Err(Refused {
                 retry_after: RETRY_AFTER,
@@ -244,8 +237,8 @@ impl Flow {
         }
     }
 
-    /// Takes room for an answer that is about to be made, with about so many
-    /// bytes that the store does not share. Waits for it as for seats.
+    /// Takes room for an answer that will be made. `bytes` estimates the bytes that
+    /// the answer will not share with the store. Waits for room as for seats.
     /// Cancel-safe.
     pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<HeldBytes, Rejected> {
         let wait = self.limits.load().queue_wait;
@@ -255,8 +248,8 @@ impl Flow {
         }
     }
 
-    /// Takes room for an answer that waits for its reader. Returns `None` if
-    /// the user has too many of them.
+    /// Takes room for an answer that waits for its reader. `None` if too many
+    /// answers of the user wait.
     pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<HeldBytes> {
         match limited(user) {
             Some(user) => self
@@ -266,18 +259,17 @@ impl Flow {
         }
     }
 
-    /// Gives what a request holds back when its forwarded answer begins. The
-    /// request holds bytes instead. If there is no room for these, it keeps what
-    /// it has, so that no more such answers wait than there are places and
-    /// bytes for.
+    /// Called when a forwarded answer begins: the request gives back what it holds,
+    /// and holds bytes instead. If there is no room for the bytes, it keeps what it
+    /// holds. So no more answers wait than there are places and bytes for.
     pub fn answer_begins(&self, admitted: &mut Admitted, user: Option<&UserInfo>) {
         if let Some(held) = self.hold_waiting(user) {
             *admitted = Admitted::waiting(held);
         }
     }
 
-    /// Waits for a turn to do work elsewhere. Turns go round among the users
-    /// who want one. Cancel-safe.
+    /// Waits for a turn to work elsewhere. Users who want one take turns.
+    /// Cancel-safe.
     pub async fn turn(&self, user: Option<&UserInfo>) -> Result<CpuTurn, Rejected> {
         self.aside
             .turn(user.map_or("", |user| user.name.as_str()))
@@ -289,8 +281,8 @@ impl Flow {
         self.metrics.too_slow(what);
     }
 
-    /// Publishes what is not counted request by request: the most requests in
-    /// flight since the last call, and the bytes that answers hold.
+    /// Publishes the figures that are not counted with each request: the most
+    /// requests in flight since the last call, and the bytes of answers.
     pub fn publish(&self) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics
@@ -301,7 +293,7 @@ impl Flow {
         self.metrics.answer_bytes.set(number(self.answers.held()));
     }
 
-    /// Publishes every second, and adjusts the levels, for ever.
+    /// Publishes every second and adjusts the levels, for ever.
     pub async fn run(self: Arc<Self>) {
         let publish = async {
             let mut tick = interval(PUBLISH_EVERY);
@@ -315,8 +307,8 @@ impl Flow {
     }
 }
 
-/// Returns the user if their answers count. Those of `system:masters` do not.
-/// Nor do those of `None`, which is apifront's own user.
+/// Returns the user if their answers count: not for `system:masters` and for
+/// apifront's own user, which is `None`.
 fn limited(user: Option<&UserInfo>) -> Option<&UserInfo> {
     user.filter(|user| !user.is_master())
 }

@@ -6,9 +6,9 @@ use kubernetes_wire::request::RequestInfo;
 pub enum RequestKind {
     ReadOnly,
     Mutating,
-    /// A watch. It holds seats until its initial events are sent.
+    /// A watch, which holds seats until its initial events are sent.
     Watch,
-    /// A request that may hold its place for hours. It takes no seats.
+    /// A request that may hold its place for hours, and takes no seats.
     LongRunning,
 }
 

@@ -1,16 +1,15 @@
 //! The bytes of answers that are held until clients have read them.
 //!
-//! An answer that is read at the wire's speed holds its bytes for milliseconds.
-//! An answer that nobody reads holds them until apifront gives it up. These
-//! bytes are bounded for each user, and for all users together. A request that
-//! would exceed a bound waits, and is then refused, before its answer is made.
+//! An answer that is read at the wire's speed holds its bytes for milliseconds. An
+//! answer that nobody reads holds them until apifront gives up. So these bytes are
+//! limited for each user and for all users together. A request beyond a limit waits,
+//! and may then be refused, before its answer is made.
 //!
-//! The bytes that count are those that an answer holds and the store does not:
-//! Tables, PartialObjectMetadata, YAML, indented and compressed bodies. Other
-//! bodies are references to stored objects. If such an answer has to wait for
-//! its client, it counts a fixed amount, for the bytes in buffers and its own
-//! memory. Objects that only an answer still refers to are bounded by time: see
-//! `server/listener/slow_client.rs`.
+//! Only the bytes that an answer does not share with the store count: Tables,
+//! PartialObjectMetadata, YAML, indented and compressed bodies. Other bodies are
+//! references to stored objects. When an answer of references waits for its client,
+//! it counts a fixed amount for buffers and its own memory. Objects to which only an
+//! answer still refers are limited by time: see `server/listener/slow_client.rs`.
 
 use std::time::Duration;
 
@@ -18,37 +17,34 @@ use super::Rejected;
 use super::turns::{Turn, Turns};
 use crate::metrics::PoolMetrics;
 
-/// The bound of one user's answers: two Tables of 10,000 pods, which are 52 MB
-/// each. A larger answer counts as this much, so it is the user's only one.
+/// The limit for one user's answers: two Tables of 10,000 pods, of 52 MB each. A
+/// larger answer counts as this much, so it is the user's only one.
 pub(super) const USER_BYTES: usize = 128 << 20;
 
-/// The bound of all users' answers: no user has more than a quarter of it. A
-/// process that serves lists of such a size has gigabytes of memory.
+/// The limit for all users' answers. One user has at most a quarter of it. Processes
+/// that serve lists of this size have gigabytes of memory.
 const ALL_BYTES: usize = 512 << 20;
 
-/// The bytes that are counted for an answer of references that waits for its
-/// client: the chunk that is being written (`server/answer/body_chunks.rs`
-/// joins small ones to this size), the buffers of TLS and HTTP/2, and the task.
+/// The bytes that count for an answer of references which waits for its client: the
+/// chunk that is being written (`server/answer/body_chunks.rs` joins small chunks to
+/// this size), the buffers of TLS and HTTP/2, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 
-/// The answers of one user that wait for room. Each of them holds its seats
-/// while it waits.
+/// The most answers of one user that wait for room. Each holds its seats meanwhile.
 const WAITING_OF_ONE: usize = 300;
 
-/// The bytes that answers hold.
 pub struct ResponseBytes(Turns);
 
-/// The counted bytes of one answer. They are given back when this is dropped.
+/// The counted bytes of one answer, which are given back when this is dropped.
 #[derive(Debug, Default)]
 pub struct HeldBytes(Option<Turn>);
 
 impl HeldBytes {
-    /// Tells whether the answer has bytes that count.
     pub fn counts(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Sets the size of the answer, after the answer was made.
+    /// Sets the true size once the answer was made.
     pub fn settle(&mut self, bytes: usize) {
         if let Some(held) = &mut self.0 {
             held.set_weight(bytes);
@@ -61,7 +57,7 @@ impl ResponseBytes {
         Self(Turns::new(ALL_BYTES, USER_BYTES, WAITING_OF_ONE, metrics))
     }
 
-    /// Waits for room for an answer of about this many bytes, for as long as `wait`.
+    /// Waits for room for an answer of about this many bytes, for at most `wait`.
     /// Cancel-safe.
     pub(super) async fn hold(
         &self,
@@ -69,20 +65,18 @@ impl ResponseBytes {
         bytes: usize,
         wait: Duration,
     ) -> Result<HeldBytes, Rejected> {
-        // A request for more than the bound would keep all others waiting.
+        // A request for more than a user's limit would make all others wait.
         let bytes = bytes.min(USER_BYTES);
         let held = self.0.turn(user, bytes, wait).await?;
         Ok(HeldBytes(Some(held)))
     }
 
-    /// Does the same as [`ResponseBytes::hold`], but only if there is room at
-    /// once.
+    /// Like [`ResponseBytes::hold`], but returns `None` instead of waiting.
     pub(super) fn try_hold(&self, user: &str, bytes: usize) -> Option<HeldBytes> {
         let held = self.0.try_turn(user, bytes)?;
         Some(HeldBytes(Some(held)))
     }
 
-    /// Returns the bytes of all answers.
     pub(super) fn held(&self) -> usize {
         self.0.taken()
     }
@@ -108,7 +102,7 @@ mod tests {
         let answers = answers();
         let hold = |user: &'static str, bytes| answers.hold(user, bytes, PATIENT);
         let mut first = hold("a", USER_BYTES / 2).await.unwrap();
-        // The answer is larger than was estimated.
+        // The answer is larger than estimated.
         first.settle(USER_BYTES * 2);
         let mut second = hold("a", 1).boxed();
         assert!((&mut second).now_or_never().is_none());
@@ -119,7 +113,7 @@ mod tests {
         assert_eq!(answers.held(), 10 + 1 + USER_BYTES);
         drop((first, second));
         assert_eq!(answers.held(), USER_BYTES);
-        // An answer can be made, however large it is.
+        // Any answer can be made, however large it is.
         assert!(hold("a", usize::MAX).now_or_never().unwrap().is_ok());
     }
 

@@ -1,5 +1,4 @@
-//! The cluster's FlowSchemas and PriorityLevelConfigurations, on their way to
-//! the engine.
+//! Hands the cluster's FlowSchemas and PriorityLevelConfigurations to the engine.
 
 use std::collections::HashSet;
 
@@ -8,14 +7,13 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-/// The objects of a cluster, each as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectsJson {
     pub flow_schemas: Vec<Bytes>,
     pub priority_levels: Vec<Bytes>,
 }
 
-/// Tells of each mistake in the objects once, as long as it stays.
+/// Logs each mistake in the objects once while it lasts.
 #[derive(Default)]
 pub struct Schemas {
     told: Mutex<HashSet<String>>,
@@ -42,7 +40,7 @@ impl Schemas {
     }
 }
 
-/// Reads objects. One that cannot be read is left out, so that the others apply.
+/// Decodes objects. A malformed object is left out, so that the others apply.
 fn read<T: DeserializeOwned>(objects: &[Bytes], mistakes: &mut Vec<String>) -> Vec<T> {
     let objects = objects.iter().map(|json| serde_json::from_slice(json));
     let objects = objects.filter_map(|object: serde_json::Result<T>| {

@@ -88,10 +88,10 @@ fn without_fairness_administrators_are_never_refused() {
     let all: Vec<_> = (0..9).map(|_| admit(&flow, ReadOnly, &admin)).collect();
     assert!(all.iter().all(Result::is_ok));
     assert!(admit(&flow, ReadOnly, &user).is_err());
-    // They took no seat of others.
+    // They took no seats of others.
     flow.publish();
     assert_eq!(flow.metrics.read_only.get(), 1);
-    // 0 is no limit.
+    // 0 means no limit.
     let all: Vec<_> = (0..1000).map(|_| admit(&flow, Mutating, &user)).collect();
     assert!(all.iter().all(Result::is_ok));
 }
@@ -144,8 +144,8 @@ fn seats_of_a_level_are_counted_by_kind() {
     }
 }
 
-/// Its place is another's as soon as the answer begins; who has too many
-/// answers waiting keeps the places of the others.
+/// The place is free as soon as the answer begins. A user with too many waiting
+/// answers keeps the places of further ones.
 #[tokio::test]
 async fn an_answer_that_waits_holds_bytes_instead_of_a_place() {
     let flow = fair();
@@ -174,7 +174,7 @@ async fn an_answer_that_waits_holds_bytes_instead_of_a_place() {
     assert!(flow.hold_waiting(Some(&slow)).is_some());
     flow.publish();
     assert_eq!((flow.metrics.answer_bytes.get(), taken()), (0, 0));
-    // Administrators are not held up.
+    // Administrators are not limited.
     let admin = user("root", &[MASTERS]);
     let all = (0..10_000).map(|_| flow.hold_waiting(Some(&admin)));
     assert!(all.collect::<Vec<_>>().iter().all(Option::is_some));
@@ -192,12 +192,12 @@ async fn turns_aside_go_round_among_users() {
         .collect();
     let mut waiting: Vec<_> = (0..100).map(|_| flow.turn(Some(&greedy)).boxed()).collect();
     assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
-    // Other users wait for nobody's end.
+    // Other users do not wait for the greedy user.
     let others: Vec<_> = (most..2 * cores)
         .map(|n| user(&format!("other-{n}"), &[]))
         .map(|other| flow.turn(Some(&other)).now_or_never().unwrap().unwrap())
         .collect();
-    // One more waits for one turn of anybody.
+    // One user more must wait until any turn ends.
     let last = user("last", &[]);
     let mut late = flow.turn(Some(&last)).boxed();
     assert!((&mut late).now_or_never().is_none());

@@ -1,5 +1,5 @@
-//! Something that requests with seats take turns with: each user has a part of it,
-//! and who finds none free waits.
+//! A resource that requests with seats take turns to use. Each user has a part of
+//! it, and a request that finds no part free waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 use super::Rejected;
 use crate::metrics::PoolMetrics;
 
-/// A request has its part of it until this is dropped.
+/// A request's part of the resource, until this is dropped.
 pub type Turn = apifront_shares::Turn<Arc<str>>;
 
-/// The most requests that wait, of all users together. Each of them holds some KB.
-/// Beyond this number the last request of the user with the most is refused.
+/// The most waiting requests of all users together. Each holds some KB. Beyond this,
+/// the last request of the user with the most is refused.
 const MOST_WAITING: usize = 16_384;
 
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Makes turns of a weight of `total`, with up to `of_one` of one user, of whom
-    /// so many requests may wait.
+    /// Makes turns with a total weight of `total`. One user may have `of_one` of it,
+    /// and `waiting_of_one` waiting requests.
     pub fn new(total: usize, of_one: usize, waiting_of_one: usize, metrics: PoolMetrics) -> Self {
         let queue = FairQueue::new(QueueLimits {
             at_a_time: total,
@@ -37,12 +37,11 @@ impl Turns {
         Self { queue, metrics }
     }
 
-    /// Takes a turn if one is free for this user.
     pub fn try_turn(&self, user: &str, weight: usize) -> Option<Turn> {
         self.queue.try_take(&user.into(), weight)
     }
 
-    /// Takes a turn, and waits for it for as long as `wait`. Cancel-safe.
+    /// Takes a turn, waiting for at most `wait`. Cancel-safe.
     pub async fn turn(&self, user: &str, weight: usize, wait: Duration) -> Result<Turn, Rejected> {
         let place = match self.queue.ask(&user.into(), weight) {
             Ok(Asked::Turn(turn)) => return Ok(turn),
@@ -62,7 +61,7 @@ impl Turns {
         }
     }
 
-    /// Returns the weight of all turns that are taken.
+    /// Returns the weight of all taken turns.
     pub fn taken(&self) -> usize {
         self.queue.taken()
     }
@@ -73,7 +72,7 @@ impl Turns {
     }
 }
 
-/// A request that waits. It is counted until this is dropped.
+/// A waiting request, which is counted until this is dropped.
 struct Waiting<'a>(&'a IntGauge);
 
 impl<'a> Waiting<'a> {

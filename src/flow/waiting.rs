@@ -6,7 +6,7 @@ use apifront_fairness::{Classification, Place};
 
 use super::{Admitted, Flow, Refused, RequestKind};
 
-/// A request gets this unless it is refused at once.
+/// The start of a request that is not refused at once.
 pub enum Started<'a> {
     Admitted(Admitted),
     Waits(Waiting<'a>),
@@ -25,11 +25,10 @@ impl Waiting<'_> {
         self.kind
     }
 
-    /// Waits for the seats. `within` is the time limit that the request sets for
-    /// itself. Cancel-safe.
+    /// Waits for the seats. `within` is the request's own time limit. Cancel-safe.
     pub async fn seats(self, within: Option<Duration>) -> Result<Admitted, Refused> {
         let most = self.flow.limits.load().queue_wait;
-        // As long as kube-apiserver lets such a request wait.
+        // kube-apiserver lets such a request wait as long.
         let own = within.and_then(|within| within.checked_div(4));
         let most = own.map_or(most, |own| own.min(most));
         match self.place.seats(most).await {

@@ -1,5 +1,5 @@
-//! The number of requests of one kind that execute, and the most of them at one
-//! moment of the last second.
+//! The number of executing requests of one kind, and its highest value in the last
+//! second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ impl Watermark {
         Counted(self.clone())
     }
 
-    /// Counts a request unless there are `limit` already; 0 is no limit.
+    /// Counts a request unless there are `limit` already. 0 means no limit.
     pub fn count_within(self: &Arc<Self>, limit: usize) -> Option<Counted> {
         if limit == 0 {
             return Some(self.count());
@@ -41,14 +41,14 @@ impl Watermark {
         Some(Counted(self.clone()))
     }
 
-    /// Returns the most requests since the last call.
+    /// Returns the highest number since the last call.
     pub fn take_high(&self) -> usize {
         let now = self.now.load(Ordering::Relaxed);
         self.high.swap(now, Ordering::Relaxed).max(now)
     }
 
     fn note(&self, now: usize) {
-        // Most often the mark is higher already, and a load does not write.
+        // Usually the mark is higher already. A load does not write.
         if self.high.load(Ordering::Relaxed) < now {
             self.high.fetch_max(now, Ordering::Relaxed);
         }

@@ -1,16 +1,15 @@
-//! One named health check, and the health paths that it is part of.
+//! A named health check, and the health paths that include it.
 
 use std::fmt;
 
 use apifront_watch_cache::ResourcePattern;
 
-/// The result of a check. `Err` is the reason; only `/x/<check>` and the log
-/// show it.
+/// The result of a check. Only `/x/<check>` and the log show the reason in `Err`.
 pub type CheckResult = Result<(), Reason>;
 
-/// The reason why a check fails. Health paths answer everybody, so a reason is made
-/// of fixed words, numbers and resources of the configuration. It cannot hold the
-/// name of a caller or an object, or a text out of a file.
+/// The reason why a check fails. Every caller may ask health paths, so a reason has
+/// only fixed words, numbers and resources of the configuration. It cannot hold the
+/// name of a caller or an object, or text from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(String);
 
@@ -46,7 +45,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The three health paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Healthz,
@@ -63,8 +61,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the path for metric labels. kube-apiserver's metrics have only
-    /// the three paths, without the names of checks.
+    /// Returns the path for metric labels. As in kube-apiserver's metrics, the names
+    /// of checks are left out.
     pub fn path(self) -> &'static str {
         match self {
             Self::Healthz => "/healthz",
@@ -104,9 +102,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes a check that is part of all three paths. A check that means the
-    /// same as one of kube-apiserver's has its name (`ping`, `informer-sync`,
-    /// `poststarthook/…`).
+    /// Makes a check for all three paths. A check with the meaning of one of
+    /// kube-apiserver's has its name (`ping`, `informer-sync`, `poststarthook/…`).
     pub fn new(
         name: impl Into<String>,
         look: impl Fn() -> CheckResult + Send + Sync + 'static,
@@ -120,22 +117,22 @@ impl Check {
         }
     }
 
-    /// Marks a check that a restart does not cure. It is not part of `/livez`
-    /// and `/healthz`.
+    /// Marks a check that a restart does not cure. `/livez` and `/healthz` leave it
+    /// out.
     pub fn readyz_only(mut self) -> Self {
         self.readyz_only = true;
         self
     }
 
-    /// Marks a check that needs a while after the start to pass. `/livez`
-    /// counts it as passed during `--livez-grace-period`.
+    /// Marks a check that needs a while after the start. `/livez` counts it as
+    /// passed during `--livez-grace-period`.
     pub fn boot_sequence(mut self) -> Self {
         self.boot_sequence = true;
         self
     }
 
-    /// Marks a check that `/readyz?verbose` shows without failing because of
-    /// it. `/readyz/<check>` gives its reason.
+    /// Marks a check that `/readyz?verbose` shows but that does not fail it.
+    /// `/readyz/<check>` gives its reason.
     pub fn informational(mut self) -> Self {
         self.readyz_only = true;
         self.weight = Weight::Informs;

@@ -6,7 +6,7 @@
 //!            └─▶ readyz              also failures that only keep requests away
 //! ```
 //!
-//! A check runs at each request and must not block: it reads state that other
+//! A check runs at each request, so it must not block: it reads state that other
 //! parts of the process keep.
 
 mod check;
@@ -23,19 +23,18 @@ use parking_lot::RwLock;
 
 /// The check that at least one API server answers.
 pub const UPSTREAM: &str = "upstream";
-/// The check that preloaded resources are in memory. The name is the one that
-/// kube-apiserver uses for its own caches.
+/// The check that preloaded resources are in memory. kube-apiserver's check for its
+/// own caches has this name.
 pub const INFORMER_SYNC: &str = "informer-sync";
-/// The check that the saved stores of the process before are in use or refused.
+/// The check that the stores saved by the previous process are in use or refused.
 pub const SAVED_STORES: &str = "saved-stores";
 /// The check that it is known which FlowSchemas apply.
 pub const FLOW_SCHEMAS: &str = "flow-schemas";
-/// The check that the configuration on disk is the one in force.
+/// The check that the configuration on disk is in force.
 pub const CONFIG: &str = "config";
 /// The check that no reads are answered in degraded mode.
 pub const DEGRADED: &str = "degraded";
 
-/// The checks of this process.
 pub struct Health {
     checks: RwLock<Vec<Check>>,
     shutting_down: Arc<AtomicBool>,
@@ -53,8 +52,7 @@ impl Health {
             livez_grace_period,
         };
         health.register(Check::new("ping", || Ok(())));
-        // kube-apiserver checks that its log still flushes. This log is written
-        // without a buffer, so there is nothing to check.
+        // kube-apiserver checks that its log still flushes. This log has no buffer.
         health.register(Check::new("log", || Ok(())));
         let shutting_down = health.shutting_down.clone();
         health.register(
@@ -70,8 +68,8 @@ impl Health {
         health
     }
 
-    /// Adds a check before `shutdown`, which comes last in kube-apiserver. A
-    /// check of the same name is replaced.
+    /// Adds a check before `shutdown`, which comes last as in kube-apiserver.
+    /// Replaces a check of the same name.
     pub fn register(&self, check: Check) {
         let mut checks = self.checks.write();
         if let Some(old) = checks.iter_mut().find(|c| c.name() == check.name()) {
@@ -90,13 +88,13 @@ impl Health {
         self.shutting_down.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether a path is that of a check.
+    /// Tells whether this is a health path.
     pub fn has(&self, path: &str) -> bool {
         Endpoint::of_path(path).is_some()
     }
 
-    /// Answers a health path; returns `None` for any other. The method does not
-    /// matter, as in kube-apiserver; the caller leaves the body out for HEAD.
+    /// Answers a health path; `None` for other paths. As in kube-apiserver, any
+    /// method will do. The caller leaves the body out for HEAD.
     pub fn respond(&self, path: &str, query: &str, now: Instant) -> Option<HealthResponse> {
         let (endpoint, check) = Endpoint::of_path(path)?;
         let checks = self.checks.read();
@@ -139,8 +137,8 @@ mod tests {
         (response.status.as_u16(), body)
     }
 
-    /// The expected bytes were recorded from kube-apiserver 1.36.3, except for
-    /// the names of checks.
+    /// The expected bytes were recorded from kube-apiserver 1.36.3, except for the
+    /// names of checks.
     #[test]
     fn answers_are_those_of_kube_apiserver() {
         let good = health(true);
@@ -191,7 +189,7 @@ mod tests {
                 200,
                 "ok",
             ),
-            // livez ignores the failure in its grace period; healthz never
+            // `/livez` ignores the failure in its grace period; `/healthz` never
             // does.
             (&bad, "/livez", "", 200, "ok"),
             (

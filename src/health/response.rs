@@ -1,4 +1,4 @@
-//! Answers to health paths, byte for byte those of kube-apiserver.
+//! The answers to health paths, byte for byte those of kube-apiserver.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,11 @@ use kubernetes_wire::api::query::go_quote;
 
 use super::{Check, Endpoint};
 
-/// An answer in plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthResponse {
     pub status: StatusCode,
-    /// Whether `X-Content-Type-Options: nosniff` is sent: Go's server adds it
-    /// to errors, and kube-apiserver to the summaries.
+    /// Whether `X-Content-Type-Options: nosniff` is sent. Go's server adds it to
+    /// errors, and kube-apiserver adds it to the summaries.
     pub nosniff: bool,
     pub body: Bytes,
 }
@@ -46,8 +45,8 @@ impl HealthResponse {
     }
 }
 
-/// Answers `/readyz` and its like: `ok`, or one line per check if the query
-/// asks for it or a check fails.
+/// Answers a whole health path: with `ok`, or with one line for each check if the
+/// query asks for it or a check fails.
 pub(super) fn all(
     endpoint: Endpoint,
     checks: &[&Check],
@@ -71,8 +70,7 @@ pub(super) fn all(
                     "[+]{name} failed but not needed: reason withheld\n"
                 ));
             }
-            // Everyone may see the summary, but not the reason of a single
-            // check.
+            // Every caller may see the summary, but not a check's reason.
             Err(reason) => {
                 lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
                 failed.push(format!("{name}: {reason}"));

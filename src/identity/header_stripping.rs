@@ -16,8 +16,8 @@ use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
 /// 3.2.1).
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// The header by which a caller asks for a view. It is meant for the first
-/// apifront alone.
+/// The header with which a caller asks for a view. Only the first apifront acts on
+/// it.
 pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
 
 /// Returns the changes that a request needs before it is forwarded. It loses
@@ -27,9 +27,9 @@ pub const VIEW: HeaderName = HeaderName::from_static("x-apifront-view");
 /// - every header that `Connection` names, and the other hop-by-hop ones;
 /// - the header that asks this process for a view.
 ///
-/// The fields of an upgrade are added elsewhere. Each item is a header to remove,
-/// and the value that replaces it. The changes must be made after authentication
-/// and before [`super::apply`].
+/// The fields of an upgrade are added elsewhere. Each item is a header to remove and
+/// the value that replaces it. The changes must be made after authentication and
+/// before [`super::apply`].
 pub fn changes(
     headers: &HeaderMap,
     connection: &ConnectionOptions,
@@ -57,9 +57,8 @@ pub fn changes(
     changes
 }
 
-/// Tells whether a header claims an identity. Underscores count as hyphens,
-/// because some servers behind a gateway cannot distinguish `X_Remote_User`
-/// from `X-Remote-User`.
+/// Tells whether a header claims an identity. Underscores count as hyphens, because
+/// some servers behind a gateway cannot tell `X_Remote_User` from `X-Remote-User`.
 fn claims_identity(name: &str) -> bool {
     static STANDARD: LazyLock<RequestHeaderNames> = LazyLock::new(RequestHeaderNames::default);
     let name = match name.contains('_') {
@@ -69,8 +68,8 @@ fn claims_identity(name: &str) -> bool {
     *name == *AUTHORIZATION.as_str() || name.starts_with("impersonate-") || STANDARD.contains(&name)
 }
 
-/// Returns the WebSocket protocols without bearer tokens, if there are any: a
-/// credential must not travel on, nor be echoed by a backend.
+/// Returns the WebSocket protocols without bearer tokens, if there are any. A
+/// credential must not be passed on, and a backend must not echo it.
 fn without_tokens(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     if !bearer_token::protocols(headers).any(|p| p.starts_with(TOKEN_PROTOCOL_PREFIX)) {
         return None;

@@ -1,4 +1,4 @@
-//! Tells the servers behind apifront who a caller is.
+//! Names the caller to the servers behind apifront.
 
 mod header_stripping;
 
@@ -19,7 +19,8 @@ pub use header_stripping::{VIEW, changes};
 /// `identity.mode` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Mode {
-    /// `X-Remote-*`, believed because of apifront's proxy client certificate.
+    /// `X-Remote-*`, which are trusted because of apifront's proxy client
+    /// certificate.
     #[default]
     RequestHeader,
     /// `Impersonate-*`, with apifront's own credentials.
@@ -36,19 +37,18 @@ pub enum Mode {
 pub struct Caller<'a> {
     /// The user as whom requests are made.
     pub user: &'a UserInfo,
-    /// The bearer token that authenticated the caller, if one did.
+    /// The bearer token, if it authenticated the caller.
     pub token: Option<&'a str>,
-    /// The user that the caller asked to impersonate. The modes that send the
-    /// caller's own credentials send it along; in the others `user` says
-    /// everything.
+    /// The user that the caller asked to impersonate. Modes that send the caller's
+    /// own credentials send it along. In the other modes `user` is enough.
     pub impersonation: Option<&'a Impersonation>,
 }
 
-/// Names `caller` in the headers of a request to be forwarded. [`changes`] must
+/// Names `caller` in the headers of a request that is forwarded. [`changes`] must
 /// have been applied before.
 ///
-/// Fails if a receiver could read a value differently: nobody else may ever be
-/// named.
+/// Fails if a receiver could read a value differently, because no other user may
+/// ever be named.
 pub fn apply(mode: Mode, caller: Caller<'_>, headers: &mut HeaderMap) -> Result<(), Status> {
     match mode {
         Mode::RequestHeader => request_header(caller.user, headers),
@@ -101,9 +101,9 @@ fn impersonate(user: &UserInfo, headers: &mut HeaderMap) -> Result<(), Status> {
     add_extra(headers, IMPERSONATE_EXTRA_PREFIX, user)
 }
 
-/// Returns the user to ask for, so that the API server arrives at `user`. It
-/// lacks the group that the API server adds by itself, which apifront may not
-/// be allowed to ask for.
+/// Returns the user to request so that the API server arrives at `user`. It lacks
+/// the group that the API server adds by itself, because apifront may have no right
+/// to request that group.
 fn as_impersonated(user: &UserInfo) -> UserInfo {
     let unauthenticated = user.groups.iter().any(|g| g == UNAUTHENTICATED);
     let implied = match user.name.as_str() {
@@ -116,8 +116,8 @@ fn as_impersonated(user: &UserInfo) -> UserInfo {
     asked
         .groups
         .retain(|g| !g.is_empty() && Some(g.as_str()) != implied);
-    // Without any group, the API server would give a service account or a node
-    // the groups of its kind.
+    // Without any group, the API server would give a service account or a node the
+    // groups of its kind.
     let has_kind = well_known_usernames::service_account(&user.name).is_some()
         || well_known_usernames::node_name(&user.name).is_some();
     if asked.groups.is_empty() && has_kind {
@@ -136,8 +136,7 @@ fn add_extra(headers: &mut HeaderMap, prefix: &str, user: &UserInfo) -> Result<(
     Ok(())
 }
 
-/// Refuses an empty name: the receiver would then take apifront itself for the
-/// user.
+/// Refuses an empty name: the receiver would take apifront itself for the user.
 fn non_empty(name: &str) -> Result<&str, Status> {
     if name.is_empty() {
         return Err(unsendable("an empty user name"));

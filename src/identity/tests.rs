@@ -55,8 +55,8 @@ fn nothing_that_claims_an_identity_travels_on() {
     assert_eq!(list(&all), ["accept: a", "x-remote-addr: kept"]);
 }
 
-/// Each header was compared with each name in `Connection`. Here that would take
-/// hours.
+/// Comparing each header with each name in `Connection` once took hours for this
+/// head.
 #[test]
 fn connection_may_name_as_much_as_a_head_holds() {
     let mut all = HeaderMap::new();
@@ -210,8 +210,7 @@ fn impersonation_asks_for_no_more_groups_than_needed() {
             ],
             vec!["system:serviceaccounts", "system:serviceaccounts:ns"],
         ),
-        // If no group were sent, the receiver would add the groups of their
-        // kinds.
+        // Without any group, the receiver would add the groups of their kinds.
         (
             "system:node:n1",
             vec!["system:authenticated"],

@@ -12,7 +12,6 @@ pub struct ConnectionMetrics {
     closed: IntCounterVec,
 }
 
-/// The series of one listener. `listener` is one of few fixed words.
 #[derive(Clone, Debug)]
 pub struct ListenerMetrics {
     listener: &'static str,

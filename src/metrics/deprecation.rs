@@ -9,8 +9,8 @@ use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 
 use super::{KnownName, KnownNames};
 
-/// The most releases that warnings of one API may name. A warning changes with
-/// an upgrade of its server, and a server may send any text.
+/// The most releases that warnings about one API may name. The release changes with
+/// upgrades of the server, and a server may send any text.
 const MAX_RELEASES: usize = 4;
 
 #[derive(Clone)]
@@ -40,8 +40,8 @@ impl DeprecationMetrics {
         })
     }
 
-    /// Notes a request of a deprecated API. The warning of its answer proves
-    /// the names; `removed_release` may be empty.
+    /// Notes a request for a deprecated API. The warning in its answer proves that
+    /// the names exist. `removed_release` may be empty.
     pub fn requested(&self, gvr: &GroupVersionResource, subresource: &str, removed_release: &str) {
         let Some(name) = self.known.prove(gvr, subresource) else {
             return;
@@ -70,7 +70,8 @@ impl DeprecationMetrics {
 mod tests {
     use super::*;
 
-    /// A backend chooses the text of its warnings.
+    /// Otherwise a backend, which chooses the text of its warnings, could fill
+    /// memory.
     #[test]
     fn the_releases_of_an_api_are_few() {
         let registry = Registry::new();

@@ -11,47 +11,43 @@ use prometheus::{
 
 use super::ForwardedMetrics;
 
-/// kube-apiserver's buckets of the time that requests wait.
+/// kube-apiserver's buckets for the time that requests wait.
 const WAIT_BUCKETS: [f64; 13] = [
     0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
 ];
 
 #[derive(Clone)]
 pub struct FlowMetrics {
-    /// The metrics of priority levels and flow schemas.
     pub fairness: FairnessMetrics,
-    /// The highest number of reads at one moment of the last second.
+    /// The highest number of reads in the last second.
     pub read_only: IntGauge,
     pub mutating: IntGauge,
     waiting: IntGaugeVec,
     rejected: IntCounterVec,
     waited: HistogramVec,
     pub forwarded: ForwardedMetrics,
-    /// The turns of work on threads of their own.
+    /// The turns for work on other threads.
     pub turns: IntGauge,
-    /// The bytes of answers that are being made, or wait for their readers.
+    /// The bytes of answers that are being made or wait for their readers.
     pub answer_bytes: IntGauge,
     slow: IntCounterVec,
 }
 
-/// The series of one resource that requests take turns with.
+/// The series of one resource that requests take turns to use.
 #[derive(Clone, Debug)]
 pub struct PoolMetrics {
     name: &'static str,
-    /// The number of requests that wait for it.
     pub waiting: IntGauge,
     rejected: IntCounterVec,
     waited: HistogramVec,
 }
 
 impl PoolMetrics {
-    /// Counts a refused request. `reason` is one of few fixed words.
     pub fn rejected(&self, reason: &'static str) {
         self.rejected.with_label_values(&[self.name, reason]).inc();
     }
 
-    /// Measures the time that a request waited. `let_in` tells whether it got
-    /// what it waited for.
+    /// Measures the time that a request waited. `let_in`: it got its turn.
     pub fn waited(&self, time: Duration, let_in: bool) {
         let execute = if let_in { "true" } else { "false" };
         self.waited
@@ -119,13 +115,11 @@ impl FlowMetrics {
         })
     }
 
-    /// Counts a request whose client was too slow. `what` is one of few fixed
-    /// words.
     pub fn too_slow(&self, what: &'static str) {
         self.slow.with_label_values(&[what]).inc();
     }
 
-    /// Returns the series of what requests take turns with.
+    /// Returns the series of a resource that requests take turns to use.
     pub fn pool(&self, name: &'static str) -> PoolMetrics {
         PoolMetrics {
             name,

@@ -5,14 +5,13 @@ use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_wit
 
 #[derive(Clone)]
 pub struct ForwardedMetrics {
-    /// Requests that upstream has not answered yet.
+    /// The requests that upstream has not answered yet.
     pub in_flight: PlaceMetrics,
-    /// Requests that stay open.
+    /// The requests that stay open.
     pub long_running: PlaceMetrics,
     rejected_for_backends: IntCounterVec,
 }
 
-/// The series of one bound of forwarded requests.
 #[derive(Clone, Debug)]
 pub struct PlaceMetrics {
     pub taken: IntGauge,
@@ -49,7 +48,7 @@ impl ForwardedMetrics {
         })
     }
 
-    /// Counts a request that its backend has no place for.
+    /// Counts a request for which its backend has no place.
     pub fn rejected_for_backend(&self, exceeded: Exceeded) {
         let labels = [limit(exceeded)];
         self.rejected_for_backends.with_label_values(&labels).inc();
@@ -71,14 +70,13 @@ impl PlaceMetrics {
             &["limit"],
             registry
         )?;
-        // The series begin at 0, so that the first rejection can be seen.
+        // The series begin at 0, so that the first rejection shows.
         for limit in ["user", "total"] {
             let _ = rejected.with_label_values(&[limit]);
         }
         Ok(Self { taken, rejected })
     }
 
-    /// Counts a rejected request.
     pub fn rejected(&self, exceeded: Exceeded) {
         self.rejected.with_label_values(&[limit(exceeded)]).inc();
     }

@@ -1,10 +1,10 @@
 //! The names of resources that may be label values.
 //!
-//! Anybody can choose the name in a URL, and each label value is kept for ever.
-//! So a label takes a [`KnownName`], which only the registry here makes. It
-//! does so for names that an answer proved; a subresource needs a success of
-//! its own. The number and the length of the names are bounded, so that no
-//! backend that accepts everything can fill memory with them.
+//! Any caller can choose the name in a URL, and every label value is kept for ever.
+//! So a label takes a [`KnownName`], which only this registry makes. It does so for
+//! names that an answer proved to exist; a subresource needs a success of its own.
+//! The number and length of names are limited, because a backend that accepts
+//! everything could otherwise fill memory.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -17,15 +17,14 @@ use parking_lot::RwLock;
 
 use super::ResourceMetrics;
 
-/// The most names with series of their own. A large cluster with many CRDs has
-/// 2,000.
+/// The most names with their own series. A large cluster with many CRDs has 2,000.
 const MAX_NAMES: usize = 8192;
 
-/// The most names of one group version, resources and subresources together.
-/// The core group, the largest, has 40.
+/// The most names in one group version, resources and subresources together. The
+/// largest, the core group, has 40.
 const MAX_OF_GROUP_VERSION: usize = 256;
 
-/// A resource, or a subresource of one, that is proven to exist.
+/// A resource or subresource that was proven to exist.
 #[derive(Clone)]
 pub struct KnownName(Arc<Inner>);
 
@@ -44,7 +43,6 @@ impl KnownName {
         &self.0.subresource
     }
 
-    /// Returns the series of the name's requests.
     pub(super) fn series(&self, make: impl FnOnce() -> ResourceMetrics) -> Arc<ResourceMetrics> {
         self.0.series.get_or_init(|| Arc::new(make())).clone()
     }
@@ -82,13 +80,13 @@ impl Default for Names {
 }
 
 impl KnownNames {
-    /// Returns a name that an answer proved before.
+    /// Returns a name that an earlier answer proved.
     pub fn find(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
         let names = self.0.read();
         names.by_resource.get(gvr)?.get(subresource).cloned()
     }
 
-    /// Returns a name that an answer proves now. `None` beyond the bounds; the
+    /// Returns a name that an answer proves now. `None` beyond the limits: the
     /// request is then counted without a name.
     pub fn prove(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
         if let Some(name) = self.find(gvr, subresource) {
@@ -127,8 +125,8 @@ impl KnownNames {
     }
 }
 
-/// Tells whether the text has only characters of Kubernetes' names. Others
-/// would need quoting in an exposition.
+/// Tells whether the text has only the characters of Kubernetes' names. Others would
+/// need quoting in the exposition.
 fn is_plain(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))

@@ -1,9 +1,9 @@
 //! Prometheus metrics: one registry, and one struct for each concern, which is
 //! passed to the code that observes. `docs/metrics.md` lists the metrics.
 //!
-//! Label values come from fixed sets, from the configuration, or are names that
-//! an answer proved ([`KnownName`]); never from a URL alone, a user or an
-//! object.
+//! Label values are from fixed sets, from the configuration, or are names that an
+//! answer proved ([`KnownName`]). They never come from a user, an object or an
+//! unproven URL.
 
 mod connections;
 mod deprecation;
@@ -34,11 +34,9 @@ use bytes::Bytes;
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
 
-/// The Content-Type of kube-apiserver's `/metrics` for a client without a
-/// preference.
+/// The Content-Type of kube-apiserver's `/metrics` for clients without a preference.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// All metrics of the process.
 pub struct Metrics {
     pub registry: Registry,
     shows_hidden: AtomicBool,
@@ -95,7 +93,6 @@ impl Metrics {
         })
     }
 
-    /// Returns the metrics that the cache updates.
     pub fn of_cache(&self) -> apifront_watch_cache::metrics::Metrics {
         apifront_watch_cache::metrics::Metrics {
             cache: self.cache.clone(),
@@ -103,14 +100,12 @@ impl Metrics {
         }
     }
 
-    /// Sets whether metrics are shown that are hidden because of their
-    /// deprecation.
+    /// Sets whether deprecated metrics are shown that this release hides.
     pub fn show_hidden(&self, show: bool) {
         self.shows_hidden.store(show, Ordering::Relaxed);
     }
 
-    /// Returns the text exposition of all registered metrics that are not
-    /// hidden.
+    /// Returns the text exposition of all metrics that are not hidden.
     pub fn encode(&self) -> prometheus::Result<Bytes> {
         let mut out = Vec::with_capacity(64 << 10);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -125,8 +120,8 @@ impl Metrics {
     }
 }
 
-/// Adds a metric that kube-apiserver had under an older name, which stays hidden
-/// unless it is asked for.
+/// Adds a metric under an older name that kube-apiserver had. It is hidden unless it
+/// is asked for.
 fn with_older_names(mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
     const NAME: &str = "apiserver_flowcontrol_current_executing_seats";
     const OLDER: &str = "apiserver_flowcontrol_request_concurrency_in_use";
@@ -196,8 +191,8 @@ mod tests {
         ));
     }
 
-    /// The bug: a caller without any right could create every histogram of
-    /// every resource.
+    /// A caller without any right could once create every histogram of every
+    /// resource.
     #[test]
     fn refusals_make_no_histograms() {
         let metrics = Metrics::new().unwrap();

@@ -1,5 +1,5 @@
-//! Metrics of requests. They have kube-apiserver's names, so that its
-//! dashboards and alerts work here.
+//! Metrics of requests, under kube-apiserver's names, so that its dashboards and
+//! alerts work here.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const REQUEST_LABELS: [&str; 7] = [
     "component",
 ];
 
-/// The vectors, from which [`ResourceMetrics`] take their series.
+/// The vectors from which [`ResourceMetrics`] take their series.
 #[derive(Clone)]
 pub(super) struct Vectors {
     pub total: IntCounterVec,
@@ -40,12 +40,11 @@ pub(super) struct Vectors {
     pub watch: WatchVectors,
 }
 
-/// From half a millisecond to the time that a slow reader has.
+/// From half a millisecond to the time limit of a slow reader.
 const DELIVERY_BUCKETS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
 ];
 
-/// The vectors of watches alone.
 #[derive(Clone)]
 pub(super) struct WatchVectors {
     pub events: IntCounterVec,
@@ -148,7 +147,7 @@ impl WatchVectors {
     }
 }
 
-/// Returns buckets of which each is `factor` times the one before.
+/// Returns buckets that grow by `factor`.
 fn growing(first: f64, factor: f64, count: i32) -> Vec<f64> {
     (0..count).map(|n| first * factor.powi(n)).collect()
 }
@@ -162,8 +161,8 @@ impl RequestMetrics {
         })
     }
 
-    /// Returns the series of a resource. Without a name these are the series of
-    /// all unknown resources together.
+    /// Returns the series of a resource. Without a name, these are the common series
+    /// of all unknown resources.
     pub fn resource(&self, name: Option<&KnownName>) -> Arc<ResourceMetrics> {
         match name {
             Some(name) => name.series(|| ResourceMetrics::new(self.vectors.clone(), Some(name))),
@@ -171,7 +170,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Returns the number of requests that have ended.
+    /// Returns the number of finished requests.
     pub fn total(&self) -> u64 {
         let families = self.vectors.total.collect();
         let series = families.iter().flat_map(|family| family.get_metric());
@@ -179,9 +178,9 @@ impl RequestMetrics {
         series.map(|m| m.get_counter().get_value()).sum::<f64>() as u64
     }
 
-    /// Returns the series of a path that is no resource. kube-apiserver puts
-    /// the paths `/healthz`, `/livez` and `/readyz` into `subresource`. The
-    /// lifetime makes it impossible to pass a path from a request.
+    /// Returns the series of a path that is no resource. Like kube-apiserver, this
+    /// puts the paths `/healthz`, `/livez` and `/readyz` into `subresource`. The
+    /// lifetime makes it impossible to pass a request's path.
     pub fn path(&self, path: &'static str) -> ResourceMetrics {
         ResourceMetrics::of_path(self.vectors.clone(), path)
     }

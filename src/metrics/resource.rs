@@ -1,8 +1,8 @@
 //! The series of one resource, looked up once.
 //!
-//! Hashing a label set of nine strings costs more than sending a small answer.
-//! So the series of a resource are in an array by verb, scope and dry run,
-//! whose cells are filled when they are first used.
+//! Hashing a label set of nine strings costs more than sending a small answer. So a
+//! resource keeps its series in an array by verb, scope and dry run. Each cell is
+//! filled at its first use.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 use super::KnownName;
 use super::request::Vectors;
 
-/// The series by verb, scope and dry run.
 type Cells = [[[OnceLock<Box<Series>>; DryRun::COUNT]; Scope::COUNT]; Verb::COUNT];
 
 pub struct ResourceMetrics {
@@ -28,9 +27,8 @@ pub struct ResourceMetrics {
     watch_events: OnceLock<WatchEvents>,
 }
 
-/// The series of one verb, scope and dry run.
 struct Series {
-    /// Counters by response code. There are few codes, so this is a list.
+    /// Counters by response code, in a list because there are few codes.
     total: RwLock<Vec<(u16, IntCounter)>>,
     duration: Histogram,
     sli_duration: Histogram,
@@ -38,17 +36,14 @@ struct Series {
     sizes: Option<Histogram>,
 }
 
-/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestOutcome {
     pub code: u16,
     /// The time since the request arrived.
     pub elapsed: Duration,
-    /// The bytes of the body.
     pub response_bytes: u64,
 }
 
-/// The metrics of events that were sent to a resource's watchers.
 #[derive(Clone)]
 pub struct WatchEvents {
     events: IntCounter,
@@ -62,25 +57,24 @@ impl WatchEvents {
         self.sizes.observe(bytes as f64);
     }
 
-    /// Does the same as [`sent`](Self::sent) for so many events of one size.
+    /// Like [`sent`](Self::sent), for `number` events of one size.
     pub fn sent_to_many(&self, bytes: usize, number: u64) {
         self.events.inc_by(number);
         observe_often(&self.sizes, bytes as f64, number);
     }
 
-    /// Does the same as [`delivered`](Self::delivered) for so many batches.
+    /// Like [`delivered`](Self::delivered), for `number` batches.
     pub fn delivered_to_many(&self, waited: Duration, number: u64) {
         observe_often(&self.delivery, waited.as_secs_f64(), number);
     }
 
-    /// Measures a batch by the time that its oldest event waited.
+    /// Measures a batch by the waiting time of its oldest event.
     pub fn delivered(&self, waited: Duration) {
         self.delivery.observe(waited.as_secs_f64());
     }
 }
 
-/// Observes a value so many times. The threads that share the histogram are
-/// disturbed once.
+/// Observes a value `number` times, and writes to the shared histogram only once.
 fn observe_often(histogram: &Histogram, value: f64, number: u64) {
     let local = histogram.local();
     for _ in 0..number {
@@ -89,7 +83,7 @@ fn observe_often(histogram: &Histogram, value: f64, number: u64) {
     local.flush();
 }
 
-/// Counts a long-running request until dropped.
+/// Counts a long-running request until this is dropped.
 pub struct LongRunning(IntGauge);
 
 impl Drop for LongRunning {
@@ -99,8 +93,8 @@ impl Drop for LongRunning {
 }
 
 impl ResourceMetrics {
-    /// Makes the metrics of a resource. All resources that are not known share
-    /// the metrics without a name.
+    /// Makes the metrics of a resource. All unknown resources share the metrics
+    /// without a name.
     pub(super) fn new(vectors: Vectors, name: Option<&KnownName>) -> Self {
         let label = |of: fn(&KnownName) -> &str| name.map(of).unwrap_or_default().to_owned();
         Self {
@@ -123,11 +117,10 @@ impl ResourceMetrics {
         }
     }
 
-    /// Counts a request that has ended, watches included. Refusals are only
-    /// counted, not measured, until a request with the same verb, scope and dry
-    /// run was not refused: a refusal costs its caller nothing, but histograms
-    /// cost much memory. Health checks have no component, and are always
-    /// measured.
+    /// Counts a finished request, watches included. While all requests with the same
+    /// verb, scope and dry run were refused, they are only counted, not measured: a
+    /// refusal costs its caller nothing, but histograms cost much memory. Health
+    /// checks have no component and are always measured.
     pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: RequestOutcome) {
         let of_verb = self.cells.get(verb as usize);
         let of_scope = of_verb.and_then(|cells| cells.get(scope as usize));
@@ -153,8 +146,8 @@ impl ResourceMetrics {
         let counter = self.total(verb, scope, dry_run, code);
         counter.inc();
         let mut total = series.total.write();
-        // An upstream may answer with any number. Numbers that are no status
-        // codes share one series.
+        // An upstream may answer with any number. Those that are no status codes
+        // share one series.
         if (100..600).contains(&code) && !total.iter().any(|(c, _)| *c == code) {
             total.push((code, counter));
         }
@@ -190,7 +183,7 @@ impl ResourceMetrics {
         self.vectors.aborts.with_label_values(&seven[..6]).inc();
     }
 
-    /// Measures a watch that has sent all its initial events.
+    /// Measures a watch that has sent all initial events.
     pub fn watch_list(&self, scope: Scope, elapsed: Duration) {
         self.vectors
             .watch
@@ -199,7 +192,6 @@ impl ResourceMetrics {
             .observe(elapsed.as_secs_f64());
     }
 
-    /// Returns the metrics that a watcher keeps.
     pub fn watch_events(&self) -> &WatchEvents {
         self.watch_events.get_or_init(|| {
             let gvr = [&self.group, &self.version, &self.resource];
@@ -223,7 +215,7 @@ impl ResourceMetrics {
         }
     }
 
-    /// Returns seven label values, in the order of the vectors' labels.
+    /// Returns seven label values in the order of the vectors' labels.
     fn seven(&self, verb: Verb, scope: Scope) -> [&str; 7] {
         [
             verb.as_str(),

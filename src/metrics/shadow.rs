@@ -80,8 +80,8 @@ impl ShadowMetrics {
         self.withdrawn.inc();
     }
 
-    /// Counts a read that the cache would have answered, or forwarded for a
-    /// reason.
+    /// Counts a read that the cache would have answered, or would have forwarded for
+    /// the reason `bypass`.
     pub fn would(&self, bypass: Option<&'static str>) {
         let labels = match bypass {
             None => ["hit", ""],
@@ -90,7 +90,7 @@ impl ShadowMetrics {
         self.reads.with_label_values(&labels).inc();
     }
 
-    /// Counts a comparison. `not_comparable` is the reason why there was none.
+    /// `not_comparable` is the reason why nothing was compared.
     pub fn compared(
         &self,
         gvr: &GroupVersionResource,
@@ -110,7 +110,6 @@ impl ShadowMetrics {
         self.comparisons.with_label_values(&labels).inc();
     }
 
-    /// Adds what a compared answer took.
     pub fn cost(&self, upstream: Duration, here: Duration, bytes: u64) {
         self.upstream.inc_by(upstream.as_secs_f64());
         self.apifront.inc_by(here.as_secs_f64());

@@ -1,16 +1,15 @@
-//! The stability of metrics, as Kubernetes' help texts name it: the stability
-//! class, and the release since which a metric is deprecated. A deprecated
-//! metric is hidden some releases later, before it is removed (KEP-1209;
-//! component-base `metrics`).
+//! The stability of metrics, as Kubernetes' help texts name it: the class, and the
+//! release since which a metric is deprecated. A deprecated metric is hidden some
+//! releases later, and then removed (KEP-1209; component-base `metrics`).
 
 use std::fmt;
 
 use prometheus::proto::MetricFamily;
 
-/// The release of Kubernetes, as (major, minor), whose metrics these are.
+/// The release of Kubernetes, as (major, minor), to which these metrics belong.
 pub const KUBERNETES: (u32, u32) = (1, 37);
 
-/// The time for which a metric stays unchanged.
+/// How long a metric stays unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
     /// The metric may change or go at any time.
@@ -33,8 +32,7 @@ impl fmt::Display for Stability {
 }
 
 impl Stability {
-    /// Returns the number of releases for which a deprecated metric is still
-    /// shown.
+    /// Returns the number of releases for which a deprecated metric is still shown.
     fn notice(self) -> u32 {
         match self {
             Self::Alpha => 0,
@@ -44,7 +42,6 @@ impl Stability {
     }
 }
 
-/// The stability of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricStability {
     pub stability: Stability,
@@ -53,7 +50,7 @@ pub struct MetricStability {
 }
 
 impl MetricStability {
-    /// The least promise, of a metric that has none in Kubernetes.
+    /// The least promise, for metrics that Kubernetes does not promise.
     const LEAST: Self = Self::of(Stability::Alpha);
 
     const fn of(stability: Stability) -> Self {
@@ -68,14 +65,13 @@ impl MetricStability {
         found.map_or(Self::LEAST, |(_, promise)| *promise)
     }
 
-    /// Tells whether Kubernetes promises nothing: client libraries count these
-    /// for every process.
+    /// Tells whether Kubernetes gives the metric no stability. Client libraries
+    /// count these for every process.
     fn is_without(name: &str) -> bool {
         name.starts_with("process_")
     }
 
-    /// Tells whether a server of this release hides the metric, unless hidden
-    /// ones are asked for.
+    /// Tells whether a server of this release hides the metric by default.
     fn is_hidden_in(self, (major, minor): (u32, u32)) -> bool {
         self.deprecated.is_some_and(|(since, deprecated)| {
             since < major
@@ -87,7 +83,7 @@ impl MetricStability {
         self.deprecated.is_some_and(|since| since <= release)
     }
 
-    /// Returns the help text with the stability before it.
+    /// Returns the help text, preceded by the stability.
     fn help(self, text: &str, release: (u32, u32)) -> String {
         let class = self.stability;
         match self.deprecated {
@@ -99,8 +95,8 @@ impl MetricStability {
     }
 }
 
-/// kube-apiserver's stability for the metrics with its names and meanings.
-/// Every other metric is alpha.
+/// kube-apiserver's stability for metrics with its names and meanings. Every other
+/// metric is alpha.
 const PROMISES: &[(&str, MetricStability)] = &[
     ("apiserver_current_inflight_requests", STABLE),
     ("apiserver_longrunning_requests", STABLE),
@@ -127,8 +123,7 @@ const PROMISES: &[(&str, MetricStability)] = &[
     ),
 ];
 
-/// The metrics of a kind that is an experiment in kube-apiserver: histograms of
-/// every moment.
+/// Metrics of an experimental kind in kube-apiserver: histograms over every moment.
 const EXPERIMENTAL: [&str; 3] = [
     "apiserver_flowcontrol_demand_seats",
     "apiserver_flowcontrol_priority_level_request_utilization",
@@ -138,7 +133,7 @@ const EXPERIMENTAL: [&str; 3] = [
 const STABLE: MetricStability = MetricStability::of(Stability::Stable);
 const BETA: MetricStability = MetricStability::of(Stability::Beta);
 
-/// Writes the stability into help texts, and leaves out hidden metrics unless
+/// Writes the stability into help texts. Leaves out hidden metrics unless
 /// `show_hidden`.
 pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<MetricFamily> {
     families
@@ -217,8 +212,7 @@ mod tests {
         }
     }
 
-    /// The reference names each metric's stability. `APIFRONT_WRITE_DOCS=1`
-    /// writes it again.
+    /// `APIFRONT_WRITE_DOCS=1` writes the reference again.
     #[test]
     fn the_reference_is_current() {
         let file = "docs/metrics.md";

@@ -1,5 +1,5 @@
-//! Chooses the encoding for a client by kube-openapi's rules: goautoneg's order
-//! of clauses, and the first encoding that one of the clauses names.
+//! Chooses the encoding for a client by kube-openapi's rules: goautoneg orders the
+//! clauses, and the first encoding that a clause names is taken.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
@@ -11,7 +11,6 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// The version of the OpenAPI specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     V2,
@@ -30,7 +29,7 @@ pub enum Accepted {
 }
 
 impl Version {
-    /// Returns the subtypes in the order in which they are tried.
+    /// Returns the subtypes in the order of trial.
     fn subtypes(self) -> [(&'static str, Encoding); 3] {
         use Encoding::{Json, Protobuf};
         match self {
@@ -47,8 +46,8 @@ impl Version {
         }
     }
 
-    /// Returns the type that an API server is asked for. Servers of any age
-    /// know the type with `@`.
+    /// Returns the type to ask an API server for. Servers of any age know the type
+    /// with `@`.
     pub fn accept(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",
@@ -101,9 +100,9 @@ impl Version {
     }
 }
 
-/// Tells whether v2 is compressed for this client. NYTimes' gziphandler decides
-/// so in kube-apiserver; it reads weights, unlike the handlers of resources. v3
-/// is never compressed.
+/// Tells whether v2 is compressed for this client. In kube-apiserver NYTimes'
+/// gziphandler decides so. It reads weights, unlike the handlers of resources. v3 is
+/// never compressed.
 pub fn wants_gzip(headers: &HeaderMap) -> bool {
     let Some(Ok(text)) = headers.get(ACCEPT_ENCODING).map(|v| v.to_str()) else {
         return false;

@@ -23,7 +23,7 @@ use super::v2;
 use super::v3_cache::Missing;
 use super::view::View;
 
-/// The least size in bytes that gziphandler compresses.
+/// The least number of bytes that gziphandler compresses.
 const GZIP_ABOVE: usize = 512;
 
 /// A GET or HEAD request.
@@ -31,7 +31,6 @@ pub struct Request<'a> {
     pub method: &'a Method,
     /// The path, percent-decoded.
     pub path: &'a str,
-    /// The query parameter `hash`.
     pub hash: Option<&'a str>,
     pub headers: &'a HeaderMap,
 }
@@ -41,8 +40,8 @@ pub enum Answered {
     /// The path is not one of OpenAPI's.
     NotAsked,
     Reply(Reply),
-    /// The request is forwarded: upstream has the document, and can answer
-    /// where apifront cannot.
+    /// The request is forwarded: upstream has the document, or can answer where
+    /// apifront cannot.
     Forward,
     /// A backend has the document, but does not return it. The text is the
     /// reason.
@@ -72,8 +71,8 @@ impl OpenApi {
     }
 
     async fn answer_root(&self, request: &Request<'_>) -> Answered {
-        // Upstream answers ranges of its own root. For a merged root, ranges
-        // are optional (RFC 9110 §14.2).
+        // Upstream answers ranges of its own root. Ranges of a merged root are
+        // optional (RFC 9110 §14.2).
         if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
             return Answered::Forward;
         }
@@ -82,8 +81,8 @@ impl OpenApi {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
                 let mut reply = document.reply(request.headers);
                 if reply.status == StatusCode::PRECONDITION_FAILED {
-                    // Go sniffs the Content-Type from the body, and this answer
-                    // has none.
+                    // Go sniffs the Content-Type from the body, and this answer has
+                    // no body.
                     reply.headers.remove(CONTENT_TYPE);
                 }
                 Answered::Reply(reply)
@@ -92,9 +91,9 @@ impl OpenApi {
         }
     }
 
-    /// Returns the merged root, or `None` as long as upstream's root is not
-    /// known. `max_age` is the greatest age of the backends' roots; upstream's is
-    /// confirmed for each caller.
+    /// Returns the merged root, or `None` while upstream's root is unknown.
+    /// `max_age` is the greatest age of the backends' roots. Upstream's is confirmed
+    /// for each caller.
     async fn merged_root(&self, max_age: Duration) -> Option<Arc<MergedRoot>> {
         let view = self.view.load_full();
         let backends = join_all(view.backends.iter().map(|b| b.server.root(max_age)));
@@ -116,7 +115,7 @@ impl OpenApi {
             None => false,
             Some(owner) => wanted.is_none() || owner.hash.as_deref() == wanted,
         };
-        // A document of that hash is always the same, so nobody is asked again.
+        // A document with that hash is always the same, so no server is asked again.
         let last = self.root.load_full().filter(|root| {
             wanted.is_some() && Arc::ptr_eq(root.view(), &self.view.load()) && is_wanted(root)
         });
@@ -124,7 +123,7 @@ impl OpenApi {
             Some(last) => Some(last),
             None => self.merged_root(FRESH_BACKEND).await,
         };
-        // The caller may know a newer root than this one.
+        // The caller may know a newer root.
         let newest = match recent {
             Some(recent) if !is_wanted(&recent) => self.merged_root(Duration::ZERO).await,
             recent => recent,

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns the v3 document, or `None` if `v2` is not an OpenAPI v2 document, or
-/// is nested too deeply.
+/// Returns the v3 document. `None` if `v2` is no OpenAPI v2 document or is nested
+/// too deeply.
 pub fn convert(v2: &[u8]) -> Option<Vec<u8>> {
     let v2: Value = serde_json::from_slice(v2).ok()?;
     let paths = v2.get("paths")?.as_object()?;
@@ -22,7 +22,7 @@ pub fn convert(v2: &[u8]) -> Option<Vec<u8>> {
         components.insert("responses".to_owned(), responses);
     }
     // kube-openapi does not convert shared parameters. They are converted here,
-    // because otherwise references to them would lead nowhere.
+    // because references to them would otherwise lead nowhere.
     if let Some(parameters) = v2.get("parameters").and_then(Value::as_object) {
         components.insert(
             "parameters".to_owned(),
@@ -52,7 +52,7 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// Copies the named members, and extensions.
+/// Copies the named members, and all extensions.
 fn copy(from: &Value, to: &mut Value, names: &[&str]) {
     let (Some(from), Some(to)) = (from.as_object(), to.as_object_mut()) else {
         return;
@@ -168,7 +168,7 @@ fn operation(v2: &Value) -> Value {
     v3
 }
 
-/// Returns the content that has the same schema for each media type.
+/// Returns a content with the same schema for each media type.
 fn content(v2: &Value, media_types: &[String]) -> Value {
     let schema = schema(v2);
     let types = media_types.iter();

@@ -20,7 +20,7 @@ const DATES: [&str; 3] = [
     "%a %b %e %H:%M:%S %Y",
 ];
 
-/// One encoding of a document, as of one time.
+/// One encoding of a document at one time.
 #[derive(Debug)]
 pub struct Document {
     pub bytes: Bytes,
@@ -31,7 +31,7 @@ pub struct Document {
     gzip: OnceCell<Option<Bytes>>,
 }
 
-/// An answer without the headers that every answer has.
+/// An answer without the headers that every answer gets.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -50,7 +50,6 @@ impl Document {
         }
     }
 
-    /// Makes a document from the answer of its server.
     pub fn received(headers: &HeaderMap, bytes: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         Self {
@@ -63,7 +62,7 @@ impl Document {
         }
     }
 
-    /// Makes a document that was computed here from documents of other servers.
+    /// Makes a document that was computed here from other servers' documents.
     pub fn made(bytes: Vec<u8>, content_type: &'static str) -> Self {
         let hash = Sha512::digest(&bytes);
         let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
@@ -74,14 +73,14 @@ impl Document {
         }
     }
 
-    /// Returns the ETag without its quotes, which is the `hash` in URLs.
+    /// Returns the ETag without its quotes. It is the `hash` in URLs.
     pub fn hash(&self) -> Option<&str> {
         let etag = self.etag.as_ref()?.to_str().ok()?;
         etag.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// Returns the body as gzip, or `None` if it cannot be compressed. The gzip
-    /// is made once, by one thread at a time.
+    /// Returns the body as gzip, or `None` if it cannot be compressed. It is
+    /// compressed only once.
     pub async fn gzip(&self) -> Option<Bytes> {
         let compress = || {
             let bytes = self.bytes.clone();
@@ -133,8 +132,8 @@ impl Reply {
         }
     }
 
-    /// Lets caches keep the answer. The document was requested by its hash, so
-    /// it never changes.
+    /// Lets caches keep the answer for ever. A document that was requested by its
+    /// hash never changes.
     pub fn set_immutable(&mut self, now: DateTime<Utc>) {
         let forever = HeaderValue::from_static("public, immutable");
         self.headers.insert(CACHE_CONTROL, forever);
@@ -165,8 +164,8 @@ fn parse_date(value: &HeaderValue) -> Option<NaiveDateTime> {
         .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
 }
 
-/// Returns the status of a GET or HEAD after its preconditions, which are
-/// evaluated in the order of RFC 9110 §13.2.2.
+/// Returns the status of a GET or HEAD after its preconditions, in the order of RFC
+/// 9110 §13.2.2.
 fn condition(
     request: &HeaderMap,
     etag: Option<&HeaderValue>,
@@ -192,7 +191,6 @@ fn condition(
     }
 }
 
-/// Tells whether a list of entity tags contains `etag`.
 fn matches(tags: &HeaderValue, etag: Option<&HeaderValue>, weak: bool) -> bool {
     let Ok(mut rest) = tags.to_str() else {
         return false;
@@ -219,7 +217,7 @@ fn matches(tags: &HeaderValue, etag: Option<&HeaderValue>, weak: bool) -> bool {
     }
 }
 
-/// Splits a text after the entity tag that it begins with.
+/// Splits a text after its leading entity tag.
 fn scan_tag(text: &str) -> Option<(&str, &str)> {
     let quoted = text.strip_prefix("W/").unwrap_or(text).strip_prefix('"')?;
     let (_, after) = quoted.split_once('"')?;

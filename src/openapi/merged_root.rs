@@ -1,10 +1,10 @@
-//! The roots of all servers merged into one, and the server that has the
-//! document of each key.
+//! The roots of all servers merged into one, and the server that owns each key's
+//! document.
 //!
-//! A backend's group version hides upstream's of the same name. Among a
-//! backend's other keys, only the key of its group is shown, and only if
-//! upstream has no such group. kube-aggregator shows all other keys; if two
-//! servers have the key `version`, it shows the one that it reads last.
+//! A backend's group version hides upstream's of the same name. Among a backend's
+//! other keys, only the key of its group is shown, and only if upstream has no such group.
+//! kube-aggregator shows all other keys: if two servers have the key `version`, it
+//! shows the one that it reads last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,13 +24,12 @@ pub struct MergedRoot {
     owners: BTreeMap<String, Owner>,
 }
 
-/// The server that has the document of a key.
 #[derive(Clone)]
 pub struct Owner {
     pub server: Arc<Server>,
     /// The document's hash in that server's root.
     pub hash: Option<String>,
-    /// The document, converted from v2, if the server has only v2.
+    /// The document that was converted from v2, if the server has only v2.
     pub converted: Option<Arc<Document>>,
 }
 
@@ -91,7 +90,7 @@ impl MergedRoot {
         }
     }
 
-    /// Tells whether the merged root was made of exactly these.
+    /// Tells whether the merged root was made from exactly these parts.
     pub fn is_of(
         &self,
         view: &Arc<View>,
@@ -126,8 +125,8 @@ fn owner(server: &Arc<Server>, root: &Root, key: &str) -> Owner {
     }
 }
 
-/// The groups of upstream's root. They show which groups have no enabled
-/// version left.
+/// The groups of upstream's root. They show which groups have no enabled version
+/// left.
 struct Groups {
     versioned: BTreeSet<String>,
     enabled: BTreeSet<String>,

@@ -1,5 +1,4 @@
-//! Metrics of OpenAPI: the requests of clients, and the checks of servers'
-//! documents.
+//! Metrics of OpenAPI: clients' requests, and checks of servers' documents.
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
 
@@ -10,7 +9,6 @@ pub struct OpenApiMetrics {
     kept: IntGauge,
 }
 
-/// The kind of a document, as a label value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     V2,
@@ -61,8 +59,7 @@ impl OpenApiMetrics {
         self.requests.with_label_values(labels).inc();
     }
 
-    /// Counts a check. `backend` is a configured name, and `result` is the
-    /// result of the check.
+    /// Counts a check. `backend` is a configured name.
     pub(super) fn check(&self, backend: &str, kind: Kind, result: &str) {
         let labels = &[backend, kind.as_str(), result];
         self.checks.with_label_values(labels).inc();

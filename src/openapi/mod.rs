@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Upstream's own documents already describe its built-in types, its custom
-//! resources and the backends of its APIServices. apifront adds the backends of
-//! its configuration, and removes what `apis.runtimeConfig` disables. A
-//! server's root is always checked for changes; its other documents are
-//! requested only if clients ask for them.
+//! resources and the backends of its APIServices. apifront adds the backends of its
+//! configuration, and removes the APIs that `apis.runtimeConfig` disables. A
+//! server's root is always checked for changes; its other documents are requested
+//! only when clients ask for them.
 
 mod accept;
 mod answer;
@@ -53,8 +53,8 @@ pub struct OpenApi {
     changing: Mutex<()>,
     changed: watch::Sender<()>,
     root: ArcSwapOption<MergedRoot>,
-    /// The merged v2 document. The lock is held while the document is made,
-    /// because callers that come meanwhile need the same document.
+    /// The merged v2 document. The lock is held while it is made, because other
+    /// callers need the same document.
     v2: tokio::sync::Mutex<Option<Arc<v2::Merged>>>,
     v3_cache: V3Cache,
     metrics: OpenApiMetrics,
@@ -74,8 +74,8 @@ impl OpenApi {
         }
     }
 
-    /// Sets the backends whose group versions are shown beside upstream's. A
-    /// backend that was set before keeps its known documents.
+    /// Sets the backends whose group versions are shown beside upstream's. A backend
+    /// that was set before keeps its documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let _changing = self.changing.lock();
         let before = self.view.load();
@@ -103,7 +103,6 @@ impl OpenApi {
         self.changed.send_replace(());
     }
 
-    /// Sets which group versions are shown.
     pub fn set_runtime_config(&self, runtime: RuntimeConfig) {
         let _changing = self.changing.lock();
         let before = self.view.load();
@@ -117,8 +116,8 @@ impl OpenApi {
         self.view.store(Arc::new(view));
     }
 
-    /// Keeps the documents of all servers recent, with a task for each server,
-    /// as long as this is polled.
+    /// Keeps the documents of all servers recent while this is polled. Each server
+    /// has a task.
     pub async fn run(self: Arc<Self>) {
         let mut changed = self.changed.subscribe();
         let mut tasks = JoinSet::new();

@@ -1,6 +1,6 @@
-//! The root of OpenAPI v3. It lists the group versions that have a document,
-//! with the hash of each document. apifront's root is upstream's, with the
-//! group versions of backends added.
+//! The root of OpenAPI v3, which lists the group versions with a document, and each
+//! document's hash. apifront's root is upstream's with the group versions of
+//! backends added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use super::error::DocumentError;
 
 pub(super) const PATH: &str = "/openapi/v3";
 
-/// The Content-Type of the root. No handler sets one, so Go sniffs this one
-/// from the body.
+/// The Content-Type of the root: no handler sets one, so Go sniffs this one.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// A root as its server wrote it.
@@ -25,13 +24,12 @@ pub struct Root {
     pub bytes: Bytes,
     /// The path of each document by its key (`api/v1`, `apis/apps/v1`, `version`).
     pub paths: BTreeMap<String, String>,
-    /// The documents of a backend that has only v2. The other fields are empty
-    /// then.
+    /// The documents of a backend that has only v2. The other fields are then empty.
     pub converted: Option<Converted>,
 }
 
-/// The v2 document of a backend, and the v3 document that is made of it for all
-/// group versions of the backend.
+/// The v2 document of a backend, and the v3 document made from it for all group
+/// versions of the backend.
 #[derive(Debug)]
 pub struct Converted {
     pub v2: Arc<Document>,
@@ -71,8 +69,7 @@ impl Root {
         }
     }
 
-    /// Returns the hash of a key's document, or `None` if the server gives
-    /// none.
+    /// Returns the hash of a key's document. `None` if the server gives none.
     pub fn hash(&self, key: &str) -> Option<&str> {
         let (_, query) = self.paths.get(key)?.split_once("?hash=")?;
         // A hash in another format could need decoding, so it is not used.
@@ -81,7 +78,6 @@ impl Root {
     }
 }
 
-/// The meaning of a key: a group version, a whole group, or something else.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Key {
     Version(GroupVersion),
@@ -113,8 +109,8 @@ pub fn key_of(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
 
-/// Returns the URL that kube-openapi's `constructServerRelativeURL` makes. A
-/// backend's own URL is not repeated, because it could lead anywhere.
+/// Returns the URL as kube-openapi's `constructServerRelativeURL` makes it. A
+/// backend's own URL is not used, because it could lead anywhere.
 pub fn url(key: &str, hash: Option<&str>) -> String {
     match hash {
         Some(hash) => format!("{PATH}/{key}?hash={hash}"),

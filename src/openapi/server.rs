@@ -17,33 +17,32 @@ use super::metrics::{Kind, OpenApiMetrics};
 use super::root::{self, Root};
 use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm, fetch};
 
-/// The time that a request waits for upstream. Upstream needs less time to
-/// build a merged document.
+/// The time for which a request waits for upstream, which builds a merged document
+/// in less.
 const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
-/// The time that a request waits for a backend. Without the backend there is an
-/// answer, too.
+/// The time for which a request waits for a backend. There is an answer without the
+/// backend, too.
 const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
-/// The greatest age of a backend's answer: the time of a check and of the pause
-/// before it. kube-aggregator asks its backends once a minute.
+/// The greatest age of a backend's answer: a check and the pause before it.
+/// kube-aggregator asks its backends once a minute.
 pub const FRESH_BACKEND: Duration = Duration::from_millis(1500);
 
 const OF_BACKENDS: Rhythm = Rhythm {
     active: Duration::from_secs(1),
-    // kube-aggregator uses the same interval for its backends.
+    // kube-aggregator asks its backends as often.
     idle: Duration::from_secs(60),
     // Clients like kubectl ask a few times in a row, and then not at all.
     active_for: Duration::from_secs(30),
 };
 
-/// The time from the request to the last byte. kube-aggregator waits a minute.
-/// A server that takes longer than this for a document that is ready hangs.
+/// The time from the request to the last byte. kube-aggregator waits a minute, but a
+/// server that needs this long for a finished document hangs.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The limits of a document. The merged document of kube-apiserver 1.37 has 2.4
-/// MB; in a cluster with a thousand CustomResourceDefinitions it has some 60
-/// MB. A larger document is an error of its server: the document before it
-/// stays, or the request is forwarded.
+/// The limits of a document. kube-apiserver 1.37's merged document has 2.4 MB; in a
+/// cluster with a thousand CustomResourceDefinitions it has some 60 MB. A larger one
+/// is the server's error: the earlier document stays, or the request is forwarded.
 const DOCUMENT: Limits = Limits {
     most: 128 << 20,
     within: WITHIN,
@@ -55,8 +54,7 @@ const ROOT: Limits = Limits {
     within: WITHIN,
 };
 
-/// The id of the next server. Ids distinguish servers that have, or had, the
-/// same name.
+/// The next server's ID. IDs distinguish servers of the same name.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 pub struct Server {
@@ -99,8 +97,7 @@ impl<T: Send + Sync + 'static> Checked<T> {
 }
 
 impl Server {
-    /// `before` is the earlier `Server` of the same name, whose documents are
-    /// kept.
+    /// `before` is the earlier `Server` of this name. Its documents are kept.
     pub fn new(
         name: &str,
         upstream: Arc<ArcSwap<Upstream>>,
@@ -123,15 +120,14 @@ impl Server {
         self.name.is_empty()
     }
 
-    /// Returns the root. It is no older than `max_age` if such a root is
-    /// available soon.
+    /// Returns the root, no older than `max_age` if one that recent is there soon.
     pub async fn root(self: &Arc<Self>, max_age: Duration) -> Option<Arc<Root>> {
         self.root.interest.note();
         let ask = |known| self.clone().ask_root(known);
         self.root.recent.get(max_age, ask).await
     }
 
-    /// Returns the greatest age of a document when its caller asks. Upstream's is
+    /// Returns the greatest age of a document when a caller asks. Upstream's is
     /// confirmed for each caller.
     fn max_age(&self) -> Duration {
         match self.is_upstream() {
@@ -140,8 +136,8 @@ impl Server {
         }
     }
 
-    /// Returns the v2 document, as fresh as [`Self::max_age`] says if such a
-    /// document is available soon.
+    /// Returns the v2 document, as fresh as [`Self::max_age`] requires if one that
+    /// fresh is there soon.
     pub async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
         let document = self.checked_v2(encoding);
         document.interest.note();
@@ -157,7 +153,7 @@ impl Server {
     }
 
     /// Keeps all documents of the server recent, for ever. The v2 documents are
-    /// large, so they are not fetched until a caller asks for them.
+    /// large, so they are fetched only once a caller has asked for them.
     pub async fn keep(self: Arc<Self>) {
         let v2 = async |encoding| {
             let document = self.checked_v2(encoding);
@@ -185,7 +181,6 @@ impl Server {
         self.observe(Kind::V2, self.check_v2(encoding, known).await)
     }
 
-    /// Records the result of a check.
     fn observe<T>(&self, kind: Kind, checked: Result<Refreshed<T>, DocumentError>) -> Refreshed<T> {
         let refreshed = checked.unwrap_or_else(|error| {
             tracing::debug!(server = %self.name, document = ?kind, %error, "no OpenAPI document");
@@ -211,7 +206,7 @@ impl Server {
         }
     }
 
-    /// Checks the v2 document that a backend without v3 has instead.
+    /// Checks the v2 document of a backend without v3.
     async fn check_converted(
         &self,
         known: Option<Arc<Root>>,
@@ -279,7 +274,7 @@ impl Server {
     }
 }
 
-/// Checks the Content-Type, because an answer of 200 need not be a document.
+/// Checks the Content-Type, because an answer of 200 may be no document.
 fn check_type(
     headers: &HeaderMap,
     bytes: &[u8],

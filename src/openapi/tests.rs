@@ -1,4 +1,4 @@
-//! An upstream and backends that answer as a test says.
+//! OpenAPI with an upstream and backends that answer as the test scripts them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -35,7 +35,6 @@ enum Mood {
 
 struct Scripted {
     mood: Arc<Mutex<Mood>>,
-    /// The number of requests so far.
     asked: Arc<AtomicUsize>,
     upstream: Arc<ArcSwap<Upstream>>,
 }
@@ -340,8 +339,8 @@ async fn v2_of_upstream_and_a_backend() {
             other => panic!("{other:?}"),
         }
     }
-    // The group version is the backend's now, and the definitions that only
-    // upstream's version used are gone.
+    // The group version is the backend's now. Definitions that only upstream's
+    // version used are gone.
     room.openapi
         .set_sources(vec![backend.source("ns/b", &["a.io/v1", "b.io/v1"])]);
     let text = room.text("/openapi/v2").await;
@@ -392,7 +391,6 @@ async fn what_is_disabled_is_gone() {
     assert!(room.text("/openapi/v3").await.contains("apis/a.io/v1"));
 }
 
-/// Whatever a backend does, the documents of other servers are answered soon.
 #[tokio::test]
 async fn hostile_backends_hurt_nobody_else() {
     for mood in [
@@ -452,7 +450,7 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     let known = room.text("/openapi/v3/apis/b.io/v1").await;
     main.set(Mood::Status(503));
     backend.set(Mood::Html);
-    // Each has failed twice when it has been asked a third time.
+    // Each has failed twice when it gets its third request.
     let enough = [main.asked() + 3, backend.asked() + 3];
     for path in ["/openapi/v3", "/openapi/v2"] {
         room.until(path, |text| {
@@ -464,7 +462,7 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     assert!(room.text("/openapi/v3").await.contains("b.io/v1"));
     assert!(room.text("/openapi/v2").await.contains("b.io/v1"));
     assert_eq!(room.text("/openapi/v3/apis/b.io/v1").await, known);
-    // A document that was never fetched could only come from its owner.
+    // Only its owner could send a document that was never fetched.
     match room.ask("/openapi/v3/apis/b.io", &[]).await {
         Answered::Unavailable(_) => {}
         other => panic!("{other:?}"),

@@ -1,5 +1,5 @@
-//! A cache of v3 documents by their hash. A document is fetched from its server
-//! when a caller asks for it.
+//! A cache of v3 documents by hash. A document is fetched from its server at its
+//! first request.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,13 +17,12 @@ use super::merged_root::Owner;
 /// encodings have 24 MB. Above this size, the least recently used documents are
 /// dropped, and fetched again when needed.
 const MAX_BYTES: u64 = 128 << 20;
-/// The bytes that are counted for the bookkeeping of a document.
+/// The memory that is counted for a document besides its bytes.
 const OVERHEAD: u32 = 1 << 10;
-/// The time after which an unused document is dropped. Such documents have old
-/// hashes, or belong to APIs that are gone.
+/// The time after which an unused document is dropped. Its hash is old, or its API
+/// is gone.
 const IDLE: Duration = Duration::from_secs(3600);
-/// The time that a document without a hash is kept. kube-aggregator keeps a
-/// backend's document as long.
+/// The time for which a document without a hash is kept, as in kube-aggregator.
 const UNHASHED_SECONDS: u64 = 60;
 
 type Name = (u64, String, Encoding, String);
@@ -48,8 +47,8 @@ impl Default for V3Cache {
 }
 
 impl V3Cache {
-    /// Returns the document of a key from its owner. A caller that asks for a
-    /// document that is being fetched waits for that fetch.
+    /// Returns a key's document from its owner. Callers who ask while it is being
+    /// fetched wait for that fetch.
     pub async fn document(
         &self,
         owner: &Owner,
@@ -58,7 +57,7 @@ impl V3Cache {
     ) -> Result<Arc<Document>, Arc<Missing>> {
         match (&owner.converted, encoding) {
             (Some(document), Encoding::Json) => return Ok(document.clone()),
-            // A converted document exists as JSON only.
+            // A converted document exists only as JSON.
             (Some(_), Encoding::Protobuf) => {
                 let status = DocumentError::Status(StatusCode::NOT_ACCEPTABLE);
                 return Err(Arc::new(Missing::Failed(status)));

@@ -1,4 +1,4 @@
-//! The servers whose documents are shown, and the parts that are shown.
+//! The servers and the parts of their documents that are shown.
 
 use std::sync::Arc;
 
@@ -8,15 +8,14 @@ use super::server::Server;
 use crate::aggregation::SourceVersion;
 use crate::config::RuntimeConfig;
 
-/// The shown servers and group versions. The view is replaced as a whole when
-/// the configuration changes.
+/// The shown servers and group versions. A change of the configuration replaces the
+/// whole view.
 #[derive(Default)]
 pub struct View {
     pub backends: Vec<ShownBackend>,
     pub runtime: RuntimeConfig,
 }
 
-/// A backend, and those of its group versions that are shown.
 #[derive(Clone)]
 pub struct ShownBackend {
     pub server: Arc<Server>,
@@ -34,9 +33,9 @@ impl View {
         versions.into_iter().any(|v| v.group_version == *version)
     }
 
-    /// Returns each shown group version of a backend with the backend's index.
-    /// The order is that in which kube-aggregator merges them: by descending
-    /// priority of the group, then by the name of the APIService.
+    /// Returns each shown group version of a backend with the backend's index, in
+    /// the order in which kube-aggregator merges them: by descending priority of the
+    /// group, then by the name of the APIService.
     pub fn in_order(&self) -> Vec<(usize, &GroupVersion)> {
         let all = || {
             let backends = self.backends.iter().enumerate();

@@ -40,8 +40,8 @@ impl OutageMetrics {
         self.degraded.set(is.into());
     }
 
-    /// Counts an answer. `verb` is get, list or watch. The store that the
-    /// answer came from proves the resource's name.
+    /// Counts an answer. `verb` is get, list or watch. The store of the answer
+    /// proves the resource's name.
     pub fn answered(&self, gvr: &GroupVersionResource, verb: &str) {
         if self.known.prove(gvr, "").is_some() {
             let labels = [&*gvr.group, &*gvr.version, &*gvr.resource, verb];

@@ -1,5 +1,5 @@
-//! Knows whether an outage lasts in which `cache.degraded` applies: none of the
-//! API servers can be reached.
+//! Tells whether `cache.degraded` applies: whether an outage lasts in which no API
+//! server can be reached.
 
 mod metrics;
 mod state;
@@ -15,7 +15,7 @@ use state::{Servers, State};
 
 use crate::config::Config;
 
-/// The time between two looks at the API servers. A look costs nothing.
+/// The time between two looks at the state of the API servers. A look costs nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Outage {
@@ -35,19 +35,18 @@ impl Outage {
         &self.metrics
     }
 
-    /// Tells whether the degraded mode is on.
     pub fn is_degraded(&self) -> bool {
         self.state.lock().is_lost()
     }
 
-    /// Returns the time since which no API server could be reached. It is known
-    /// before the degraded mode begins.
+    /// Returns the time for which no API server could be reached. It is known before
+    /// degraded mode begins.
     pub fn lasts(&self, now: Instant) -> Option<Duration> {
         let since = self.state.lock().since()?;
         Some(now.saturating_duration_since(since))
     }
 
-    /// Looks after the API servers of the current configuration, forever.
+    /// Follows the API servers of the current configuration, forever.
     pub async fn run(&self, current: impl Fn() -> (Arc<Config>, Arc<Upstream>)) {
         loop {
             let (config, upstream) = current();

@@ -7,13 +7,13 @@
 //!  └──a server is ready, or one is reached for `after`┘
 //! ```
 //!
-//! Both ways take time, so that a server that comes and goes does not switch
-//! the mode with it. A server that returns is ready some seconds after it
-//! answers; until then it refuses what it would allow when it is ready.
+//! Both transitions take time, so that the mode does not switch with a server that
+//! comes and goes. A returning server is ready some seconds after its first answer.
+//! Until then it refuses requests that it will allow later.
 
 use std::time::{Duration, Instant};
 
-/// The API servers, as the last attempts to reach them left them.
+/// The API servers, according to the last attempts to reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
     /// None could be reached.
@@ -29,10 +29,9 @@ pub(super) enum State {
     Fine,
     /// No server could be reached since this moment.
     Losing { since: Instant },
-    /// The outage has begun.
     Lost {
         since: Instant,
-        /// Since this moment some server answers, though none is ready.
+        /// The moment since which some server answers, though none is ready.
         answering: Option<Instant>,
     },
 }

@@ -1,5 +1,5 @@
-//! The way of a request, top to bottom. This file is the table of contents. The
-//! steps are in the files that it names.
+//! The steps that serve a request, from top to bottom. This file is the table of
+//! contents; the steps are in the files that it names.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl ProxyHttp for Proxy {
         respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }
 
-    /// Reads the version that a write made out of its answer. The caller's
+    /// Reads the version that a write made out of its answer, because the caller's
     /// later reads must show that version.
     fn response_body_filter(
         &self,
@@ -269,7 +269,6 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// apifront logs the errors itself.
     fn suppress_error_log(&self, _: &Session, _: &RequestContext, _: &Error) -> bool {
         true
     }
@@ -318,7 +317,7 @@ async fn admit(
             return Ok(ControlFlow::Break(answer));
         }
     };
-    // Its answer would have to come from itself.
+    // apifront would forward the request to itself.
     if cdn_loop::has_passed(&session.req_header().headers) {
         ctx.audit = audit::unasked(session, &received);
         let request = session.req_header();

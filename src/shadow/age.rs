@@ -1,8 +1,8 @@
-//! Ages in Tables, which tick between two answers.
+//! Ages in Tables, which grow between two answers.
 
 use std::time::Duration;
 
-/// An age as kubectl prints it, cut to whole units: `10m` is printed for a
+/// An age as kubectl prints it. It is cut to whole units: `10m` is printed for a
 /// whole minute.
 #[derive(Debug, PartialEq, Eq)]
 struct Age {
@@ -40,9 +40,8 @@ impl Age {
     }
 }
 
-/// Tells whether two texts are the same but for ages, and ages differ by no
-/// more than the time between the answers. Events have ages inside a text:
-/// `9s (x3 over 2m)`.
+/// Tells whether two texts differ only in ages, and these by no more than the time
+/// between the answers. Events have ages inside a text: `9s (x3 over 2m)`.
 pub(super) fn ticked(one: &str, other: &str, between: Duration) -> bool {
     let word = |(one, other): (&str, &str)| {
         one == other || {

@@ -13,7 +13,7 @@ use super::{age, json, protobuf};
 /// The longest text in a Table's cell that may hold an age.
 const MAX_CELL: usize = 128;
 
-/// A body of upstream that cannot be compared.
+/// The reason why a body of upstream cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("not gzip")]
@@ -22,14 +22,13 @@ pub enum Unreadable {
     TooLarge,
 }
 
-/// The body of one side.
 #[derive(Debug)]
 pub struct Body {
     pub pieces: Vec<Bytes>,
     pub is_gzip: bool,
 }
 
-/// Returns the plain bytes of a body, of which there may be `most`.
+/// Returns the plain bytes of a body, which may be at most `most`.
 pub fn plain(body: &Body, most: usize) -> Result<Vec<u8>, Unreadable> {
     let bytes = body.pieces.concat();
     if !body.is_gzip {
@@ -46,7 +45,7 @@ pub fn plain(body: &Body, most: usize) -> Result<Vec<u8>, Unreadable> {
     }
 }
 
-/// Compares upstream's bytes with pieces, without joining these.
+/// Compares upstream's bytes with pieces without joining the pieces.
 pub fn compare_pieces(upstream: &[u8], pieces: &[Bytes]) -> bool {
     let mut rest = upstream;
     let begins = pieces
@@ -61,8 +60,8 @@ pub fn compare_pieces(upstream: &[u8], pieces: &[Bytes]) -> bool {
     begins && rest.is_empty()
 }
 
-/// Returns the first difference of two bodies. The ages of a Table may differ
-/// by the time between the two.
+/// Returns the first difference of two bodies. Ages in Tables may differ by the time
+/// between the answers.
 pub fn compare(
     label: Label,
     upstream: &[u8],
@@ -82,16 +81,16 @@ pub fn compare(
     Some(found.unwrap_or_else(|| at_byte(upstream, apifront)))
 }
 
-/// Names the place by its position, where the bytes have no structure or the
-/// same one.
+/// Names the difference by its byte position, for bytes without structure or with
+/// equal structure.
 pub(super) fn at_byte(upstream: &[u8], apifront: &[u8]) -> Difference {
     let same = upstream.iter().zip(apifront).take_while(|(a, b)| a == b);
     let path = format!("body byte {}", same.count());
     Difference::of_bytes(&path, Some(upstream), Some(apifront))
 }
 
-/// Tells whether two Tables are the same bytes, except for JSON strings that
-/// are ages.
+/// Tells whether two Tables have the same bytes, except for JSON strings that are
+/// ages.
 fn equal_but_for_ages(one: &[u8], other: &[u8], between: Duration) -> bool {
     let (mut one, mut other) = (one, other);
     loop {
@@ -117,7 +116,7 @@ fn equal_but_for_ages(one: &[u8], other: &[u8], between: Duration) -> bool {
     }
 }
 
-/// Returns the text from a position up to the next quote.
+/// Returns the text from this position to the next quote.
 fn string_at(bytes: &[u8], start: usize) -> Option<&str> {
     let rest = bytes.get(start..)?;
     let end = rest.iter().take(MAX_CELL).position(|b| *b == b'"')?;

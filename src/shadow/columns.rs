@@ -1,9 +1,9 @@
 //! The columns in the Tables of a watch.
 //!
-//! The first Table has them. kube-apiserver repeats them in a later one if the
-//! first came from another watcher of the same events: who of them wrote an
-//! event for all others forgets the columns, and these do not (k8s.io/apiserver
-//! `endpoints/handlers`, the encoder of embedded objects).
+//! The first Table of a watch has them. kube-apiserver repeats them in a later Table
+//! if the first came from another watcher of the same events: the watcher that
+//! encoded an event for all forgets its columns, but the others do not
+//! (k8s.io/apiserver `endpoints/handlers`, the encoder of embedded objects).
 
 use bytes::Bytes;
 
@@ -13,12 +13,12 @@ const COLUMNS: &[u8] = b"\"columnDefinitions\":";
 const NONE: &[u8] = b"null";
 const ROWS: &[u8] = b",\"rows\":";
 
-/// The columns of a watch, once its first Table has told them.
+/// The columns of a watch, once its first Table was seen.
 #[derive(Debug, Default)]
 pub struct Columns(Option<Bytes>);
 
 impl Columns {
-    /// Notes the columns, if the event has them.
+    /// Takes the columns, if the event has them.
     pub fn note(&mut self, frame: &Frame) {
         if frame.is_table()
             && self.0.is_none()
@@ -29,7 +29,7 @@ impl Columns {
         }
     }
 
-    /// Returns our event with the columns, if upstream's repeats them.
+    /// Returns our event with the columns added, if upstream's event repeats them.
     pub fn repeated(&self, theirs: &Frame, ours: &Frame) -> Option<Frame> {
         let columns = self.0.as_ref().filter(|_| theirs.is_table())?;
         let (their_start, their_end) = place(&theirs.bytes)?;
@@ -43,7 +43,6 @@ impl Columns {
     }
 }
 
-/// Finds the columns in an event.
 fn place(event: &[u8]) -> Option<(usize, usize)> {
     let find = |what: &[u8], from: usize| {
         let rest = event.get(from..)?;
@@ -79,12 +78,12 @@ mod tests {
         assert_eq!(columns.repeated(&with, &without), None);
         columns.note(&with);
         assert_eq!(columns.repeated(&with, &without), Some(with.clone()));
-        // Everything else still counts, and so do other columns.
+        // All other differences still count, and so do other columns.
         let other = frame(named, "2");
         assert_ne!(columns.repeated(&other, &without), Some(other.clone()));
         let renamed = frame(r#"[{"name":"Age"}]"#, "1");
         assert_eq!(columns.repeated(&renamed, &without), Some(with.clone()));
-        // Upstream must have them where we have them.
+        // Upstream must have columns where ours are.
         assert_eq!(columns.repeated(&without, &with), None);
     }
 }

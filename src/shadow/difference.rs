@@ -5,11 +5,11 @@ use std::fmt;
 use apifront_watch_cache::fingerprint::{Digest, FingerprintKey};
 use serde::Serialize;
 
-/// The bytes of a path that are kept. Names of fields in an object may be long.
+/// The most bytes of a path. Names of fields in an object may be long.
 const MAX_PATH: usize = 256;
 
-/// A place in two answers, and what stands there on either side. It is shown as
-/// [`Difference::told`] alone.
+/// A place in two answers, and its content on either side. It is shown only as
+/// [`Difference::told`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// `status`, `header NAME`, `body.PATH`, `event` or `body byte N`.
@@ -26,8 +26,8 @@ pub enum Side {
     Contents(Digest),
 }
 
-/// A difference as reports and the log show it: contents are fingerprints, and a
-/// side with nothing is empty.
+/// A difference as reports and the log show it. Contents are fingerprints, and a
+/// side without content is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToldDifference {
@@ -37,7 +37,6 @@ pub struct ToldDifference {
 }
 
 impl Difference {
-    /// Makes a difference of contents.
     pub fn of_bytes(path: &str, upstream: Option<&[u8]>, apifront: Option<&[u8]>) -> Self {
         let side = |bytes: Option<&[u8]>| {
             bytes.map_or(Side::Nothing, |bytes| Side::Contents(Digest::of(bytes)))
@@ -45,7 +44,6 @@ impl Difference {
         Self::of_sides(path, side(upstream), side(apifront))
     }
 
-    /// Makes a difference of two texts that may be shown.
     pub fn of_texts(path: &str, upstream: &str, apifront: &str) -> Self {
         let side = |text: &str| Side::Text(text.to_owned());
         Self::of_sides(path, side(upstream), side(apifront))
@@ -95,8 +93,8 @@ impl fmt::Display for ToldDifference {
 mod tests {
     use super::*;
 
-    /// They were once told as a part of their SHA-256, with their length. Short or known
-    /// values could be found by trying.
+    /// Contents were once shown as their length and a part of their SHA-256. Short
+    /// or known values could be found by trying.
     #[test]
     fn contents_cannot_be_guessed_from_what_is_told() {
         let difference = Difference::of_bytes("body.data.k", Some(b"secret"), None);
@@ -111,7 +109,7 @@ mod tests {
             !shown.contains("2bb80d53") && !shown.contains('('),
             "{shown}"
         );
-        // Equal values have equal fingerprints, of whatever length.
+        // Equal values have equal fingerprints, and lengths do not show.
         let again = Difference::of_bytes("event", Some(&[0; 5_000]), Some(b"secret"));
         let again = again.told(&key);
         assert_eq!(again.apifront, told.upstream);

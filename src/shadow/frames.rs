@@ -28,7 +28,6 @@ impl Frame {
         self.is_of("BOOKMARK")
     }
 
-    /// Tells whether upstream ends the watch with an error.
     pub fn is_error(&self) -> bool {
         self.is_of("ERROR")
     }
@@ -38,19 +37,17 @@ impl Frame {
         self.is_bookmark() && places.any(|bytes| bytes == INITIAL_EVENTS_END)
     }
 
-    /// Returns the version of the event's object.
     pub fn version(&self) -> Option<u64> {
         if self.label.is_protobuf() {
             return version::of_answer(self.label, false, self.message()?);
         }
         let event: serde_json::Value = serde_json::from_slice(&self.bytes).ok()?;
         let object = event.get("object")?;
-        // A Table in an event has one row, and the version of its object.
+        // A Table in an event has one row, with the version of its object.
         let version = object.pointer("/metadata/resourceVersion")?;
         version.as_str()?.parse().ok()
     }
 
-    /// Returns the same event with other bytes.
     pub(super) fn with_bytes(&self, bytes: Bytes) -> Self {
         let label = self.label;
         Self { bytes, label }
@@ -60,8 +57,8 @@ impl Frame {
         self.label == Label::Table
     }
 
-    /// Returns the bytes in which a difference is looked for: the event in
-    /// JSON, or the object in protobuf.
+    /// Returns the bytes to search for a difference: the event in JSON, or the
+    /// object in protobuf.
     pub fn content(&self) -> &[u8] {
         match self.label.is_protobuf() {
             true => self.message().unwrap_or(&self.bytes),
@@ -101,7 +98,7 @@ impl FrameReader {
         }
     }
 
-    /// Takes more bytes, and appends the frames that they complete.
+    /// Takes more bytes. Appends the frames that they complete.
     pub fn push(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), Unreadable> {
         match &mut self.gunzip {
             None => self.rest.extend_from_slice(bytes),
@@ -122,12 +119,12 @@ impl FrameReader {
         }
     }
 
-    /// Returns the number of bytes that belong to no whole frame yet.
+    /// Returns the number of bytes that are no whole frame yet.
     pub fn pending(&self) -> usize {
         self.rest.len()
     }
 
-    /// Returns the length of the first frame, if all of it is there.
+    /// Returns the length of the first frame, if it is complete.
     fn first_frame(&self) -> Option<usize> {
         if !self.label.is_protobuf() {
             let end = self.rest.iter().position(|b| *b == b'\n')?;
@@ -139,7 +136,7 @@ impl FrameReader {
     }
 }
 
-/// Decompresses what has arrived: the sender flushes after each event.
+/// Decompresses all that has arrived. The sender flushes after each event.
 fn inflate(gunzip: &mut MultiGzDecoder<Vec<u8>>, bytes: &[u8]) -> io::Result<Vec<u8>> {
     gunzip.write_all(bytes)?;
     gunzip.flush()?;

@@ -8,8 +8,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::difference::Difference;
 
-/// The headers that mean something to a client. The rest name the request or
-/// the moment.
+/// The headers with a meaning for clients. Others name the request or the moment.
 const COMPARED: [HeaderName; 7] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,

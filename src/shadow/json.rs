@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::age;
 use super::difference::Difference;
 
-/// Returns the first difference by its path. `None` if one side is not JSON, or
-/// if both are the same but for order, spacing and the ages of Tables.
+/// Returns the first difference by its path. `None` if a side is not JSON, or if
+/// they differ only in order, spacing and ages of Tables.
 pub(super) fn first_difference(
     path: &str,
     upstream: &[u8],
@@ -25,7 +25,7 @@ pub(super) fn first_difference(
     walk(path, Some(&upstream), Some(&apifront), ages)
 }
 
-/// The depth is bounded by that of serde_json's parser.
+/// serde_json's parser limits the depth.
 fn walk(
     path: &str,
     upstream: Option<&Value>,

@@ -1,10 +1,10 @@
-//! The rate of lines in the log. Whoever reads objects of their own that the cache
-//! shows differently would otherwise write a line for each answer.
+//! Limits the rate of log lines. A caller whose own objects differ could otherwise
+//! cause a line with each read.
 
 use std::time::{Duration, Instant};
 
-/// The lines in each [`PERIOD`]. The first of them tell of every resource that
-/// differs, as a rule; metrics and `/debug/shadow` count all differences.
+/// The lines in each [`PERIOD`]. Usually the first lines name every resource that
+/// differs. Metrics and `/debug/shadow` count all differences.
 const LINES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(60);
 
@@ -17,8 +17,8 @@ pub(super) struct LogRate {
 }
 
 impl LogRate {
-    /// Returns how many lines were left out since the last one, if another may be
-    /// written.
+    /// If another line may be written, returns how many were left out since the last
+    /// one.
     pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
         let is_over = |began: Instant| now.saturating_duration_since(began) >= PERIOD;
         if self.began.is_none_or(is_over) {
@@ -45,7 +45,7 @@ mod tests {
         let lines: Vec<_> = (0..100_000)
             .filter_map(|n| rate.take(began + Duration::from_millis(n)))
             .collect();
-        // 100 seconds: two periods.
+        // 100 seconds are two periods.
         assert_eq!(lines.len(), 2 * LINES as usize);
         let told: Vec<_> = lines.iter().filter(|left_out| **left_out > 0).collect();
         assert_eq!(told, [&(60_000 - u64::from(LINES))]);

@@ -1,7 +1,7 @@
-//! Shadow mode (`cache.mode: Shadow`): every read is forwarded, and for a
-//! sample of them the answer from memory is made as well, at the version that
-//! upstream's answer shows. This room compares the two and remembers what it
-//! found. `server/answer/shadow` makes the answers.
+//! Shadow mode (`cache.mode: Shadow`): every read is forwarded. For a sample of
+//! reads, the answer from memory is also made, at the version of upstream's answer.
+//! This module compares the two and keeps the results. `server/answer/shadow` makes
+//! the answers.
 
 mod age;
 mod body;
@@ -37,9 +37,9 @@ pub use report::{Found, OfResource, Report, Subject, Tally, Verdict};
 pub use representation::Label;
 pub use version::of_answer as version_of;
 
-/// The turns of making and comparing answers. They are short, and go round among
-/// the callers, so a caller alone may have both. Those who wait hold the bytes of
-/// their answers, and the requests, which have some KB each.
+/// The turns for making and comparing answers. Turns are short, and callers take
+/// turns, so a single caller may have both. Waiting comparisons hold the bytes of
+/// their answers, and their requests of some KB each.
 const TURNS: QueueLimits = QueueLimits {
     at_a_time: 2,
     at_a_time_of_one: 0,
@@ -47,21 +47,19 @@ const TURNS: QueueLimits = QueueLimits {
     waiting_of_one: 0,
 };
 
-/// The watches that are followed at a time. Each holds a watch of the cache.
+/// The most watches that are followed at a time. Each holds a watch of the cache.
 const WATCHES: usize = 256;
 
 /// Bytes of upstream's answers that are held for comparison.
 pub type HeldBytes = Share<Arc<str>>;
 
-/// A watch that is followed.
 pub type FollowedWatch = Share<Arc<str>>;
 
-/// The turn of a comparison.
 pub type Turn = apifront_shares::Turn<Arc<str>>;
 
-/// The results of shadow mode, and the limits of its work. No caller has more of
-/// the bytes and the watches than is free, so the reads of one caller are not all
-/// that is compared.
+/// The results of shadow mode, and the limits of its work. No caller has more bytes
+/// or watches than are free, so that the comparisons are not all of one caller's
+/// reads.
 pub struct Shadow {
     bytes: Shares<Arc<str>>,
     turns: Arc<FairQueue<Arc<str>>>,
@@ -73,7 +71,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// `key` makes the fingerprints of contents that differ.
+    /// `key` makes the fingerprints of differing contents.
     pub fn new(metrics: ShadowMetrics, key: FingerprintKey) -> Self {
         Self {
             bytes: Shares::new(Limits::shared(0)),
@@ -92,7 +90,7 @@ impl Shadow {
     }
 
     /// Begins to hold bytes of an answer to this caller. All answers together hold
-    /// `most`.
+    /// at most `most`.
     pub fn begin(&self, caller: Option<Arc<str>>, most: usize) -> HeldBytes {
         self.bytes.set_limits(Limits::shared(most));
         self.bytes.nothing(caller)
@@ -103,19 +101,18 @@ impl Shadow {
         self.turns.take(&caller.unwrap_or_default()).await
     }
 
-    /// Takes a place for a watch that is followed. `None` if there is none left.
+    /// Takes a place for a followed watch. `None` if none is left.
     pub fn watch(&self, caller: Option<Arc<str>>) -> Option<FollowedWatch> {
         self.watches.take(caller, 1).ok()
     }
 
-    /// Notes what the cache would have done with a read: answer it, or forward
-    /// it for a reason.
+    /// Notes how the cache would have handled a read: answered it, or forwarded it
+    /// for the reason `bypass`.
     pub fn would(&self, gvr: &GroupVersionResource, bypass: Option<&'static str>) {
         self.metrics.would(bypass);
         self.report.lock().would(gvr, bypass);
     }
 
-    /// Notes the result of a comparison.
     pub fn judged(&self, subject: &Subject, verdict: Verdict) {
         let (result, not_comparable) = match &verdict {
             Verdict::Match => ("match", None),
@@ -141,7 +138,7 @@ impl Shadow {
         self.report.lock().judged(subject, &verdict, &self.key);
     }
 
-    /// Notes that an extension API server does not show all callers the same.
+    /// Notes that an extension API server shows callers different objects.
     pub fn withdrawn(&self, gvr: &GroupVersionResource) {
         self.metrics.withdrawn();
         tracing::warn!(
@@ -151,13 +148,12 @@ impl Shadow {
         );
     }
 
-    /// Notes what an answer cost upstream and what it cost here.
+    /// Notes the cost of an answer at upstream and here.
     pub fn cost(&self, gvr: &GroupVersionResource, upstream: Duration, here: Duration, bytes: u64) {
         self.metrics.cost(upstream, here, bytes);
         self.report.lock().cost(gvr, upstream, here, bytes);
     }
 
-    /// Returns what was found since the process started.
     pub fn report(&self) -> Report {
         self.report.lock().clone()
     }
@@ -190,7 +186,7 @@ mod tests {
         assert!(other.grow(1).is_err());
         one.shrink(3);
         assert_eq!(other.grow(1), Ok(()));
-        // apifront's own user has no limit of its own.
+        // No limit for each caller applies to apifront's own user.
         let mut own = shadow.begin(None, 10);
         assert_eq!(own.grow(4), Ok(()));
         assert!(own.grow(1).is_err());

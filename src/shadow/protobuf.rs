@@ -11,8 +11,8 @@ use kubernetes_wire::schema::{Message, Schema};
 use super::difference::Difference;
 use super::json;
 
-/// Returns the first difference by its path, as far as the schema of built-in
-/// kinds knows the fields. `None` if the sides have no structure in common.
+/// Returns the first difference by its path, as far as the schema of built-in kinds
+/// knows the fields. `None` if the sides have no common structure.
 pub(super) fn first_difference(upstream: &[u8], apifront: &[u8]) -> Option<Difference> {
     let (theirs, ours) = (Answer::parse(upstream)?, Answer::parse(apifront)?);
     for (path, one, other) in [

@@ -9,12 +9,11 @@ use kubernetes_wire::api::GroupVersionResource;
 use super::difference::{Difference, ToldDifference};
 use super::representation::Label;
 
-/// The bounds of the report. Later differences of a resource are counted only.
+/// The limits of the report. Further differences of a resource are only counted.
 const MAX_RESOURCES: usize = 1_000;
 const KEPT_OF_RESOURCE: usize = 20;
 const KEPT: usize = 400;
 
-/// The answer that is compared.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub gvr: GroupVersionResource,
@@ -25,12 +24,11 @@ pub struct Subject {
     pub version: u64,
 }
 
-/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     Match,
     Difference(Difference),
-    /// The two cannot be put at one version, for a reason.
+    /// The two cannot be brought to one version, for this reason.
     NotComparable(&'static str),
 }
 
@@ -41,7 +39,6 @@ pub struct Report {
     pub dropped_differences: u64,
 }
 
-/// The results of one resource.
 #[derive(Clone, Debug, Default)]
 pub struct OfResource {
     /// The reads that the cache would have answered.
@@ -69,7 +66,6 @@ pub struct Cost {
     pub apifront: Duration,
 }
 
-/// A difference that is kept.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub at: SystemTime,
@@ -88,8 +84,8 @@ impl Report {
         }
     }
 
-    /// Adds the result of a comparison. `key` makes fingerprints of contents that
-    /// differ.
+    /// Adds the result of a comparison. `key` makes the fingerprints of differing
+    /// contents.
     pub(super) fn judged(&mut self, subject: &Subject, verdict: &Verdict, key: &FingerprintKey) {
         let Some(resource) = self.resource(&subject.gvr) else {
             return;

@@ -14,7 +14,7 @@ pub enum Label {
     Table,
     PartialObjectMetadataJson,
     PartialObjectMetadataProtobuf,
-    /// An answer that is an error, or a form that the cache does not know.
+    /// An error, or a form that the cache does not know.
     Other,
 }
 
@@ -43,8 +43,8 @@ impl Label {
         }
     }
 
-    /// Returns the representation of an answer that was negotiated to be this
-    /// one. A resource without protobuf is answered as JSON.
+    /// Returns the representation of an answer for which this one was negotiated. A
+    /// resource without protobuf is answered as JSON.
     pub fn answered_as(self, content_type: &str) -> Self {
         let is_protobuf = content_type.starts_with("application/vnd.kubernetes.protobuf");
         match self {

@@ -1,5 +1,5 @@
-//! The version that an answer shows: `metadata.resourceVersion` of an object, a
-//! list or a Table.
+//! The version of an answer: `metadata.resourceVersion` of an object, a list or a
+//! Table.
 
 use std::borrow::Cow;
 
@@ -23,8 +23,8 @@ struct Metadata<'a> {
     resource_version: Cow<'a, str>,
 }
 
-/// Returns the version of a whole answer. `is_list` tells a list from an
-/// object: in protobuf the two have the version in other fields.
+/// Returns the version of a whole answer. `is_list` tells lists from objects,
+/// because in protobuf they have the version in different fields.
 pub fn of_answer(label: Label, is_list: bool, body: &[u8]) -> Option<u64> {
     let number = |text: &str| ResourceVersion::parse(text).ok().map(|v| v.0);
     if label.is_protobuf() {
@@ -47,8 +47,8 @@ pub(super) fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     })
 }
 
-/// Finds the version among the lines that are indented by two spaces below
-/// `metadata:`, as Go's library writes them.
+/// Finds the version among the lines below `metadata:` that are indented by two
+/// spaces, as Go's library writes them.
 fn in_yaml(text: &str) -> Option<&str> {
     let mut lines = text.lines().skip_while(|line| *line != "metadata:");
     lines.next()?;

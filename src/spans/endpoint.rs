@@ -1,22 +1,21 @@
-//! The address of a collector, as gRPC writes names.
+//! The address of a collector, in the form of gRPC names.
 
 use http::uri::Authority;
 
 /// kube-apiserver's default.
 pub(super) const DEFAULT: &str = "localhost:4317";
 
-/// The port of a name without one, as gRPC has it.
+/// gRPC's port for a name without one.
 const DEFAULT_PORT: u16 = 443;
 
 const FORMS: &str = "must be HOST:PORT, dns:///HOST:PORT or unix:///PATH";
 
-/// A collector's address. The connection is not encrypted, as kube-apiserver's
-/// is not.
+/// A collector's address. As in kube-apiserver, the connection is not encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint(String);
 
 impl Endpoint {
-    /// Reads an endpoint. Returns the reason why it cannot be used.
+    /// Parses an endpoint. The error is the reason why it cannot be used.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return dns(text);
@@ -32,7 +31,6 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint as a URI for the exporter.
     pub(super) fn uri(&self) -> &str {
         &self.0
     }

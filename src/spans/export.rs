@@ -1,5 +1,5 @@
-//! The way of spans to a collector: a queue with a bound, and a thread that
-//! sends batches of it by OTLP over gRPC.
+//! Sends spans to a collector: a bounded queue, and a thread that sends batches by
+//! OTLP over gRPC.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,32 +18,32 @@ use parking_lot::Mutex;
 use super::file::Settings;
 use super::metrics::TracingMetrics;
 
-/// The name of the service in all spans.
 const SERVICE: &str = "apifront";
 
-/// The spans that may wait or be on their way. It is kube-apiserver's number; a
-/// span takes about 2 KB.
+/// The most spans that wait or are being sent, as in kube-apiserver. A span takes
+/// about 2 KB.
 const MAX_WAITING: usize = 2048;
 
-/// The spans in a batch, and the longest time between two batches, as
-/// kube-apiserver has them.
+/// The spans in a batch, and the longest time between two batches, as in
+/// kube-apiserver.
 const MAX_BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(5);
 
-/// The time that the collector has for a batch, also to come back. The pauses
-/// between attempts grow to 1.6 s, so that there are never so many in that time.
+/// The time in which a batch must be accepted, which also lets a collector restart.
+/// The pauses between attempts grow to 1.6 s, so the time ends before the retries
+/// do.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 const MAX_RETRIES: usize = 20;
 
-/// The shortest time between two log lines about batches that were not taken.
+/// The shortest time between two log lines about batches that were not accepted.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the exporter cannot be built: {0}")]
 pub struct ExportError(#[from] opentelemetry_otlp::ExporterBuildError);
 
-/// Makes the way to a collector, and starts its thread. Connects when there are
-/// spans. Must be called in a runtime, which connections need.
+/// Makes the provider that sends to a collector, and starts its thread. It connects
+/// when there are spans. Must be called in a runtime, which connections need.
 pub(super) fn provider(
     settings: &Settings,
     metrics: &TracingMetrics,
@@ -84,8 +84,8 @@ pub(super) fn provider(
         .build())
 }
 
-/// Samples what a parent's caller sampled, and of other traces so many in a
-/// million.
+/// Samples traces that a caller began if the caller sampled them, and of other
+/// traces this many in a million.
 fn sampler(rate_per_million: u32) -> Sampler {
     let root = match rate_per_million {
         0 => Sampler::AlwaysOff,
@@ -99,7 +99,7 @@ fn sampler(rate_per_million: u32) -> Sampler {
 #[derive(Debug)]
 struct Queue {
     batches: BatchSpanProcessor,
-    /// The spans that were given to `batches` and have not left it.
+    /// The spans that `batches` holds.
     waiting: Arc<AtomicUsize>,
     metrics: TracingMetrics,
 }
@@ -131,7 +131,7 @@ impl SpanProcessor for Queue {
     }
 }
 
-/// The exporter, with counters of what became of the spans.
+/// The exporter, with counters of sent and failed spans.
 #[derive(Debug)]
 struct Counted {
     exporter: SpanExporter,
@@ -179,7 +179,7 @@ impl Export for Counted {
     }
 }
 
-/// The spans that were not sent, for the log.
+/// The unsent spans, for the log.
 #[derive(Debug, Default)]
 struct Failures {
     untold: u64,
@@ -189,8 +189,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Adds spans that were not sent. Returns the number to log now, if it is
-    /// time for that.
+    /// Adds unsent spans. Returns the number to log, if a log line is due.
     fn add(&mut self, spans: u64, now: Instant) -> Option<u64> {
         self.last = true;
         self.untold = self.untold.saturating_add(spans);
@@ -202,8 +201,8 @@ impl Failures {
         Some(std::mem::take(&mut self.untold))
     }
 
-    /// Notes a batch that was sent. Tells whether the one before was not, and
-    /// that was logged.
+    /// Notes a batch that was sent. Returns whether the batch before failed and the
+    /// log has said so.
     fn end(&mut self) -> bool {
         let over = std::mem::take(&mut self.last);
         over && self.untold == 0

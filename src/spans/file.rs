@@ -1,7 +1,6 @@
-//! Reads kube-apiserver's file for tracing, an unmodified
-//! `apiserver.config.k8s.io` TracingConfiguration (k8s.io/apiserver
-//! `server/options/tracing.go`, component-base `tracing/api/v1`). What
-//! kube-apiserver refuses is refused: its decoding is strict.
+//! Reads kube-apiserver's file for tracing, an unmodified `apiserver.config.k8s.io`
+//! TracingConfiguration (k8s.io/apiserver `server/options/tracing.go`,
+//! component-base `tracing/api/v1`). Decoding is as strict as kube-apiserver's.
 
 use std::path::Path;
 
@@ -18,17 +17,16 @@ const API_VERSIONS: [&str; 3] = [
 ];
 const KIND: &str = "TracingConfiguration";
 
-/// The depth of the file is 1.
+/// The file has a depth of 1.
 const MAX_DEPTH: usize = 4;
 
 const MILLION: u32 = 1_000_000;
 
-/// A checked file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) endpoint: Endpoint,
-    /// The traces out of a million that begin here and are sampled. Traces that
-    /// a caller began are sampled if the caller's part is.
+    /// The traces in a million that begin here and are sampled. A trace that a
+    /// caller began is sampled if the caller samples it.
     pub(super) sampling_rate_per_million: u32,
 }
 
@@ -115,7 +113,7 @@ fn rate(value: Option<&Value>) -> Result<u32, FieldError> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(0);
     };
-    // `5.0` and `1e3` are whole numbers for YAML.
+    // `5.0` and `1e3` are whole numbers in YAML.
     let rate = value.as_f64().filter(|rate| rate.fract() == 0.0);
     let rate = rate.filter(|rate| (0.0..=f64::from(MILLION)).contains(rate));
     rate.map(|rate| rate as u32).ok_or_else(|| {

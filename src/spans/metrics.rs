@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// Counts spans by what became of them.
+/// Counts spans by their fate: exported, failed or dropped.
 #[derive(Clone, Debug)]
 pub struct TracingMetrics {
     spans: IntCounterVec,
@@ -22,12 +22,12 @@ impl TracingMetrics {
         Ok(Self { spans })
     }
 
-    /// Counts spans that the collector took.
+    /// Counts spans that the collector accepted.
     pub(super) fn exported(&self, spans: u64) {
         self.count("exported", spans);
     }
 
-    /// Counts spans of a batch that the collector did not take.
+    /// Counts spans in a batch that the collector did not accept.
     pub(super) fn failed(&self, spans: u64) {
         self.count("failed", spans);
     }

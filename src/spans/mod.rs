@@ -1,5 +1,5 @@
-//! Tracing: spans of requests, which go to a collector by OTLP, as
-//! kube-apiserver's do with `--tracing-config-file`.
+//! Tracing: spans of requests, which are sent to a collector by OTLP, like
+//! kube-apiserver's with `--tracing-config-file`.
 //!
 //! ```text
 //! request ─▶ RequestSpan ─ SERVER span ──────────────▶ queue ─▶ thread ─▶ collector
@@ -7,9 +7,9 @@
 //!                └─▶ traceparent for upstream
 //! ```
 //!
-//! Without a configuration there are no spans, and a caller's trace headers go
-//! to upstream as they are. A request that is not sampled has ids for upstream
-//! and no attributes.
+//! Without a configuration there are no spans, and a caller's trace headers go to
+//! upstream unchanged. A request that is not sampled has IDs for upstream, but no
+//! attributes.
 
 mod endpoint;
 mod export;
@@ -34,11 +34,10 @@ pub use request_span::{Beginning, Ending, RequestSpan};
 use crate::config::ConfigErrors;
 use file::Settings;
 
-/// The name of the part of the program that makes the spans.
+/// The instrumentation scope of the spans.
 const SCOPE: &str = "apifront";
 
-/// The time for which apifront waits, when it stops, until the collector has
-/// taken the spans.
+/// When apifront stops, it waits this long for the collector to accept the spans.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -49,28 +48,27 @@ pub enum TracingError {
     Export(#[from] ExportError),
 }
 
-/// Checks that the file can be used. Connects to nobody.
+/// Checks that the file is usable. Connects to no server.
 pub fn check(file: &Path) -> Result<(), TracingError> {
     file::load(file)?;
     Ok(())
 }
 
-/// The tracing state. It lives as long as the process; a reload replaces the
-/// way to the collector.
+/// The state of tracing. It lives as long as the process; a reload replaces the
+/// connection to the collector.
 pub struct Tracing {
     /// `None` if there are no spans.
     running: ArcSwapOption<Running>,
     metrics: TracingMetrics,
 }
 
-/// The way to one collector.
 struct Running {
     settings: Settings,
     tracer: SdkTracer,
     provider: SdkTracerProvider,
 }
 
-/// The way to a collector that is not used yet.
+/// A collector's provider that is not in force yet.
 pub struct Prepared(Option<Arc<Running>>);
 
 impl Tracing {
@@ -81,8 +79,8 @@ impl Tracing {
         }
     }
 
-    /// Reads the file, and prepares the way to its collector. Keeps the way that
-    /// is in use if the settings did not change. Must be called in a runtime.
+    /// Reads the file and prepares its collector's provider. Keeps the one in use if
+    /// the settings did not change. Must be called in a runtime.
     pub fn prepare(&self, file: Option<&Path>) -> Result<Prepared, TracingError> {
         let Some(file) = file else {
             return Ok(Prepared(None));
@@ -101,8 +99,8 @@ impl Tracing {
         }))))
     }
 
-    /// Traces all further requests in this way. The spans of requests that are
-    /// open now are lost if the collector changes.
+    /// Puts the new settings in force for all further requests. If the collector
+    /// changes, the spans of open requests are lost.
     pub fn apply(&self, Prepared(next): Prepared) {
         let same = |old: &Arc<Running>| next.as_ref().is_some_and(|next| Arc::ptr_eq(old, next));
         let old = self.running.load_full().filter(|old| !same(old));
@@ -112,27 +110,26 @@ impl Tracing {
         }
     }
 
-    /// Begins the span of a request. `None` if there are no spans; then nothing
-    /// is asked of the request.
+    /// Begins the span of a request. `None` if there are no spans; `beginning` is
+    /// then not called.
     pub fn begin<'r>(&self, beginning: impl FnOnce() -> Beginning<'r>) -> Option<Box<RequestSpan>> {
         let running = self.running.load();
         let tracer = running.as_ref()?.tracer.clone();
         Some(Box::new(RequestSpan::begin(tracer, &beginning())))
     }
 
-    /// Waits until the collector has taken all spans, but at most
-    /// [`FLUSH_WITHIN`].
+    /// Waits for the collector to accept all spans, for at most [`FLUSH_WITHIN`].
     pub async fn stop(&self) {
         let Some(running) = self.running.swap(None) else {
             return;
         };
-        // The thread ends within the same time; an error would be a panic there.
+        // The thread ends within the same time. An error would be its panic.
         let _ended = tokio::task::spawn_blocking(move || running.stop()).await;
     }
 }
 
 impl Running {
-    /// Sends what is queued, and ends the thread that sends. Blocks.
+    /// Sends queued spans, and ends the thread. Blocks.
     fn stop(&self) {
         if let Err(error) = self.provider.shutdown_with_timeout(FLUSH_WITHIN) {
             tracing::warn!(%error, "spans were lost: not sent to the collector before the end");

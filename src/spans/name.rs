@@ -1,14 +1,13 @@
-//! The names of spans, which are kube-apiserver's (k8s.io/apiserver
+//! The names of spans, as in kube-apiserver (k8s.io/apiserver
 //! `endpoints/filters/traces.go`).
 
 use http::Method;
 use kubernetes_wire::request::RequestInfo;
 
-/// The longest name. A path may be longer if nobody serves it.
+/// The most bytes of a name. A path that nothing serves may be longer.
 const MAX_BYTES: usize = 512;
 
-/// Returns the name of a request's span. Namespaces and names of objects are
-/// not in it.
+/// Returns the name of a request's span, without namespaces and names of objects.
 pub(super) fn of_request(info: &RequestInfo) -> String {
     let method = method(&info.method);
     if !info.is_resource_request {
@@ -33,7 +32,7 @@ pub(super) fn of_request(info: &RequestInfo) -> String {
     name
 }
 
-/// Returns the name of the span of a request to upstream.
+/// Returns the name of the span for a request to upstream.
 pub(super) fn of_forwarded(method: &Method) -> &'static str {
     match *method {
         Method::GET => "HTTP GET",
@@ -47,7 +46,7 @@ pub(super) fn of_forwarded(method: &Method) -> &'static str {
     }
 }
 
-/// Returns a method of HTTP, or the word for all others: a caller may invent any
+/// Returns a method of HTTP, or one word for all others: a caller may invent any
 /// number of methods.
 pub(super) fn method(method: &Method) -> &'static str {
     match of_forwarded(method).split_once(' ') {

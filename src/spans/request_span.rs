@@ -1,4 +1,4 @@
-//! The spans of one request: that of its answer, and that of its way upstream.
+//! The spans of one request: one for its answer, and one for its way upstream.
 
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
@@ -14,31 +14,30 @@ use opentelemetry_sdk::trace::{SdkTracer, Span};
 use super::name;
 use super::trace_context::{self, TRACEPARENT, TRACESTATE};
 
-/// The most bytes of a text that a caller has written.
+/// The most bytes of a text that a caller chooses.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// A request whose span begins.
 pub struct Beginning<'r> {
     pub info: &'r RequestInfo,
     pub headers: &'r HeaderMap,
     pub started: Instant,
     pub peer: Option<SocketAddr>,
     pub audit_id: &'r str,
-    /// Whether the caller's own trace goes on here. Other callers could have
-    /// anything sampled, so a new trace begins, with a link to theirs.
+    /// Whether the caller's own trace goes on here. Untrusted callers could cause
+    /// anything to be sampled, so a new trace begins, with a link to theirs.
     pub trusted: bool,
 }
 
-/// The facts about an answer that its span ends with.
+/// The facts about an answer with which its span ends.
 pub struct Ending {
-    /// The status, or 0 if nothing was answered.
+    /// The status, or 0 without an answer.
     pub code: u16,
     pub bytes: usize,
-    /// `hit` or `bypass`; empty where the cache has no part.
+    /// `hit` or `bypass`. Empty if the cache has no part.
     pub cache: &'static str,
-    /// The reason for a bypass; empty if it was none.
+    /// The reason for a bypass, else empty.
     pub reason: &'static str,
-    /// The way a stream ended; empty if it was none.
+    /// The way a stream ended. Empty for other answers.
     pub end: &'static str,
 }
 
@@ -48,10 +47,10 @@ pub struct RequestSpan {
     /// Declared before `server`, so that it ends before it.
     client: Option<Span>,
     server: Span,
-    /// The requests to upstream so far.
     attempts: i64,
-    /// The server of the last one, `host:port`, and the status of its answer; 0
-    /// if there was none. A span would keep each of several values.
+    /// The last server that was asked, `host:port`, and the status of its answer,
+    /// which is 0 without one. They are kept here because a span would keep every
+    /// value that was set.
     asked: String,
     answer: u16,
 }
@@ -63,7 +62,8 @@ impl RequestSpan {
             true => (caller, None),
             false => (None, caller),
         };
-        // What takes time is added once it is known that somebody will read it.
+        // Costly attributes are added only when it is known that the span is
+        // sampled.
         let builder = SpanBuilder::from_name("").with_kind(SpanKind::Server);
         let context = match parent {
             Some(parent) => Context::new().with_remote_span_context(parent),
@@ -91,14 +91,14 @@ impl RequestSpan {
         }
     }
 
-    /// Tells whether there is anything to send to the collector.
+    /// Tells whether the spans are sampled, and so will be sent.
     pub fn is_sampled(&self) -> bool {
         self.server.is_recording()
     }
 
-    /// Begins the span of a request to upstream. Returns the headers by which
-    /// upstream's span follows it, in place of the caller's; `None` removes a
-    /// header. A span that is still open ends.
+    /// Begins the span of a request to upstream, and ends an earlier one. Returns
+    /// the headers that replace the caller's, so that upstream's span follows this
+    /// one. `None` removes a header.
     pub fn ask(&mut self, method: &Method) -> [(HeaderName, Option<HeaderValue>); 2] {
         self.end_client();
         let parent = self.server.span_context().clone();
@@ -130,7 +130,6 @@ impl RequestSpan {
         }
     }
 
-    /// Notes the head of upstream's answer.
     pub fn answered(&mut self, code: u16) {
         self.answer = code;
     }
@@ -157,7 +156,6 @@ impl RequestSpan {
         }
     }
 
-    /// Ends the spans.
     pub fn end(mut self, ending: &Ending) {
         self.end_client();
         if !self.is_sampled() {
@@ -196,9 +194,9 @@ fn started(builder: SpanBuilder, beginning: &Beginning<'_>) -> SpanBuilder {
     builder.with_start_time(started)
 }
 
-/// Returns the attributes of a request, by the semantic conventions for HTTP.
-/// Neither the query nor a header is among them but the client's name for
-/// itself: there may be credentials.
+/// Returns the attributes of a request, by the semantic conventions for HTTP. The
+/// query and the headers may hold credentials, so they are left out, except the
+/// User-Agent.
 fn attributes(beginning: &Beginning<'_>) -> Vec<KeyValue> {
     let Beginning { info, headers, .. } = beginning;
     let mut attributes = vec![
@@ -250,7 +248,6 @@ mod tests {
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
 
-    /// Keeps the spans that ended.
     #[derive(Clone, Debug, Default)]
     struct Ended(Arc<Mutex<Vec<SpanData>>>);
 
@@ -270,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Begins a span, by the caller's flags, where no trace begins by itself.
+    /// Begins a span with the caller's flags. No trace that begins here is sampled.
     fn begin(flags: &str, trusted: bool) -> (RequestSpan, Ended) {
         let ended = Ended::default();
         let provider = SdkTracerProvider::builder()

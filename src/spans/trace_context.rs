@@ -1,5 +1,5 @@
-//! The headers of W3C Trace Context, level 1, read as kube-apiserver's library
-//! reads them (go.opentelemetry.io/otel `propagation/trace_context.go`).
+//! The headers of W3C Trace Context, level 1, parsed like kube-apiserver's library
+//! (go.opentelemetry.io/otel `propagation/trace_context.go`).
 
 use std::str::FromStr;
 
@@ -9,18 +9,18 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState}
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The flags that have a meaning: sampled, and a random trace id.
+/// The flags with a meaning: sampled, and random trace ID.
 const KNOWN_FLAGS: u8 = 0x03;
 
-/// The last version that there may be.
+/// The highest valid version.
 const MAX_VERSION: u8 = 254;
 
-/// The most members of a state, and the most bytes that so many may have.
+/// The most members of a state, and the most bytes that they may have.
 const MAX_MEMBERS: usize = 32;
 const MAX_STATE_BYTES: usize = MAX_MEMBERS * (256 + 1 + 256 + 1);
 
-/// Returns the span that a caller names as the parent, or `None` if there is no
-/// such header or it is malformed.
+/// Returns the span that a caller names as the parent. `None` if the header is
+/// missing or malformed.
 pub(super) fn parent(headers: &HeaderMap) -> Option<SpanContext> {
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
     let mut rest = text;
@@ -52,7 +52,7 @@ pub(super) fn without_state(span: &SpanContext) -> SpanContext {
     SpanContext::new(trace, id, flags, span.is_remote(), TraceState::default())
 }
 
-/// Cuts off the first field, which must have so many lower-case digits.
+/// Cuts off the first field, which must have this many lower-case digits.
 fn part<'t>(rest: &mut &'t str, digits: usize) -> Option<&'t str> {
     let (part, after) = rest.split_once('-').unwrap_or((rest, ""));
     *rest = after;
@@ -60,14 +60,12 @@ fn part<'t>(rest: &mut &'t str, digits: usize) -> Option<&'t str> {
     (part.len() == digits && part.bytes().all(is_digit)).then_some(part)
 }
 
-/// Returns the header that names this span as the parent.
 pub(super) fn traceparent(span: &SpanContext) -> Option<HeaderValue> {
     let flags = span.trace_flags().to_u8() & KNOWN_FLAGS;
     let text = format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
     HeaderValue::try_from(text).ok()
 }
 
-/// Returns the header with the trace's state, if it has any.
 pub(super) fn tracestate(span: &SpanContext) -> Option<HeaderValue> {
     let text = span.trace_state().header();
     (!text.is_empty()).then(|| HeaderValue::try_from(text).ok())?
@@ -92,9 +90,9 @@ mod tests {
             (format!("00-{TRACE}-{SPAN}-01"), "01"),
             (format!("00-{TRACE}-{SPAN}-00"), "00"),
             (format!("00-{TRACE}-{SPAN}-03"), "03"),
-            // The library takes an empty fifth field for none.
+            // The library accepts an empty fifth field.
             (format!("00-{TRACE}-{SPAN}-01-"), "01"),
-            // Of later versions the first fields are read.
+            // The first fields of later versions are read.
             (format!("cc-{TRACE}-{SPAN}-09"), "01"),
             (format!("cc-{TRACE}-{SPAN}-01-what-the-future-is"), "01"),
         ] {

@@ -5,17 +5,16 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The time between two samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_secs(30);
 
 /// The samples of an hour. Older ones are dropped.
 const SAMPLES: usize = 120;
 
-/// A sample that is still under way is shown when it is this old. The rates of
-/// a shorter time would jump.
+/// An unfinished sample is shown from this age on. Over a shorter time, the rates
+/// would jump.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// The figures of one moment. The counters only grow.
+/// The figures of one moment. Counters only grow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     pub at: Instant,
@@ -29,17 +28,17 @@ pub struct Reading {
     pub resident_bytes: u64,
 }
 
-/// The time between two readings.
+/// The figures of the time between two readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The end of the time.
+    /// The end of the sample.
     pub at: Instant,
     pub lasted: Duration,
     pub requests_per_second: f64,
     /// The share of reads that the cache answered. `None` without reads.
     pub hit_rate: Option<f64>,
     pub upstream_requests_per_second: f64,
-    /// The cores that were busy, on average.
+    /// The average number of busy cores.
     pub busy_cores: f64,
     pub watchers: u64,
     pub cache_bytes: u64,
@@ -91,8 +90,7 @@ impl History {
         }
     }
 
-    /// Returns the samples, the oldest first, with the one under way as the
-    /// last.
+    /// Returns the samples, the oldest first. The last one is unfinished.
     pub fn samples(&self, now: &Reading) -> Vec<Sample> {
         let state = self.0.lock();
         let under_way = state.last.as_ref().map(|last| Sample::between(last, now));
@@ -140,7 +138,7 @@ mod tests {
         };
         assert_eq!(samples, [expected]);
         history.take(reading(later, 10));
-        // The sample under way is too young.
+        // The unfinished sample is too young.
         assert_eq!(history.samples(&reading(later, 10)), [expected]);
         let end = later + Duration::from_secs(30);
         let quiet = history.samples(&reading(end, 10))[1];

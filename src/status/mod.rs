@@ -1,6 +1,6 @@
-//! The parts of the status page: who talks most, the history of the last hour,
-//! what the process uses, what upstream is spared, and the page itself. `server/answer/status.rs` puts
-//! them together with what other rooms say about themselves.
+//! The parts of the status page: the top talkers, the history of the last hour, the
+//! process's usage, an estimate of the work that upstream is spared, and the page
+//! itself. `server/answer/status.rs` joins them with other parts of the program.
 
 mod history;
 pub mod page;

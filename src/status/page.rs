@@ -11,18 +11,18 @@ const DOCUMENT: &str = include_str!("page/status.html");
 const STYLE: &str = include_str!("page/status.css");
 const SCRIPT: &str = include_str!("page/status.js");
 
-/// The marks in the document in whose place style and script stand.
+/// The marks in the document that style and script replace.
 const STYLE_MARK: &str = "/*style*/";
 const SCRIPT_MARK: &str = "/*script*/";
 
 pub struct Page {
     pub html: Bytes,
-    /// The Content-Security-Policy. It allows this style and this script by
-    /// their hashes, and requests to the same origin.
+    /// The Content-Security-Policy. It allows this style and this script by their
+    /// hashes, and requests to the same origin.
     pub policy: String,
 }
 
-/// Returns the page, which is the same for everybody.
+/// Returns the page, which is the same for every caller.
 pub fn page() -> &'static Page {
     static PAGE: LazyLock<Page> = LazyLock::new(Page::new);
     &PAGE
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// Names on the page come from callers. They are only ever text.
+    /// Callers choose names that the page shows. They must stay text.
     #[test]
     fn the_page_makes_no_markup_of_data() {
         let html = std::str::from_utf8(&page().html).unwrap();
@@ -83,8 +83,7 @@ mod tests {
         ] {
             assert!(!html.contains(forbidden), "{forbidden}");
         }
-        // Nothing is loaded from elsewhere. The names of XML namespaces are not
-        // loaded.
+        // Nothing is loaded from elsewhere: names of XML namespaces are not loaded.
         let urls = html.matches("http").count();
         assert_eq!(urls, html.matches("http://www.w3.org/2000/svg").count());
     }

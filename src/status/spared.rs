@@ -1,21 +1,21 @@
-//! An estimate of the CPU time that API servers and their etcd did not spend, because
-//! answers came from memory.
+//! An estimate of the CPU time that API servers and their etcd saved because answers
+//! came from memory.
 
 use serde::Serialize;
 
-/// The seconds of CPU that a read costs kube-apiserver and etcd, however small its answer
-/// is.
+/// The CPU seconds that any read costs kube-apiserver and etcd, however small its
+/// answer.
 const READ: f64 = 1.1e-3;
 
-/// The seconds that each byte of its answer costs them. The benchmark `questions` measures
-/// both prices.
+/// The CPU seconds that each byte of an answer costs them. The benchmark `questions`
+/// measures both prices.
 const BYTE: f64 = 10e-9;
 
-/// How many times larger or smaller a price may be: on other machines, in other
-/// encodings, with compression.
+/// The factor by which a price may be larger or smaller on other machines, in other
+/// encodings, or with compression.
 const ERROR: f64 = 2.0;
 
-/// Seconds of CPU since the start of the process.
+/// CPU seconds since the start of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spared {
     pub least: f64,
@@ -24,8 +24,8 @@ pub struct Spared {
 }
 
 impl Spared {
-    /// `answers` came from memory, and have so many `bytes`. Upstream was asked `asked`
-    /// times for that, which it is charged with.
+    /// `answers` with `bytes` in total came from memory. To make them, upstream was
+    /// asked `asked` times, which is subtracted.
     pub fn of(answers: u64, bytes: u64, asked: u64) -> Self {
         let saved = answers as f64 * READ + bytes as f64 * BYTE;
         let spent = asked as f64 * READ;
@@ -52,7 +52,7 @@ mod tests {
         assert!(close(estimate, 0.110 + 0.010 - 0.055), "{estimate}");
         assert!(close(least, 0.060 - 0.110), "{least}");
         assert!(close(most, 0.240 - 0.0275), "{most}");
-        // An apifront that asks upstream for each answer spares it nothing.
+        // An apifront that asks upstream for each answer saves nothing.
         assert!(Spared::of(10, 0, 10).estimate.abs() < 1e-9);
     }
 }

@@ -14,7 +14,7 @@ pub struct Usage {
     pub resident_bytes: u64,
 }
 
-/// Reads what the process uses, from where `process_*` of `/metrics` come from.
+/// Reads the process's usage from the source of the metrics `process_*`.
 pub struct UsageReader {
     #[cfg(target_os = "linux")]
     process: ProcessCollector,
@@ -54,7 +54,7 @@ impl UsageReader {
     }
 }
 
-/// Returns the CPU time. The collector tells it in whole seconds, which is too
+/// Returns the CPU time. The collector has it only in whole seconds, which is too
 /// coarse for samples.
 fn cpu() -> Duration {
     let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;

@@ -1,5 +1,5 @@
-//! How many questions about new places one namespace may cause for one user. Whoever
-//! may write RBAC there could otherwise have them asked all the time.
+//! Limits the questions about new places that one namespace may cause for one user.
+//! Otherwise anybody who may write RBAC there could cause questions all the time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,20 +10,19 @@ use tokio::time::Instant;
 /// A user and a namespace.
 type Key = (String, String);
 
-/// So many questions in a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     pub(super) questions: u32,
     pub(super) within: Duration,
 }
 
-/// For each key, the moment at which all its questions will be paid for.
+/// For each key, the moment at which its budget is full again.
 #[derive(Default)]
 pub(super) struct Budgets(Mutex<HashMap<Key, Instant>>);
 
 impl Budgets {
-    /// Takes a question about a place in this namespace. `Err` has the moment before
-    /// which there is none left.
+    /// Takes one question about a place in this namespace. `Err` holds the moment
+    /// from which there is a question left again.
     pub(super) fn take(
         &self,
         (user, namespace): (&str, &str),
@@ -49,7 +48,7 @@ impl Budgets {
         }
     }
 
-    /// Forgets those who have all of theirs.
+    /// Forgets the keys whose budget is full.
     pub(super) fn forget_unused(&self, now: Instant) {
         self.0.lock().retain(|_, at| *at > now);
     }

@@ -1,6 +1,5 @@
-//! The cost of many views, and of writes of RBAC under them: reviews in an hour of
-//! virtual time, and the time of the processor without what upstream and the network
-//! take. It takes a minute:
+//! The cost of many views, and of RBAC writes under them: reviews in an hour of
+//! virtual time, and processor time without upstream and network. It takes a minute:
 //! `cargo test --release --lib views::cost -- --ignored --nocapture`.
 
 use std::sync::Arc;
@@ -28,7 +27,7 @@ const OF_EACH: usize = 20;
 const HOUR: Duration = Duration::from_secs(3_600);
 const CHANGE_EACH: Duration = Duration::from_secs(60);
 
-/// Allows everything after a millisecond, and counts.
+/// A reviewer that allows everything after a millisecond, and counts.
 #[derive(Default)]
 struct Counting(AtomicU64);
 
@@ -62,7 +61,7 @@ impl Versions for Counting {
     }
 }
 
-/// Returns all RBAC objects: each user is bound in so many namespaces. `more`
+/// Returns all RBAC objects, which bind each user in a number of namespaces. `more`
 /// moves the last binding of the first user.
 fn objects(more: usize) -> RbacObjects {
     let role = json!({
@@ -101,7 +100,7 @@ fn used() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Begins a view of each of the first users, and a watch of it.
+/// Begins a view for each of the first users, and watches it.
 async fn watched(
     users: usize,
     max_grants: usize,
@@ -188,7 +187,6 @@ async fn an_hour_of_many_views() {
     assert!(with_changes >= asked && with_changes <= asked + 10 * changes);
 }
 
-/// A cluster with this much RBAC.
 const ALL_NAMESPACES: usize = 5_000;
 const BINDINGS: usize = 20_000;
 const SUBJECTS: usize = 2_000;
@@ -231,7 +229,7 @@ async fn writes_of_rbac_under_many_views() {
     let counting = Arc::new(Counting::default());
     let _watched = watched(VIEWS, ALL_NAMESPACES, &rights, &counting).await;
     counting.0.store(0, Ordering::Relaxed);
-    // A binding goes from a user without a view to one who has one, and back.
+    // A binding goes from a user without a view to a user with one, and back.
     let began = used();
     for write in 0..WRITES {
         let user = if write % 2 == 0 { 0 } else { SUBJECTS - 1 };

@@ -1,5 +1,5 @@
-//! The task of a view: it follows RBAC, asks about places, and publishes what
-//! is granted.
+//! The task of a view: it follows RBAC, asks about places, and publishes the set of
+//! granted places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,21 @@ use super::{KnownRights, View, ViewsSettings};
 use crate::authz::PlaceReview;
 use crate::authz::rbac::{PlacesLimits, Rights};
 
-/// The questions of one view at a time. A caller's own requests have turns
-/// beside them.
+/// The questions of one view at a time. The caller's own requests have other turns.
 const QUESTIONS: usize = 4;
 
 /// The questions about new places that one namespace may cause for one user within
-/// `reviewTTL`, besides four times its names: as many as a user has views.
+/// `reviewTTL`, in addition to four times its names: as many as a user has views.
 const OF_NAMESPACES: u32 = 64;
 
-/// The time that upstream may take to tell its version, and the time after
-/// which it is asked again.
+/// The time in which upstream must tell its version, and the pause before it is
+/// asked again.
 const VERSION_WITHIN: Duration = Duration::from_secs(5);
 const VERSION_AGAIN: Duration = Duration::from_millis(500);
 
-/// The time between two looks of a view that nothing else wakes.
+/// The longest sleep of a view that nothing wakes.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What all tasks share.
 pub(super) struct Shared {
     pub(super) settings: ArcSwap<ViewsSettings>,
     pub(super) metrics: ViewsMetrics,
@@ -64,13 +62,12 @@ struct Task<'a> {
     rights: KnownRights,
     shared: &'a Shared,
     grants: Grants,
-    /// The rights that the grants follow.
     known: Option<Arc<Rights>>,
-    /// They are more than a view can have.
+    /// The rights have more places than a view may have.
     is_refused: bool,
-    /// What RBAC allows and the view cannot have.
+    /// The places that RBAC allows and the view cannot have.
     lacks: Lacks,
-    /// New names are to be asked about after the namespaces.
+    /// New names must still be asked about, after the namespaces.
     goes_on: bool,
 }
 
@@ -82,7 +79,7 @@ impl Task<'_> {
                 self.wait(None).await;
                 continue;
             }
-            // What RBAC lacks is lost at once, whatever is still to be asked.
+            // Places that RBAC lost are lost at once, whatever questions remain.
             if self.view.is_ready() {
                 self.publish(&settings);
             }
@@ -101,7 +98,7 @@ impl Task<'_> {
                 continue;
             }
             let mut spreads_until = None;
-            // What is granted is served while new places are asked about.
+            // Granted places are served while new ones are asked about.
             if self.grants.are_known() || self.view.is_ready() {
                 self.publish(&settings);
                 self.note_lacks();
@@ -124,7 +121,7 @@ impl Task<'_> {
         }
     }
 
-    /// Reads the newest rights. Returns false if there can be no view by them.
+    /// Reads the newest rights. Returns false if they allow no view.
     fn take_up_rights(&mut self, settings: &ViewsSettings) -> bool {
         let Some(rights) = self.rights.borrow_and_update().clone() else {
             self.fail(unavailable(), Refusal::Unavailable);
@@ -141,7 +138,7 @@ impl Task<'_> {
         if let Some(known) = &self.known
             && rights.are_same_of(&view.user, known)
         {
-            // Rights of others changed.
+            // Only the rights of other users changed.
             self.known = Some(rights);
             return !self.is_refused;
         }
@@ -179,8 +176,8 @@ impl Task<'_> {
         self.view.note_lacks(self.lacks, awaited);
     }
 
-    /// Returns the places that may be asked for now. New ones whose namespace has
-    /// had many questions are left out for a while.
+    /// Returns the places that may be asked about now. A new place is postponed if
+    /// its namespace had many questions.
     fn within_budget(&mut self, due: Vec<Place>, settings: &ViewsSettings) -> Vec<Place> {
         let names = u32::try_from(settings.max_names).unwrap_or(u32::MAX);
         let rate = Rate {
@@ -205,7 +202,7 @@ impl Task<'_> {
         within
     }
 
-    /// Asks about places, while losses are noticed. Returns false if there can
+    /// Asks about places, and notices losses meanwhile. Returns false if there can
     /// be no view any more.
     async fn ask(&mut self, due: Vec<Place>, since: Instant, settings: &ViewsSettings) -> bool {
         let (view, shared) = (self.view, self.shared);
@@ -222,8 +219,8 @@ impl Task<'_> {
                 biased;
                 changed = self.rights.changed() => {
                     self.end_if(changed.is_err());
-                    // The questions under way go on: they could never end while
-                    // rights change again and again.
+                    // The questions in progress go on. Otherwise they would never
+                    // end while rights keep changing.
                     if !self.take_up_rights(settings) {
                         return false;
                     }
@@ -269,15 +266,15 @@ impl Task<'_> {
     }
 
     fn publish(&self, settings: &ViewsSettings) {
-        // No replica holds a grant for longer without asking.
+        // No replica uses a grant for longer than this without asking.
         let spread = settings.review_ttl.saturating_add(settings.outage);
         if let Some((gained, lost)) = self.view.publish(self.grants.visible(), spread) {
             self.shared.metrics.changed(gained, lost);
         }
     }
 
-    /// Asks for upstream's version, if it was not asked for since the set was
-    /// published. Returns false if the rights changed meanwhile.
+    /// Asks for upstream's version if that was not done since the set was published.
+    /// Returns false if the rights changed meanwhile.
     async fn learn_since(&self) -> bool {
         while let Some(published) = self.view.lacks_since() {
             if !self.ask_version(published).await {
@@ -287,7 +284,7 @@ impl Task<'_> {
         true
     }
 
-    /// Asks for upstream's version after the set of this number was published.
+    /// Asks for upstream's version after the set with this number was published.
     /// Returns false if the rights changed meanwhile.
     async fn ask_version(&self, published: u64) -> bool {
         let mut rights = self.rights.clone();
@@ -308,7 +305,7 @@ impl Task<'_> {
         }
     }
 
-    /// Ends the view if nobody publishes rights any more: the process ends.
+    /// Ends the view if no more rights will be published, because the process ends.
     fn end_if(&self, is_over: bool) {
         if is_over {
             self.view.end();
@@ -321,8 +318,7 @@ impl Task<'_> {
         self.view.fail(status, why);
     }
 
-    /// Waits until the rights change, until somebody uses the view, or until
-    /// that moment.
+    /// Waits until the rights change, a request uses the view, or `until`.
     async fn wait(&mut self, until: Option<Instant>) {
         let longest = Instant::now().checked_add(LONGEST);
         let until = until.into_iter().chain(longest).min();
@@ -340,7 +336,7 @@ impl Task<'_> {
     }
 }
 
-/// The answer while the rights in memory are not known to be as upstream.
+/// The answer while the rights in memory are not known to be current.
 fn unavailable() -> Status {
     let why = "the namespaces that you may read cannot be found out now";
     Status::service_unavailable(why.to_owned()).with_retry_after(1)

@@ -1,5 +1,5 @@
-//! What a view knows of its places: which were granted, and when to ask again.
-//! The time is an argument.
+//! The state of a view's places: which are granted, and when to ask again. The time
+//! is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use super::ViewsSettings;
 use crate::authz::rbac::Places;
 
-/// RBAC in memory may be ahead of the RBAC that upstream decides by. A place
-/// that RBAC has and upstream denies is asked for again after these times, and
-/// then each `review_ttl`.
+/// RBAC in memory may be ahead of the RBAC by which upstream decides. So a place
+/// that RBAC allows and upstream denies is asked about again after these times, and
+/// then every `review_ttl`.
 const AGAIN: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(400),
@@ -20,10 +20,10 @@ const AGAIN: [Duration; 4] = [
     Duration::from_millis(6_400),
 ];
 
-/// A question that failed is asked again after this time.
+/// The pause before a failed question is repeated.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// A namespace, or the object of this name in it.
+/// A whole namespace, or one object in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) namespace: String,
@@ -33,7 +33,8 @@ pub(super) struct Place {
 
 #[derive(Debug)]
 struct Grant {
-    /// The moment since which RBAC has the place. Earlier answers do not count.
+    /// The moment since which RBAC allows the place. Answers to earlier questions do
+    /// not count.
     since: Instant,
     /// The last answer, and when it was asked for.
     answer: Option<(bool, Instant)>,
@@ -41,23 +42,21 @@ struct Grant {
     denials: usize,
     /// Whether the last question failed.
     failed: bool,
-    /// The first question has to wait, because its namespace had many.
+    /// The first question must wait, because its namespace had many questions.
     postponed: bool,
-    /// The next question is not asked before this moment. Questions that
-    /// nothing but time makes necessary are asked then, if anybody watches.
+    /// The next question is not asked before this moment. Questions that only the
+    /// passing of time makes necessary are asked only if somebody watches.
     next: Instant,
 }
 
-/// The grants of one view.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     places: BTreeMap<Place, Grant>,
 }
 
 impl Grants {
-    /// Takes up the places that RBAC has now. Those that it lacks are not
-    /// granted any more, and only new ones are asked for. Returns whether the
-    /// places are others than before.
+    /// Takes the places that RBAC allows now. Places that it no longer allows are
+    /// lost, and only new ones are asked about. Returns whether the places changed.
     pub(super) fn follow(&mut self, places: &Places, now: Instant) -> bool {
         let whole = places.namespaces.iter().map(|namespace| Place {
             namespace: namespace.to_string(),
@@ -91,8 +90,8 @@ impl Grants {
         gains || !before.is_empty()
     }
 
-    /// Returns the places that are to be asked for now: whole namespaces, and names
-    /// only when no namespace is.
+    /// Returns the places to ask about now. Names come only when no namespace is
+    /// left.
     pub(super) fn due(&self, now: Instant) -> Vec<Place> {
         let due = self.places.iter().filter(|(_, grant)| grant.next <= now);
         let (whole, names): (Vec<_>, Vec<_>) = due
@@ -119,12 +118,11 @@ impl Grants {
         }
     }
 
-    /// Returns the moment of the next question.
     pub(super) fn next(&self) -> Option<Instant> {
         self.places.values().map(|grant| grant.next).min()
     }
 
-    /// Notes an answer. The place may be gone meanwhile.
+    /// Takes an answer. The place may be gone meanwhile.
     pub(super) fn answered(
         &mut self,
         place: &Place,
@@ -142,7 +140,7 @@ impl Grants {
         grant.postponed = false;
         if allowed {
             grant.denials = 0;
-            // The answer comes before the old one is too old.
+            // The new answer comes before the old one is too old.
             grant.next = after(asked, settings.review_ttl.mul_f64(0.9));
             return;
         }
@@ -151,7 +149,6 @@ impl Grants {
         grant.next = after(now, wait.unwrap_or(settings.review_ttl));
     }
 
-    /// Notes that a question failed.
     pub(super) fn failed(&mut self, place: &Place, now: Instant) {
         if let Some(grant) = self.places.get_mut(place) {
             grant.failed = true;
@@ -160,19 +157,19 @@ impl Grants {
         }
     }
 
-    /// Tells whether every place was asked for, but for those that are left out.
+    /// Tells whether every place has an answer or is postponed.
     pub(super) fn are_known(&self) -> bool {
         let mut grants = self.places.values();
         grants.all(|grant| grant.answer.is_some() || grant.postponed)
     }
 
-    /// Tells whether a place without an answer is to be asked for now.
+    /// Tells whether a place without an answer must be asked about now.
     pub(super) fn lack_new(&self, now: Instant) -> bool {
         let mut grants = self.places.values();
         grants.any(|grant| grant.answer.is_none() && grant.next <= now)
     }
 
-    /// Tells whether a namespace is still to be asked for that nothing delays.
+    /// Tells whether a namespace without an answer is neither postponed nor failed.
     pub(super) fn lack_a_namespace(&self) -> bool {
         self.places.iter().any(|(place, grant)| {
             let is_delayed = grant.postponed || grant.failed;
@@ -185,8 +182,8 @@ impl Grants {
         self.places.values().any(|grant| grant.answer.is_none())
     }
 
-    /// Returns the moment until which all of it holds: the end of the first
-    /// grant. A grant that could not be asked for again holds for longer.
+    /// Returns the moment until which all grants hold: the end of the first one. A
+    /// grant whose question failed holds for longer.
     pub(super) fn hold_until(&self, settings: &ViewsSettings) -> Option<Instant> {
         let ends = self.places.values().filter_map(|grant| {
             let (allowed, asked) = grant.answer?;
@@ -199,8 +196,7 @@ impl Grants {
         ends.min()
     }
 
-    /// Tells whether a grant that could not be asked for again is so old that
-    /// nothing may be served by it.
+    /// Tells whether a grant whose question keeps failing is too old to be served.
     pub(super) fn are_over(&self, now: Instant, settings: &ViewsSettings) -> bool {
         let longest = settings.review_ttl.saturating_add(settings.outage);
         self.places.values().any(|grant| {
@@ -209,7 +205,6 @@ impl Grants {
         })
     }
 
-    /// Returns the set of what is granted.
     pub(super) fn visible(&self) -> Visible {
         let mut namespaces = BTreeSet::new();
         let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -282,7 +277,7 @@ mod tests {
         grants.answered(&place("b/"), true, at(0), at(0), &SETTINGS);
         assert_eq!(due(&grants, at(0)), "c/x");
         assert!(!grants.are_known());
-        // What is left out for a while is not waited for.
+        // A postponed place is not waited for.
         grants.postpone(&place("c/x"), at(1));
         assert_eq!(due(&grants, at(0)), "");
         assert!(grants.are_known() && grants.are_incomplete() && grants.is_new(&place("c/x")));
@@ -299,10 +294,10 @@ mod tests {
             ("d/".into(), 2)
         );
         assert!(!grants.are_known());
-        // An answer about a place that is gone is worth nothing.
+        // An answer about a place that is gone does not count.
         grants.answered(&place("a/"), true, at(1), at(1), &SETTINGS);
         assert_eq!(grants.visible().len(), 2);
-        // What was granted is asked for again before it is too old.
+        // A granted place is asked about again before its answer is too old.
         assert_eq!(grants.next(), Some(at(1)));
         grants.answered(&place("d/"), true, at(1), at(1), &SETTINGS);
         assert_eq!(grants.next(), Some(at(90)));
@@ -340,7 +335,7 @@ mod tests {
         assert_eq!(grants.hold_until(&SETTINGS), Some(at(130)));
         assert!(!grants.are_over(at(129), &SETTINGS));
         assert!(grants.are_over(at(130), &SETTINGS));
-        // A denial ends it at once.
+        // A denial ends the grant at once.
         grants.answered(&place("a/"), false, at(96), at(96), &SETTINGS);
         assert!(grants.visible().is_empty() && !grants.are_over(at(130), &SETTINGS));
     }

@@ -2,16 +2,16 @@
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
 
-/// The reason why a caller who may have a view got none.
+/// The reason why a caller got no view although they may have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is nothing that the caller may see.
+    /// The caller may see nothing.
     Nothing,
     TooManyViews,
     TooManyGrants,
-    /// The rights of the caller could not be asked for.
+    /// The caller's rights are not known now.
     Unavailable,
-    /// The cache cannot answer such a request, or not now.
+    /// The cache cannot answer this request, or not now.
     NotAnswerable,
 }
 
@@ -107,7 +107,6 @@ impl ViewsMetrics {
         self.watched.set(i64::try_from(watched).unwrap_or(i64::MAX));
     }
 
-    /// Counts an answer. `verb` is list or watch.
     pub fn answered(&self, verb: &str) {
         self.answers.with_label_values(&[verb]).inc();
     }

@@ -1,19 +1,19 @@
-//! Views: what a caller may see of a resource who may not see all of it. A list
-//! or watch over all namespaces then holds the objects of the namespaces, and
-//! of the single names, that the caller may read.
+//! Views: the part of a resource that is shown to a caller who may not see all of
+//! it. With a view, a list or watch over all namespaces holds the objects of the
+//! namespaces, and the single objects, that the caller may read.
 //!
 //! ```text
 //! RBAC objects ──▶ places to ask about ──▶ SubjectAccessReviews ──▶ Visible
 //! in the cache       (a hint)                (the grants)           a set
 //! ```
 //!
-//! RBAC in memory tells which questions to ask and when to ask them. A place is
-//! in a view only if upstream allowed it, and only as long as RBAC in memory
-//! does, so that a lost right is noticed without a question.
+//! RBAC in memory tells which questions to ask, and when. A place is in a view only
+//! if upstream allowed it, and only while RBAC in memory allows it too: so a lost
+//! right is noticed without a question.
 //!
-//! A view belongs to one user, resource and verb. It lives while somebody uses
-//! it: `follow.rs` is its task, `grants.rs` what it knows, and `view.rs` what it
-//! tells those who serve it.
+//! A view belongs to one user, resource and verb. It lives while it is used. Its
+//! task is in `follow.rs`, its grants are in `grants.rs`, and `view.rs` is the part
+//! that requests use.
 
 mod budget;
 #[cfg(test)]
@@ -43,25 +43,24 @@ use crate::authz::rbac::Rights;
 use crate::authz::{Authorizer, PlaceReview};
 
 /// The rights in memory, as they change. `None` while they are not known to be
-/// as upstream.
+/// current.
 pub type KnownRights = Receiver<Option<Arc<Rights>>>;
 
-/// The versions of a view's resource.
 #[async_trait]
 pub trait Versions: Send + Sync {
-    /// Returns the version of the store. `None` if there is no store now.
+    /// Returns the version of the store. `None` while there is no store.
     fn stored(&self) -> Option<u64>;
 
-    /// Returns upstream's version at some time after this call began, or `None`
-    /// if upstream cannot tell.
+    /// Returns upstream's version at a time after this call began, or `None` if
+    /// upstream cannot tell it.
     async fn upstream(&self) -> Option<u64>;
 }
 
 /// Decides about the places of a view.
 #[async_trait]
 pub trait Reviewer: Send + Sync {
-    /// Tells whether the user may do what the attributes say, by a decision that
-    /// was asked for after `since`.
+    /// Tells whether the user may make the request with these attributes, by a
+    /// decision that was asked for after `since`.
     async fn review(
         &self,
         user: &UserInfo,

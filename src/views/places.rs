@@ -1,4 +1,4 @@
-//! The places of views, which users share.
+//! The room for views, which users share.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use super::View;
 
-/// The digest of a user with groups and extra, a resource and a verb.
+/// A digest of a user (with groups and extra), a resource and a verb.
 pub(super) type Key = [u8; 32];
 
-/// The most views of one user: some thirty resources, listed and watched. A
-/// user with more loses those that were not used for longest.
+/// The most views of one user: lists and watches of some thirty resources. A user
+/// with more loses the views that were unused for longest.
 const OF_ONE_USER: usize = 64;
 
-/// What has a place.
+/// An entry: a view, or a stand-in in tests.
 pub(super) trait Placed {
     fn user(&self) -> &UserInfo;
-    /// Returns the last use by a request, if nobody watches.
+    /// Returns the time of the last request, if nobody watches.
     fn idle_since(&self) -> Option<Instant>;
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Places<V> {
     views: HashMap<Key, Arc<V>>,
     /// The numbers of views of each user.
     of_users: Ledger<String>,
-    /// Those of each who has one share: see [`UserInfo::sharer`].
+    /// The numbers for users with a common share: see [`UserInfo::sharer`].
     of_sharers: Ledger<String>,
 }
 
-/// Where one more view has a place.
+/// The room for one more view.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Room {
     There,
@@ -100,10 +100,10 @@ impl<V: Placed> Places<V> {
         self.take_if(|_| true)
     }
 
-    /// Finds a place for one more view of the user. When there is none, the one with the
-    /// most views gives one up: a view that nobody watches if that one has more than this
-    /// user, and one that is watched if that one would still have as many. Else the user
-    /// gives up one that nobody watches.
+    /// Finds room for one more view of the user. If there is none, a user with more
+    /// views gives up an unwatched one. If there is no unwatched one, the user with
+    /// the most views gives up a watched one, provided that they still have as many
+    /// as this user. Else this user gives up an unwatched one.
     pub(super) fn room(&self, user: &UserInfo, max: usize) -> Room {
         if self.of_users.allows(Some(&user.name), 1).is_err() {
             let own = self.of(|view| view.user().name == user.name);
@@ -113,7 +113,7 @@ impl<V: Placed> Places<V> {
             return Room::There;
         }
         let own = self.of_sharers.of(user.sharer());
-        // The views that nobody watches of those who have more than this one.
+        // Unwatched views of users who have more views than this one.
         let mut idle: BTreeMap<Reverse<usize>, (Instant, Key)> = BTreeMap::new();
         for (key, view) in &self.views {
             let Some(since) = view.idle_since() else {
@@ -144,7 +144,7 @@ impl<V: Placed> Places<V> {
     }
 }
 
-/// Returns the view that nobody watches and that was not used for longest, and since when.
+/// Returns the unwatched view that was unused for longest, and since when.
 fn longest_idle<'a, V: Placed + 'a>(
     views: impl Iterator<Item = (&'a Key, &'a V)>,
 ) -> Option<(Instant, Key)> {
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// `s.x` is a service account of the namespace `s`.
+    /// `s.x` is a service account in the namespace `s`.
     fn user(name: &str) -> UserInfo {
         UserInfo {
             name: match name.split_once('.') {
@@ -182,7 +182,8 @@ mod tests {
         }
     }
 
-    /// Views by user: `a` is watched, and `a3` idle since the third second.
+    /// Makes views by user: `a` is watched, and `a3` is unused since the third
+    /// second.
     fn places(views: &str) -> Places<Held> {
         let began = Instant::now();
         let mut places = Places::default();
@@ -205,21 +206,22 @@ mod tests {
         let only = |room| vec![room];
         for (views, name, expected) in [
             ("a a a", "b", only(Room::There)),
-            // The watches of one user leave others a part.
+            // The watches of one user leave a part to others.
             ("a a a a", "b", of(&[0, 1, 2, 3])),
             ("a a a b", "b", of(&[0, 1, 2])),
             // Two each is a fair part.
             ("a a b b", "b", only(Room::None)),
             ("a a b b", "a", only(Room::None)),
             ("a b c d", "e", only(Room::None)),
-            // What nobody watches goes first, the longest unused, of who has most.
+            // First goes the longest unused of the unwatched views, of the user with
+            // the most.
             ("a a9 a3 b1", "c", of(&[2])),
             ("a a b2 b1", "a", only(Room::None)),
             ("a a a b1", "b", of(&[0, 1, 2])),
             ("a a b2 b1", "c", of(&[3])),
             ("a1 b2 c3 d4", "e", of(&[0])),
             ("a1 b2 c3 d4", "d", of(&[3])),
-            // Accounts that share have one part.
+            // Service accounts of one namespace have one part.
             ("s.x s.y s.z b", "b", of(&[0, 1, 2])),
             ("b b s.x s.y", "s.z", only(Room::None)),
         ] {

@@ -15,14 +15,13 @@ use super::places::{Key, Places, Room};
 use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
 use crate::authz::{self, Authorizer};
 
-/// A view that nobody watches is forgotten when no request used it for this
-/// time. The next request asks again about each place.
+/// An unwatched view is forgotten when no request used it for this time. The next
+/// request asks about each place again.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
-/// The time between two looks for views that nobody uses.
+/// The time between two searches for unused views.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A request for a view.
 pub struct Asked<'a> {
     pub user: &'a UserInfo,
     pub gvr: &'a GroupVersionResource,
@@ -63,8 +62,8 @@ impl Views {
         &self.shared.metrics
     }
 
-    /// Puts settings in force. If they are others, or if there are to be no
-    /// views any more, all views end.
+    /// Puts settings in force. All views end if the settings changed or views are
+    /// off now.
     pub fn reload(&self, settings: Option<ViewsSettings>) {
         let before = **self.shared.settings.load();
         let fresh = settings.unwrap_or(ViewsSettings {
@@ -77,16 +76,16 @@ impl Views {
         }
     }
 
-    /// Ends all views: the configuration or upstream is another now.
+    /// Ends all views, because the configuration or upstream is another now.
     pub fn forget(&self) {
         for view in self.views.lock().take_all() {
             view.end();
         }
     }
 
-    /// Tells whether RBAC in memory lets the user read anything of a resource
-    /// that is not allowed in the whole cluster. It is a hint, for which no
-    /// resource need be in memory.
+    /// Tells whether RBAC in memory lets the user read something of the resource,
+    /// apart from rights in the whole cluster. This is only a hint, and the resource
+    /// need not be in memory.
     pub fn may_hold(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
         let rights = self.rights.borrow().clone();
         rights.is_some_and(|rights| rights.has_places(user, verb, gvr))
@@ -99,7 +98,7 @@ impl Views {
         matches!(tokio::time::timeout(within, known).await, Ok(Ok(_)))
     }
 
-    /// Returns the view of a user, which is perhaps not known yet.
+    /// Returns the user's view, whose places are perhaps not known yet.
     pub fn view(&self, asked: &Asked<'_>) -> Result<Arc<View>, (Status, Refusal)> {
         let key = key(asked);
         let mut views = self.views.lock();
@@ -123,7 +122,7 @@ impl Views {
         Ok(view)
     }
 
-    /// Makes room for one more view of a user, and ends another if there is none.
+    /// Makes room for one more view of a user. Ends another view if necessary.
     fn make_room(
         &self,
         views: &mut Places<View>,
@@ -145,7 +144,7 @@ impl Views {
         Err((status.with_retry_after(1), Refusal::TooManyViews))
     }
 
-    /// Forgets views that nobody uses, and counts the others, forever.
+    /// Forgets unused views and counts the others, forever.
     pub async fn run(&self) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewsSettings {
-    /// The age after which a grant is asked for again.
+    /// The age after which a grant is asked about again.
     pub review_ttl: Duration,
-    /// The time after `review_ttl` for which a grant holds that cannot be asked
-    /// for again.
+    /// The time after `review_ttl` for which a grant still holds if it cannot be
+    /// asked about again.
     pub outage: Duration,
     pub max_views: usize,
-    /// The most places of one view.
     pub max_grants: usize,
-    /// The most names in one namespace.
     pub max_names: usize,
 }

@@ -1,4 +1,4 @@
-//! Views with servers that tests play, on virtual time.
+//! Views with simulated servers, on virtual time.
 
 mod replicas;
 
@@ -24,12 +24,12 @@ const TTL: Duration = Duration::from_secs(100);
 const OUTAGE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(5);
 
-/// Upstream: what it allows, and what it was asked.
+/// A simulated upstream: what it allows, and the questions it got.
 #[derive(Default)]
 struct Upstream {
     denied: Mutex<Vec<String>>,
     is_away: Mutex<bool>,
-    /// The place about which nobody ever answers.
+    /// The place about which upstream never answers.
     hangs: Mutex<String>,
     asked: Mutex<Vec<String>>,
     version: AtomicU64,
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// Returns what the tasks of views with this bound share.
+/// Returns the state that tasks of views share, with this limit of grants.
 fn shared(max_grants: usize) -> Arc<Shared> {
     Arc::new(Shared {
         settings: arc_swap::ArcSwap::from_pointee(ViewsSettings {
@@ -154,8 +154,8 @@ fn shared(max_grants: usize) -> Arc<Shared> {
     })
 }
 
-/// Returns the rights of a user who may list pods in these namespaces; `b=x`
-/// is one pod.
+/// Returns the rights of a user who may list pods in these namespaces. `b=x` is a
+/// single pod.
 fn rights(namespaces: &[&str]) -> Arc<Rights> {
     let rule = |names: Value| json!({"verbs": ["list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": names});
     let role = |name: &str, names: Value| {
@@ -185,7 +185,7 @@ fn rights(namespaces: &[&str]) -> Arc<Rights> {
 }
 
 async fn wait(time: Duration) {
-    // Tasks have their turns before and after the time has passed.
+    // Tasks have turns before and after the time has passed.
     for step in [Duration::ZERO, time, Duration::from_millis(20)] {
         advance(step).await;
         for _ in 0..20 {
@@ -206,7 +206,7 @@ async fn a_view_follows_rbac_and_asks_about_what_is_new() {
         names: 1,
     };
     assert_eq!(world.view.coverage(), coverage);
-    // Nothing is asked again for another request.
+    // Another request asks nothing again.
     assert_eq!(world.ready().await, Ok("a =b/x".to_owned()));
     assert_eq!(world.take_asked(), "");
     let told = world.view.watch_state(1).unwrap();
@@ -214,14 +214,14 @@ async fn a_view_follows_rbac_and_asks_about_what_is_new() {
     wait(Duration::from_millis(50)).await;
     assert_eq!(world.ready().await, Ok("=b/x d".to_owned()));
     assert_eq!(world.take_asked(), "c/ d/");
-    // Upstream's own RBAC is late: the place is asked for again.
+    // Upstream's own RBAC is late, so the place is asked about again.
     world.upstream.denied.lock().clear();
     wait(Duration::from_millis(150)).await;
     assert_eq!(
         (world.shown(), world.take_asked()),
         ("=b/x c d".into(), "c/".into())
     );
-    // What RBAC lacks is lost without a question, and although nobody answers.
+    // A place that RBAC lost is lost without a question, even if upstream is away.
     *world.upstream.is_away.lock() = true;
     world.bind(&["c"]);
     wait(Duration::from_millis(10)).await;
@@ -238,34 +238,33 @@ async fn a_watch_begins_after_the_present_set() {
     assert_eq!(world.view.since(), None);
     world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(9));
-    // Another replica may have given version 11 when it knew another set.
+    // Another replica may have given version 11 under another set.
     assert!(world.view.watch_from(11).is_none());
     for version in [9, 10, 11] {
         assert!(world.view.list_at(version).is_some());
     }
     assert!(world.view.watch_from(9).is_none());
     assert!(world.view.watch_from(10).is_some() && world.view.watch_from(11).is_some());
-    // A list that was given is of the set before.
+    // A list that was given belongs to the earlier set.
     assert!(world.view.list_at(25).is_some());
     world.upstream.version.store(20, Ordering::Relaxed);
     world.bind(&["a", "b"]);
     wait(Duration::from_millis(50)).await;
     world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(25));
-    // The store may know more than upstream told.
+    // The store may have a later version than upstream told.
     world.upstream.version.store(100, Ordering::Relaxed);
     world.bind(&["b"]);
     world.ready().await.unwrap();
     wait(Duration::from_millis(10)).await;
     assert_eq!(world.view.since(), Some(99));
-    // Rights that stay the same are no other set.
+    // Rights that stay the same make no new set.
     world.upstream.version.store(200, Ordering::Relaxed);
     world.bind(&["b"]);
     wait(Duration::from_millis(50)).await;
     world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(99));
-    // Whoever watches has been told of what the store has, and perhaps has it of the
-    // set before.
+    // Watchers have the store's version, perhaps with objects of the earlier set.
     world.upstream.stored.store(300, Ordering::Relaxed);
     world.upstream.version.store(300, Ordering::Relaxed);
     world.bind(&["a"]);
@@ -289,7 +288,7 @@ async fn a_state_of_another_replica_is_believed_when_all_know_the_set() {
     world.bind(&["a", "b"]);
     wait(Duration::from_millis(50)).await;
     assert!(!from(21) && !from(100));
-    // This replica's own lists are known to be of the new set.
+    // This replica's own lists are known to have the new set.
     assert!(world.view.list_at(30).is_some());
     assert!(from(30) && !from(31));
     world.bind(&["a"]);
@@ -298,7 +297,7 @@ async fn a_state_of_another_replica_is_believed_when_all_know_the_set() {
     drop(watched);
 }
 
-/// Another replica may have shown what was given for a moment.
+/// Another replica may have shown a place that was granted for a moment.
 #[tokio::test(start_paused = true)]
 async fn rights_that_change_back_put_the_set_in_doubt() {
     let world = World::new(&["a"]);
@@ -309,14 +308,14 @@ async fn rights_that_change_back_put_the_set_in_doubt() {
     assert!(from(11));
     let since = world.view.since();
     world.take_asked();
-    // Nobody has answered about b when it is taken back.
+    // b is withdrawn before upstream has answered about it.
     *world.upstream.is_away.lock() = true;
     for namespaces in [&["a", "b"][..], &["a"]] {
         world.bind(namespaces);
         wait(Duration::from_millis(10)).await;
         assert_eq!((world.shown(), from(11)), ("a".to_owned(), false));
     }
-    // The set is the one that it was, also for this replica's own lists.
+    // The set did not change, so this replica's own lists are still good.
     assert_eq!(world.view.since(), since);
     assert!(world.view.list_at(12).is_some() && from(12));
     *world.upstream.is_away.lock() = false;
@@ -333,14 +332,13 @@ async fn only_a_view_in_use_is_reviewed_again() {
     assert_eq!(world.take_asked(), "a/");
     wait(TTL * 3).await;
     assert_eq!(world.take_asked(), "");
-    // A request finds it too old.
+    // A request finds the grant too old.
     world.ready().await.unwrap();
     assert_eq!(world.take_asked(), "a/");
     let watched = world.view.watch_state(1).unwrap();
     assert!(world.view.is_watched());
     wait(TTL.mul_f64(0.95)).await;
     assert_eq!(world.take_asked(), "a/");
-    // Another authorizer withdraws the right.
     *world.upstream.denied.lock() = vec!["a/".to_owned()];
     wait(TTL.mul_f64(0.95)).await;
     assert_eq!(world.shown(), "");
@@ -374,7 +372,7 @@ async fn what_cannot_be_reviewed_ends() {
         (Err(503), false)
     );
     assert!(world.view.list_at(1).is_none() && world.view.watch_state(1).is_none());
-    // RBAC in memory that is not known to be as upstream is worth nothing.
+    // RBAC in memory does not count while it is not known to be current.
     *world.upstream.is_away.lock() = false;
     wait(Duration::from_secs(1)).await;
     assert_eq!(world.ready().await, Ok("a".to_owned()));
@@ -399,14 +397,14 @@ async fn what_is_granted_is_served_while_a_new_place_is_asked_about() {
     assert_eq!(world.ready().await, Ok("a".to_owned()));
     assert_eq!(asked.elapsed().as_secs(), 1);
     assert!(world.view.lacks().unanswered);
-    // A name is not waited for.
+    // Requests do not wait for names.
     *world.upstream.hangs.lock() = "b/x".to_owned();
     world.bind(&["a", "b=x"]);
     wait(Duration::from_millis(10)).await;
     let asked = Instant::now();
     assert_eq!(world.ready().await, Ok("a".to_owned()));
     assert!(asked.elapsed() < Duration::from_secs(1) && world.view.lacks().unanswered);
-    // What is lost meanwhile is lost at once.
+    // A place that RBAC loses meanwhile is lost at once.
     world.bind(&["b=x"]);
     wait(Duration::from_millis(10)).await;
     assert_eq!(world.shown(), "");

@@ -1,22 +1,23 @@
-//! What a view tells those who serve it.
+//! The state of a view, as the requests that use it see it.
 //!
-//! A client's state is known by its version alone. So a view remembers `since`:
-//! upstream is asked for its version after the present set was published, and `since`
-//! is the version before that one, or the newest that anybody was told of here. A
-//! state at a later version can only be one of the present set: no server hands out a
-//! later version under an earlier set, as soon as it knows the present one. A client
-//! with an earlier version lists anew.
+//! A client's state is known only by its version. So a view remembers `since`: a
+//! state at a later version can only belong to the present set. To find `since`,
+//! upstream is asked for its version after the present set was published. `since` is
+//! the version before the answer, or the newest version that any client was told of
+//! here, if that is later. This is sound because a server that knows the present set
+//! gives no later version under an earlier set. A client with an earlier version
+//! lists again.
 //!
-//! Another replica may learn of a change earlier or later, by `spread` at most.
-//! So a client's state at a later version is known to be of the present set only
-//! if this replica listed it, or if its version was asked for after that time:
-//! it is after `everywhere`. Other clients list anew, too.
+//! Another replica may learn of a change earlier or later, by `spread` at most. So a
+//! client's state at a later version surely belongs to the present set only if this
+//! replica listed it, or if the version is after `everywhere`: upstream was asked
+//! for that version when every replica knew the set. Other clients list again, too.
 //!
-//! The set is *in doubt* when it gains something, and when RBAC changes, although
-//! the set may stay: what is given can be taken back before its review is answered.
-//! Another replica may have known the change for a while, and clients its set.
-//! Then `everywhere` is not known any more, and watches end that were begun from
-//! a version of another replica and less than `spread` ago.
+//! The set is *in doubt* when it gains a place, and when RBAC changes even if the
+//! set does not: a right can be given and withdrawn before its review is answered,
+//! and another replica may have known it for a while, and shown its set to clients.
+//! Then `everywhere` is not known any more. Watches end that were resumed less than
+//! `spread` ago from a version of another replica.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,14 +35,14 @@ use super::metrics::Refusal;
 use super::{Reviewer, Versions};
 
 /// The most versions of lists that a view remembers. A client with a forgotten
-/// one lists anew.
+/// version lists again.
 const MOST_LISTS: usize = 1000;
 
-/// The time that a request waits for namespaces that were granted a moment ago. After
-/// that, it has those that are known.
+/// The time for which a request waits for namespaces that were just granted. After
+/// that, the answer holds the namespaces that are known.
 const GAINS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What one user may list or watch of one resource.
+/// The part of one resource that one user may list or watch.
 pub struct View {
     pub(super) user: UserInfo,
     pub(super) gvr: GroupVersionResource,
@@ -51,43 +52,42 @@ pub struct View {
     pub(super) reviewer: Arc<dyn Reviewer>,
     pub(super) versions: Arc<dyn Versions>,
     state: Mutex<State>,
-    /// Told of each change of the state.
+    /// Notified of each change of the state.
     changed: watch::Sender<()>,
-    /// Tells the view's task that somebody uses the view.
+    /// Tells the view's task that the view is used.
     pub(super) woken: Notify,
     pub(super) ended: CancellationToken,
 }
 
 struct State {
     phase: Phase,
-    /// The set, for watches. A view that fails drops it, which ends them.
+    /// The set, for watches. If the view fails, the channel is dropped, which ends
+    /// them.
     visible: watch::Sender<Visible>,
-    /// See the module. `None` while it is not known for the present set.
+    /// See the module's text. `None` while unknown for the present set.
     since: Option<u64>,
-    /// See the module. `None` while it is not known for the present set.
+    /// See the module's text. `None` while unknown for the present set.
     everywhere: Option<u64>,
     /// The time in which every replica learns of a change.
     spread: Duration,
     /// The moment of the last publication or doubt.
     published_at: Instant,
-    /// The versions of the lists of the present set that are not after
-    /// `everywhere`.
+    /// The versions of lists of the present set, up to `everywhere`.
     lists: BTreeSet<u64>,
-    /// Gets the moment when the set is in doubt. Each doubt has its own channel,
-    /// so that a watch hears of the first one after it was resumed.
+    /// Gets the moment at which the set is in doubt. Each doubt has its own channel,
+    /// so that a watch sees the first doubt after it was resumed.
     doubted: watch::Sender<Option<Instant>>,
-    /// The number of sets that were published.
     published: u64,
     /// The highest version that a client got with a list.
     given: u64,
-    /// Somebody has listed or watched.
+    /// Whether any client has listed or watched.
     is_told: bool,
     /// The moment until which the grants hold for new requests.
     holds_until: Option<Instant>,
     lacks: Lacks,
-    /// New namespaces are being asked about.
+    /// Whether new namespaces are being asked about.
     gains: bool,
-    /// Somebody waits for the view to be recent.
+    /// Whether a request waits for the view to be recent.
     wanted: bool,
     used: Instant,
 }
@@ -100,18 +100,17 @@ enum Phase {
     Failed(Box<Status>, Refusal),
 }
 
-/// What RBAC allows, and the view lacks.
+/// Places that RBAC allows and the view lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lacks {
     /// Names of a namespaced resource in every namespace.
     pub names_anywhere: bool,
     /// Names beyond the limits of a view.
     pub names_left_out: bool,
-    /// Places that nobody has answered about yet.
+    /// Places without an answer.
     pub unanswered: bool,
 }
 
-/// The number of namespaces and single names of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
     pub namespaces: usize,
@@ -176,7 +175,7 @@ impl View {
             let mut state = self.state.lock();
             state.used = asked;
             state.wanted = true;
-            // Every caller may have it tried again, as with any other question.
+            // Every caller may cause another attempt, as with any other question.
             if matches!(state.phase, Phase::Failed(_, Refusal::Unavailable)) {
                 state.phase = Phase::Asking;
             }
@@ -195,8 +194,8 @@ impl View {
         Err((status, Refusal::Unavailable))
     }
 
-    /// Waits for the answer to a request, with or without the namespaces that are being
-    /// asked about.
+    /// Waits for the answer to a request. The answer includes or leaves out the
+    /// namespaces that are being asked about.
     async fn answered(
         &self,
         changed: &mut watch::Receiver<()>,
@@ -222,14 +221,14 @@ impl View {
         tokio::time::timeout(within, answered).await.ok().flatten()
     }
 
-    /// Returns the version after which a state can only be one of the present
-    /// set. `None` while that is not known.
+    /// Returns the version after which a state can only belong to the present set.
+    /// `None` while that is unknown.
     pub fn since(&self) -> Option<u64> {
         self.state.lock().since
     }
 
-    /// Returns the present set for a list at this version. What is published
-    /// later is after the version. `None` if there is no set any more.
+    /// Returns the present set for a list at this version. Later sets belong to
+    /// later versions. `None` if there is no set any more.
     pub fn list_at(&self, version: u64) -> Option<Visible> {
         let mut state = self.state.lock();
         state.given = state.given.max(version);
@@ -240,8 +239,8 @@ impl View {
         is_ready.then_some(visible)
     }
 
-    /// Returns the set for a watch from this version, or `None` if the client
-    /// may have another set.
+    /// Returns the set for a watch from this version, or `None` if the client may
+    /// have another set.
     pub fn watch_from(&self, version: u64) -> Option<Visibility> {
         let is_later = |than: Option<u64>| than.is_some_and(|than| version > than);
         let mut resumed = None;
@@ -278,12 +277,11 @@ impl View {
                 Visibility::new(state.visible.borrow().clone(), receiver)
             })?
         };
-        // The grants of a view that is watched are asked for again in time.
+        // The task renews the grants of a watched view in time.
         self.woken.notify_one();
         Some(visibility)
     }
 
-    /// Returns the present set.
     pub fn visible(&self) -> Visible {
         self.state.lock().visible.borrow().clone()
     }
@@ -296,7 +294,8 @@ impl View {
         self.state.lock().lacks
     }
 
-    /// Notes what the view lacks, and whether requests wait a while for a namespace.
+    /// Notes which places the view lacks, and whether requests wait a while for a
+    /// namespace.
     pub(super) fn note_lacks(&self, lacks: Lacks, gains: bool) {
         let mut state = self.state.lock();
         state.lacks = lacks;
@@ -305,7 +304,6 @@ impl View {
         self.changed.send_replace(());
     }
 
-    /// Returns the attributes of a question about a place.
     pub(super) fn question(&self, namespace: &str, name: &str) -> Attributes {
         let field_selector = match name {
             "" => String::new(),
@@ -326,13 +324,13 @@ impl View {
         self.state.lock().visible.receiver_count() > 0
     }
 
-    /// Returns the last use by a request, if nobody watches.
+    /// Returns the time of the last request, if nobody watches.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         (state.visible.receiver_count() == 0).then_some(state.used)
     }
 
-    /// Tells whether somebody waits for the view, or watches it.
+    /// Tells whether a request waits for the view, or watches it.
     pub(super) fn is_in_use(&self) -> bool {
         let state = self.state.lock();
         state.wanted || state.visible.receiver_count() > 0
@@ -342,9 +340,9 @@ impl View {
         matches!(self.state.lock().phase, Phase::Ready)
     }
 
-    /// Publishes the set that is granted. Returns how many places were gained
-    /// and lost, if others were known before. Every replica learns of the change
-    /// within `spread`.
+    /// Publishes the granted set. Returns how many places were gained and lost, if
+    /// the view was known before. Every replica learns of the change within
+    /// `spread`.
     pub(super) fn publish(&self, visible: Visible, spread: Duration) -> Option<(usize, usize)> {
         let mut state = self.state.lock();
         state.spread = spread;
@@ -353,7 +351,8 @@ impl View {
         if was_ready && before == visible {
             return None;
         }
-        // First nobody can begin with a version, then the set is another.
+        // The versions are forgotten before the set changes, so that nobody resumes
+        // with an old version under the new set.
         state.forget_versions();
         let changed = was_ready.then(|| difference(&before, &visible));
         if changed.is_some_and(|(gained, _)| gained > 0) {
@@ -366,43 +365,43 @@ impl View {
         changed
     }
 
-    /// Notes that other replicas may have known another set for a while.
+    /// Notes that other replicas may have had another set for a while.
     pub(super) fn doubt(&self) {
         self.state.lock().doubt();
     }
 
-    /// Returns the number of the present set if its `since` is not known.
+    /// Returns the number of the present set if its `since` is unknown.
     pub(super) fn lacks_since(&self) -> Option<u64> {
         let state = self.state.lock();
         let lacks = matches!(state.phase, Phase::Ready) && state.since.is_none();
         lacks.then_some(state.published)
     }
 
-    /// Returns the moment from which upstream's version tells what is known
-    /// everywhere, unless it is known.
+    /// Returns the moment from which upstream's version can become `everywhere`.
+    /// `None` if `everywhere` is known.
     pub(super) fn spreads_until(&self) -> Option<Instant> {
         let state = self.state.lock();
         let lacks = matches!(state.phase, Phase::Ready) && state.everywhere.is_none();
         lacks.then(|| state.spreads_until()).flatten()
     }
 
-    /// Returns the number of the present set.
     pub(super) fn published(&self) -> u64 {
         self.state.lock().published
     }
 
-    /// Notes a version of upstream that was asked for at this moment, after the
-    /// set of this number was published.
+    /// Takes a version that upstream was asked for at this moment, after the set
+    /// with this number was published.
     pub(super) fn published_before(&self, published: u64, upstream: u64, asked: Instant) {
         let mut state = self.state.lock();
         if state.published != published {
             return;
         }
-        // Whoever watched has been told of what the store has.
+        // Watchers have been told of all that the store has.
         let stored = state.is_told.then(|| self.versions.stored()).flatten();
         let told = stored.unwrap_or_default().max(state.given);
-        // A state at upstream's own version may be of the present set, unless somebody
-        // was told of it here. Where nothing is written, there is no later one.
+        // A state at upstream's own version may belong to the present set, unless a
+        // client was told of that version here. As long as nothing is written, there
+        // is no later version.
         let since = told.max(upstream.saturating_sub(1));
         state.since.get_or_insert(since);
         let is_everywhere = state.spreads_until().is_some_and(|until| until <= asked);
@@ -413,7 +412,7 @@ impl View {
         self.changed.send_replace(());
     }
 
-    /// Notes that every grant has an answer that is recent enough until then.
+    /// Notes that every grant holds until this moment.
     pub(super) fn settled(&self, holds_until: Option<Instant>) {
         let mut state = self.state.lock();
         state.holds_until = holds_until;
@@ -427,12 +426,13 @@ impl View {
         self.state.lock().holds_until = None;
     }
 
-    /// Has requests wait for an answer instead of a refusal that holds no more.
+    /// Makes requests wait for an answer, because an earlier refusal no longer
+    /// applies.
     pub(super) fn ask_anew(&self) {
         self.state.lock().phase = Phase::Asking;
     }
 
-    /// Ends the watches, and answers requests with this status from now on.
+    /// Ends the watches. Requests get this status from now on.
     pub(super) fn fail(&self, status: Status, why: Refusal) {
         let mut state = self.state.lock();
         state.phase = Phase::Failed(Box::new(status), why);
@@ -444,7 +444,6 @@ impl View {
         self.changed.send_replace(());
     }
 
-    /// Ends the view and its task.
     pub(super) fn end(&self) {
         let why = "the views were made anew, please try again";
         let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
@@ -454,8 +453,8 @@ impl View {
 }
 
 impl State {
-    /// Forgets what is known of the present set's versions: there will be
-    /// another set.
+    /// Forgets the facts about the present set's versions, because another set
+    /// follows.
     fn forget_versions(&mut self) {
         self.since = None;
         self.everywhere = None;
@@ -464,7 +463,7 @@ impl State {
         self.published = self.published.saturating_add(1);
     }
 
-    /// Puts the set in doubt: see the module.
+    /// Puts the set in doubt: see the module's text.
     fn doubt(&mut self) {
         let now = Instant::now();
         self.everywhere = None;
@@ -473,7 +472,6 @@ impl State {
         std::mem::replace(&mut self.doubted, next).send_replace(Some(now));
     }
 
-    /// Notes the version of a list of the present set.
     fn listed(&mut self, version: u64) {
         if self
             .everywhere
@@ -503,8 +501,8 @@ impl State {
     }
 }
 
-/// Counts the places that the second set has and the first lacks, and the other
-/// way round.
+/// Counts the places that only the second set has, and those that only the first
+/// has.
 fn difference(before: &Visible, after: &Visible) -> (usize, usize) {
     let keys = |visible: &Visible| {
         let keys = visible.iter().map(|entry| match entry {

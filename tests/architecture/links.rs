@@ -1,14 +1,14 @@
-//! The documents: each link in them leads to a file, and to a section of it, that
-//! exists, and no page is too long to be read.
+//! Checks that each link in the documents leads to an existing file and section, and
+//! that no page is too long to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The most words of a page, besides code.
+/// The most words of a page, without code.
 const PAGE: usize = 1_500;
-/// The pages that are looked up, not read.
+/// Pages to look things up in, which may be longer.
 const REFERENCES: [&str; 1] = ["docs/metrics.md"];
-/// The folders with documents, besides those in the root.
+/// The folders with documents, in addition to the root.
 const FOLDERS: [&str; 7] = [
     "charts", "config", "crates", "docs", "examples", "tests", "tools",
 ];
@@ -69,7 +69,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Returns the documents in a folder, and adds the folders in it to `below`.
+/// Returns the documents in a folder, and adds its subfolders to `below`.
 fn markdown(folder: &Path, below: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -84,7 +84,7 @@ fn markdown(folder: &Path, below: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the lines that are neither code nor in a fence.
+/// Returns the lines that are not code.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     text.lines().filter(move |line| {
@@ -101,8 +101,7 @@ fn words(text: &str) -> usize {
         .count()
 }
 
-/// Returns where the links lead: `[text](target)`, of which the text may go over
-/// several lines.
+/// Returns the targets of links `[text](target)`. The text may span several lines.
 fn links(text: &str) -> Vec<String> {
     let text: Vec<&str> = prose(text).collect();
     let text = text.join("\n");
@@ -111,8 +110,8 @@ fn links(text: &str) -> Vec<String> {
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
-/// Returns the names of the sections, made as GitHub and mdBook make them, and
-/// those that the page gives itself.
+/// Returns the anchors of a page: those that GitHub and mdBook derive from headings,
+/// and those that the page sets itself.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for line in prose(text) {

@@ -1,16 +1,16 @@
-//! What callers share is held through `crates/shares`, which knows the caller.
-//! Whoever bounds something in another way is on the list here, with the reason.
+//! Checks that resources shared by callers are bounded through `crates/shares`,
+//! which knows the caller. Files with other bounds are listed here, with the reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{code_of, is_word, rust_files};
 
-/// The crate of shares, and the one with kube-apiserver's own algorithm for seats.
+/// The crate of shares, and the crate with kube-apiserver's own algorithm for seats.
 const NOT_SCANNED: [&str; 2] = ["crates/shares/", "crates/fairness/"];
 
-/// The files that bound or count something by themselves, and why no caller has a
-/// part of it.
+/// The files with their own bounds or counts, each with the reason why callers have
+/// no share of it.
 const OWN_BOUNDS: &[(&str, &str)] = &[
     (
         "crates/embedded/src/serving.rs",
@@ -79,8 +79,8 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A semaphore gives places to whoever asks first, a queue or a count lets one
-/// caller have all of it.
+/// A semaphore gives places in order of arrival, and a queue or a count lets one
+/// caller have all of them.
 #[test]
 fn what_callers_share_is_held_through_one_type() {
     let root = Path::new(".");
@@ -120,7 +120,7 @@ fn what_callers_share_is_held_through_one_type() {
     }
 }
 
-/// Returns what code bounds or counts things with, other than shares.
+/// Returns the means, other than shares, with which code bounds or counts.
 fn own_bounds(code: &str) -> Vec<&str> {
     const WORDS: [&str; 7] = [
         "Semaphore",
@@ -140,8 +140,8 @@ fn own_bounds(code: &str) -> Vec<&str> {
     bounds
 }
 
-/// Returns the calls that make a channel with a bound. The channels of `watch` and
-/// `oneshot` hold one value.
+/// Returns the calls that create a bounded channel. The channels of `watch` and
+/// `oneshot` hold one value and do not count.
 fn bounded_channels(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for name in ["channel", "bounded"] {
@@ -167,7 +167,7 @@ fn bounded_channels(code: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the types of fields that are maps to counts.
+/// Returns the types of fields that map something to counts.
 fn fields_of_counts(code: &str) -> Vec<&str> {
     const COUNTS: [&str; 4] = ["usize", "u32", "AtomicUsize", "AtomicU32"];
     let mut found = Vec::new();

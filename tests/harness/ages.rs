@@ -1,12 +1,11 @@
-//! Compares ages as kubectl prints them. Ages tick while two servers are asked.
-//! On a busy machine they tick in the middle of a command that takes several
-//! requests.
+//! Compares ages as kubectl prints them. Ages tick while two servers are asked: on a
+//! busy machine, in the middle of a command that takes several requests.
 
 use std::time::Duration;
 
-/// Tells whether two outputs differ in nothing but ages, and in ages by no more
-/// than `elapsed`, the time between the two. The padding of columns may differ,
-/// since it depends on the ages.
+/// Tells whether two outputs differ only in ages, and in these by no more than
+/// `elapsed`, the time between the two. The padding of columns depends on the ages
+/// and may differ too.
 pub fn equal_but_for_ages(one: &str, other: &str, elapsed: Duration) -> bool {
     let mut lines = one.lines().zip(other.lines());
     one.lines().count() == other.lines().count()

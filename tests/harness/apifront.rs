@@ -32,12 +32,11 @@ pub fn oracle() -> bool {
     std::env::var_os(ORACLE).is_some()
 }
 
-/// The environment variable that names another build of apifront to start: so
-/// that a benchmark can be run with two builds in turns, or a suite with a build
-/// whose schema is older.
+/// The environment variable that names another build of apifront to start. With it,
+/// a benchmark can alternate between two builds, and a suite can run with a build
+/// that has an older schema.
 pub const BINARY: &str = "APIFRONT_TEST_BINARY";
 
-/// Tells whether another build than this checkout's is started.
 pub fn is_other_build() -> bool {
     std::env::var_os(BINARY).is_some()
 }
@@ -46,7 +45,6 @@ fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(built, PathBuf::from)
 }
 
-/// The kinds of requests that apifront makes.
 pub const UPSTREAM_KINDS: [&str; 12] = [
     "forward",
     "list",
@@ -64,8 +62,8 @@ pub const UPSTREAM_KINDS: [&str; 12] = [
 
 const LOG: &str = "apifront.log";
 
-/// Returns how many requests of each kind apifront has made, by its metrics. Fails if there
-/// are others.
+/// Returns apifront's requests by kind, from its metrics. Fails if a kind is not in
+/// [`UPSTREAM_KINDS`].
 pub fn upstream_requests(metrics: &str) -> BTreeMap<&'static str, f64> {
     let name = "apifront_upstream_requests_total";
     let count = |kind| sum_metric(metrics, name, &[("kind", kind)]);
@@ -78,8 +76,8 @@ pub fn upstream_requests(metrics: &str) -> BTreeMap<&'static str, f64> {
     kinds
 }
 
-/// Returns the program that cargo has built beside the running test or benchmark. Tests
-/// lie one folder deeper.
+/// Returns the program that cargo has built beside the running test or benchmark.
+/// Tests lie one folder deeper.
 pub fn built() -> PathBuf {
     let own = std::env::current_exe().expect("this program");
     let folders = own.ancestors().skip(1).take(2);
@@ -100,10 +98,10 @@ fn hops() -> usize {
     }
 }
 
-/// Reports that `test`, the type name of a closure in it, is not asked of the
-/// oracle. The line goes to stderr directly, because the test runner shows the
-/// output of failed tests only. Lines are numbered: the last one tells how many
-/// tests were skipped.
+/// Reports that `test`, the type name of a closure in it, does not run with the
+/// oracle. The line goes to stderr directly, because the test runner shows only the
+/// output of failed tests. Lines are numbered: the last one shows how many tests
+/// were skipped.
 pub fn tell_skipped(test: &str, reason: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);
     let number = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -120,20 +118,19 @@ pub struct Apifront {
     pub process: Process,
     ca: PathBuf,
     admin: Option<Pair>,
-    /// The instance between this one and kube-apiserver, which lives as long.
+    /// The instance between this one and kube-apiserver. It lives as long as this
+    /// one.
     upper: Option<Box<Apifront>>,
 }
 
 impl Apifront {
-    /// Returns the instance with the configuration of [`config_before`], for
-    /// all tests that only read and write through it.
+    /// Returns an instance with the configuration of [`config_before`], for all
+    /// tests that only read and write through it.
     pub fn shared() -> &'static Apifront {
         static SHARED: Once<Apifront> = Once::new();
         once(&SHARED, || Apifront::start(Cluster::shared(), |_| {}))
     }
 
-    /// Returns the instance before [`Cluster::quiet`], with the same
-    /// configuration.
     pub fn quiet() -> &'static Apifront {
         static QUIET: Once<Apifront> = Once::new();
         once(&QUIET, || Apifront::start(Cluster::quiet(), |_| {}))
@@ -150,15 +147,14 @@ impl Apifront {
         .await
     }
 
-    /// Writes the kubeconfig with which another instance has this one as its
-    /// upstream.
+    /// Writes the kubeconfig that makes this instance the upstream of another one.
     fn kubeconfig_for_lower(&self, cluster: &Cluster) -> PathBuf {
         let who = Credential::Certificate(&cluster.front);
         kubeconfig::write(&self.folder, "lower", &self.url(), Some(cluster.ca()), who)
     }
 
-    /// Starts the instances between one with this configuration and
-    /// kube-apiserver, and makes the lowest of them its upstream.
+    /// Starts the instances between kube-apiserver and an instance with this
+    /// configuration. Makes the lowest of them that instance's upstream.
     async fn start_upper(cluster: &Cluster, config: &mut Value) -> Option<Box<Self>> {
         if config["upstream"]["kubeconfig"] != json!(cluster.front_kubeconfig) {
             return None;
@@ -194,17 +190,18 @@ impl Apifront {
         front
     }
 
-    /// Does the same as [`Apifront::start`], and has kube-apiserver as its
-    /// upstream whatever [`HOPS`] says: what one instance does when that is gone
-    /// is not what one does behind another instance.
+    /// Does the same as [`Apifront::start`], but the upstream is kube-apiserver even
+    /// if [`HOPS`] asks for more instances. Tests of an outage need this: an
+    /// instance behaves differently when its upstream is another instance.
     pub async fn start_directly(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
         let mut config = config_before(cluster);
         change(&mut config);
         Self::start_alone(cluster, &[], &[], &config).await
     }
 
-    /// Does the same as [`Apifront::start_directly`], and its allocator gives freed
-    /// memory back at once, not after a second: what is resident is what it holds.
+    /// Does the same as [`Apifront::start_directly`], but the allocator returns
+    /// freed memory at once instead of after a second. The resident memory is then
+    /// what the process holds.
     pub async fn start_without_free_memory(
         cluster: &Cluster,
         change: impl FnOnce(&mut Value),
@@ -378,7 +375,6 @@ impl Apifront {
         serde_json::from_slice(&std::fs::read(&self.config_file).expect("config")).expect("JSON")
     }
 
-    /// Sends `STOP`, `CONT` or another signal.
     pub fn signal(&self, signal: &str) {
         self.process.signal(signal);
     }

@@ -13,7 +13,6 @@ use super::{binaries, gates, logs, ports};
 
 const LOG: &str = "kube-apiserver.log";
 
-/// One line of the token file.
 pub struct TokenUser {
     pub token: &'static str,
     pub user: &'static str,
@@ -21,7 +20,6 @@ pub struct TokenUser {
     pub groups: &'static str,
 }
 
-/// Users that only have a token.
 pub const TOKEN_USERS: [TokenUser; 3] = [
     TokenUser {
         token: "token-of-tess",
@@ -64,7 +62,7 @@ impl KubeApiserver {
         let tokens: String = TOKEN_USERS
             .iter()
             .map(|t| {
-                // An empty column would be a group with an empty name.
+                // An empty column would mean a group with an empty name.
                 let groups = match t.groups {
                     "" => String::new(),
                     groups => format!(",\"{groups}\""),

@@ -1,10 +1,9 @@
-//! An extension API server that misbehaves on demand. It writes TLS and
-//! HTTP/1.1 byte by byte.
+//! An extension API server that misbehaves on demand. It writes TLS and HTTP/1.1
+//! byte by byte.
 //!
-//! Its [`Mood`], which a test may change, determines how it answers for
-//! discovery. For every other path under its group version, the path itself
-//! says how it is answered: `…/things/status/404`, `…/things/close`; see
-//! [`resource`].
+//! A [`Mood`], which a test may change, determines its answers to discovery. For
+//! every other path under its group version, the path itself names the answer:
+//! `…/things/status/404`, `…/things/close`; see [`resource`].
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,8 +25,8 @@ use super::records::{self, Reply, Showing};
 
 use super::scripted::Seen;
 
-/// The way in which the backend answers requests for its discovery documents,
-/// or fails to.
+/// The way in which the backend answers, or fails to answer, requests for its
+/// discovery documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Fine,
@@ -39,7 +38,6 @@ pub enum Mood {
     HangingAfterHead,
     /// Closes connections as soon as they are accepted.
     Closing,
-    /// Closes the connection after reading the request.
     ClosingAfterRequest,
     /// Sends a body that is shorter than promised.
     HalfClosed,
@@ -50,12 +48,11 @@ pub enum Mood {
     Html,
     /// Answers with this many bytes that are no discovery document.
     Garbage(usize),
-    /// Answers as `Fine` does, with this many resources.
     Huge(usize),
     /// Answers as `Fine` does, in JSON only, with a resource `records` that can
     /// be read.
     Records,
-    /// The same, and shows the records in this way.
+    /// Answers as `Records` does, and shows the records in this way.
     Showing(Showing),
 }
 
@@ -131,7 +128,6 @@ impl Backend {
         *self.shared.mood.lock().expect("no panic while locked") = mood;
     }
 
-    /// Returns all requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         let seen = self.shared.seen.lock();
         seen.expect("no panic while locked").clone()
@@ -271,7 +267,6 @@ fn resource_list(shared: &Shared, count: usize) -> Value {
     })
 }
 
-/// Answers requests for `/apis/GROUP/v1/`.
 async fn resource(
     stream: &mut Stream,
     rest: &str,
@@ -450,8 +445,8 @@ async fn body(stream: &mut Stream, request: &Seen) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the common name in the client's certificate, or `nobody` if the
-/// client showed none.
+/// Returns the common name in the client's certificate, or `nobody` without a
+/// certificate.
 fn peer_name(stream: &TlsStream<TcpStream>) -> String {
     let certificate = stream.get_ref().1.peer_certificates();
     let Some(certificate) = certificate.and_then(<[_]>::first) else {

@@ -26,8 +26,7 @@ pub fn kube_apiserver() -> &'static Path {
     })
 }
 
-/// Returns the path of one of the tests' own Go programs, by its folder in
-/// `tests`.
+/// Returns one of the tests' own Go programs, by its folder in `tests`.
 pub fn program(name: &str) -> PathBuf {
     built("tests/build-program.sh", &[name])
 }
@@ -38,8 +37,7 @@ pub fn client(name: &str, kind: &str) -> PathBuf {
     built("tests/clients/build.sh", &[name, kind])
 }
 
-/// Returns the path of a program that a script has built: the last line that
-/// the script prints.
+/// Runs a script that builds a program, and returns the path in its last line.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {
     let output = Command::new("bash")
         .arg(script)

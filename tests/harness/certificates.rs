@@ -48,7 +48,6 @@ pub struct Certificates {
     folder: PathBuf,
     pub cluster: Authority,
     pub front_proxy: Authority,
-    /// The serving certificate for 127.0.0.1 and localhost.
     pub serving: Pair,
     /// The certificate CN=front-proxy of the front-proxy authority.
     pub proxy_client: Pair,
@@ -91,7 +90,6 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, serving_params())
     }
 
-    /// Returns a serving certificate for these names only.
     pub fn serving_for(&self, file: &str, names: &[&str]) -> Pair {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
@@ -99,7 +97,6 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, params)
     }
 
-    /// Returns a serving certificate that was valid until long ago.
     pub fn expired_serving(&self, file: &str) -> Pair {
         let mut params = serving_params();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -107,7 +104,6 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, params)
     }
 
-    /// Returns a client certificate that was valid until long ago.
     pub fn expired_client(&self, user: &str) -> Pair {
         let mut params = client_params(user, &[]);
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

@@ -20,8 +20,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::certificates::Pair;
 
-/// The time within which every answer must end. Streams have deadlines of their
-/// own.
+/// The time within which every answer must end. Streams have their own deadlines.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,6 @@ pub enum Protocol {
     Http2,
 }
 
-/// An answer, read to its end.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -62,14 +60,12 @@ impl Answer {
         self.header("x-apifront-cache").starts_with("hit; rv=")
     }
 
-    /// Fails unless the status is `code`; returns the body as JSON.
     #[track_caller]
     pub fn expect(&self, code: u16) -> Value {
         assert_eq!(self.status.as_u16(), code, "{}", self.text());
         self.json()
     }
 
-    /// Fails unless the answer is a Status of this code, reason and message.
     #[track_caller]
     pub fn expect_status(&self, code: u16, reason: &str, message: &str) -> Value {
         let status = self.expect(code);
@@ -90,12 +86,11 @@ pub struct Client {
     protocol: Protocol,
     headers: HeaderMap,
     connection: Arc<tokio::sync::Mutex<Option<http2::SendRequest<Full<Bytes>>>>>,
-    /// The address that the client connects from; any address if `None`.
+    /// The client's address; any if `None`.
     from: Option<IpAddr>,
 }
 
 impl Client {
-    /// Returns a client that uses plain HTTP/1.1, on loopback.
     pub fn plain(address: SocketAddr) -> Self {
         Self {
             address,
@@ -107,8 +102,7 @@ impl Client {
         }
     }
 
-    /// Returns a client that connects from another address of this host, such
-    /// as 127.0.0.2.
+    /// Connects from another address of this host, such as 127.0.0.2.
     pub fn connecting_from(self, address: IpAddr) -> Self {
         Self {
             from: Some(address),
@@ -147,7 +141,6 @@ impl Client {
         }
     }
 
-    /// Returns the same user on its own connections.
     pub fn separate(&self) -> Self {
         self.over(self.protocol)
     }
@@ -203,7 +196,6 @@ impl Client {
         self.send(method, path, &headers, body.to_string()).await
     }
 
-    /// Sends a request and reads the answer to its end.
     pub async fn send(
         &self,
         method: Method,
@@ -321,7 +313,6 @@ impl Client {
         Ok(sender)
     }
 
-    /// Opens a TLS (or plain) connection for tests that write their own bytes.
     pub async fn raw(&self) -> anyhow::Result<super::raw::RawConnection> {
         let stream = TcpStream::connect(self.address).await?;
         Ok(match &self.tls {
@@ -339,7 +330,6 @@ impl Client {
         ))
     }
 
-    /// Opens a TLS connection that has agreed on `protocol`.
     pub async fn tls_stream(
         &self,
         protocol: &[u8],
@@ -360,7 +350,6 @@ impl Client {
         handshake(tls, stream, protocol).await
     }
 
-    /// Returns the DER of the certificate that the server shows.
     pub async fn served_certificate(&self) -> anyhow::Result<Vec<u8>> {
         let tls = self.tls.as_ref().expect("TLS");
         let stream = TcpStream::connect(self.address).await?;

@@ -31,8 +31,8 @@ pub struct Cluster {
     pub apiserver: KubeApiserver,
     /// The certificate of `kubernetes-admin` in `system:masters`.
     pub admin: Pair,
-    /// The user as whom apifront calls the API server. [`front_role`] is all
-    /// that this user may do.
+    /// The user as whom apifront calls the API server. Its rights are those of
+    /// [`front_role`].
     pub front: Pair,
     pub admin_kubeconfig: PathBuf,
     pub front_kubeconfig: PathBuf,
@@ -43,19 +43,20 @@ impl Cluster {
         once(&SHARED, || Cluster::start(&[]))
     }
 
-    /// Fails for a list of a whole resource of the shared cluster. Others write there
-    /// meanwhile, so that two answers differ by chance: whoever compares such lists
-    /// leases a cluster, or asks [`Cluster::quiet`].
+    /// Fails for a list of a whole resource of the shared cluster. Other tests write
+    /// there at the same time, so two answers would differ by chance. A test that
+    /// compares whole lists leases a cluster or asks [`Cluster::quiet`].
     pub fn refuse_whole_list(server: SocketAddr, method: &Method, target: &str) {
         let Some(Ok(shared)) = SHARED.get() else {
             return;
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-        // What a test defines itself, and what there is not, has such a name.
+        // A resource that a test defines, or that does not exist, has a name like
+        // these.
         let is_own = path.contains("example.") || path.contains('%');
         let is_whole = matches!(segments[..], ["api", _, _] | ["apis", _, _, _]) && !is_own;
-        // These name a part, or a version; or are refused for it.
+        // These ask for a part or for a version, or are refused.
         let narrowed = [
             "Selector=",
             "resourceVersionMatch",
@@ -70,8 +71,7 @@ impl Cluster {
         );
     }
 
-    /// Returns the cluster that holds the [`sample`] and that no test writes
-    /// to.
+    /// Returns the cluster that holds the [`sample`] and that no test writes to.
     pub fn quiet() -> &'static Cluster {
         static QUIET: Once<Cluster> = Once::new();
         once(&QUIET, || async {
@@ -115,7 +115,6 @@ impl Cluster {
         cluster
     }
 
-    /// Kills the API server, and starts it again with the same data.
     pub async fn restart_apiserver(&mut self) {
         self.apiserver.kill();
         self.apiserver.start_again();
@@ -152,7 +151,6 @@ impl Cluster {
         self.client(Some(&self.admin))
     }
 
-    /// Returns a client of kube-apiserver itself.
     pub fn client(&self, certificate: Option<&Pair>) -> Client {
         Client::tls(self.apiserver.address(), self.ca(), certificate)
     }
@@ -161,21 +159,19 @@ impl Cluster {
         format!("https://{}", self.apiserver.address())
     }
 
-    /// Creates a namespace for one test, and returns its name.
     pub async fn namespace(&self, purpose: &str) -> String {
         create_namespace(&self.admin_client(), purpose).await
     }
 
-    /// Returns the sum of a metric's samples whose labels contain all of
-    /// `labels`.
+    /// Returns the sum of a metric's samples that have all of `labels`.
     pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let text = self.admin_client().get("/metrics").await.text();
         sum_metric(&text, name, labels)
     }
 }
 
-/// Returns the ClusterRole that apifront needs: to read what it caches, to ask
-/// who callers are and what they may do, and to act for them.
+/// Returns the ClusterRole that apifront needs: to read what it caches, to ask who
+/// callers are and which rights they have, and to act for them.
 fn front_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -226,7 +222,6 @@ pub async fn create_namespace_named(admin: &Client, name: &str) {
         .expect(201);
 }
 
-/// Creates ClusterRoles and their bindings.
 pub async fn grant_everywhere(admin: &Client, grants: &[Value]) {
     for grant in grants {
         let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
@@ -235,7 +230,6 @@ pub async fn grant_everywhere(admin: &Client, grants: &[Value]) {
     }
 }
 
-/// Creates roles and their bindings in a namespace.
 pub async fn grant(admin: &Client, namespace: &str, grants: &[Value]) {
     for grant in grants {
         let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
@@ -265,8 +259,8 @@ pub fn sum_metric(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
         .sum()
 }
 
-/// A value that is created once for all tests, and lives as long as they. A failure is kept too, so that
-/// not every test waits for it again.
+/// A value that is created once and lives as long as the process. A failure is kept
+/// too, so that not every test waits for it again.
 pub type Once<T> = OnceLock<Result<T, String>>;
 
 pub fn once<T, F, Fut>(slot: &'static Once<T>, start: F) -> &'static T

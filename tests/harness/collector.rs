@@ -1,5 +1,5 @@
-//! A collector of spans: a server of OTLP over gRPC on loopback that keeps what
-//! it is sent.
+//! A collector of spans: an OTLP server over gRPC on loopback that keeps what it
+//! receives.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,10 +23,9 @@ use tokio::net::TcpListener;
 
 use super::ports;
 
-/// The bytes before a message of gRPC: whether it is compressed, and its length.
+/// The bytes before a gRPC message: a compression flag and the message's length.
 const PREFIX: usize = 5;
 
-/// A span, and the service that sent it.
 #[derive(Clone, Debug)]
 pub struct Collected {
     pub service: String,
@@ -47,7 +46,7 @@ impl Collected {
         hex(&self.span.parent_span_id)
     }
 
-    /// Returns the spans that this one has links to, as trace and span.
+    /// Returns the linked spans, as (trace, span).
     pub fn links(&self) -> Vec<(String, String)> {
         let links = self.span.links.iter();
         links.map(|l| (hex(&l.trace_id), hex(&l.span_id))).collect()
@@ -86,7 +85,6 @@ impl Collector {
         Self { address, spans }
     }
 
-    /// Returns all spans so far.
     pub fn spans(&self) -> Vec<Collected> {
         self.spans.lock().expect("no panic while locked").clone()
     }
@@ -109,7 +107,7 @@ async fn serve(listener: std::net::TcpListener, kept: Arc<Mutex<Vec<Collected>>>
     }
 }
 
-/// Keeps the spans of an export, and answers that all were taken.
+/// Keeps the spans of an export and acknowledges all of them.
 async fn take(
     request: Request<Incoming>,
     kept: Arc<Mutex<Vec<Collected>>>,

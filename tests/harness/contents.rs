@@ -1,4 +1,4 @@
-//! What a cluster has stored at one time, and how to have it stored again.
+//! Reads what a cluster has stored, and stores it again later or in another etcd.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::etcd::Etcd;
 use super::pace;
 
 const ROOT: &str = "/registry/";
-/// The operations of a transaction, of which etcd takes 128.
+/// The operations in one transaction. etcd takes at most 128.
 const AT_ONCE: usize = 100;
-/// What kube-apiserver writes by itself, all the time.
+/// The keys that kube-apiserver writes on its own, all the time.
 const ITS_OWN: [&str; 3] = ["events/", "leases/kube-system/", "masterleases/"];
 
-/// What holds the rights of users.
+/// The keys that hold the rights of users.
 pub const RBAC: [&str; 4] = [
     "clusterrolebindings/",
     "clusterroles/",
@@ -24,7 +24,7 @@ pub const RBAC: [&str; 4] = [
     "roles/",
 ];
 
-/// Keys, without what all begin with, and what is stored there.
+/// Stored values by key. The keys lack the prefix that all of them share.
 pub struct Contents(BTreeMap<String, Stored>);
 
 #[derive(Clone, PartialEq)]
@@ -36,8 +36,8 @@ struct Stored {
 }
 
 impl Contents {
-    /// Returns what is stored as soon as kube-apiserver has written all that it
-    /// writes after its start.
+    /// Reads the contents once kube-apiserver has written everything that it writes
+    /// after its start.
     pub async fn settled(etcd: &Etcd) -> Self {
         let mut before = Self::of(etcd, false).await;
         loop {
@@ -70,7 +70,7 @@ impl Contents {
         )
     }
 
-    /// Returns the roles that are stored, and their bindings.
+    /// Returns the stored roles and bindings.
     pub async fn roles(etcd: &Etcd) -> Self {
         let mut all = Self::of(etcd, false).await;
         all.0
@@ -78,13 +78,12 @@ impl Contents {
         all
     }
 
-    /// Stores all of it in another etcd.
     pub async fn copy_to(&self, etcd: &Etcd) {
         let keys: Vec<String> = self.0.keys().cloned().collect();
         Self(self.0.clone()).restore(etcd, &keys).await;
     }
 
-    /// Returns the keys that were written or deleted since.
+    /// Returns the keys that were written or deleted since the contents were read.
     pub async fn changed(&self, etcd: &Etcd) -> Vec<String> {
         let now = Self::of(etcd, true).await;
         let revision = |contents: &Self, key: &String| {
@@ -100,7 +99,7 @@ impl Contents {
             .collect()
     }
 
-    /// Has stored again under these keys what was there.
+    /// Restores the values of these keys.
     pub async fn restore(&mut self, etcd: &Etcd, keys: &[String]) {
         for keys in keys.chunks(AT_ONCE) {
             let operations = keys.iter().map(|key| {

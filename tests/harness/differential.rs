@@ -1,4 +1,4 @@
-//! Asks one request of two servers and compares the answers.
+//! Sends one request to two servers and compares the answers.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -15,8 +15,8 @@ use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
 use super::{flow_names, forwarded, logs, masked};
 
-/// The headers that mean something to a client. The rest name the request or
-/// the moment.
+/// The headers that matter to a client. The others identify the request or the
+/// moment.
 const COMPARED_HEADERS: [&str; 10] = [
     "content-type",
     "warning",
@@ -32,19 +32,17 @@ const COMPARED_HEADERS: [&str; 10] = [
 
 /// The number of bytes shown around the first difference.
 const CONTEXT: usize = 160;
-/// The number of times that both servers are asked before a difference counts.
-/// An age in a Table may tick or a lease be renewed between the two requests.
+/// The number of tries before a difference counts. An age in a Table may tick or a
+/// lease be renewed between the two requests.
 const TRIES: usize = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
-/// The time in which the cache must have listed a resource after the first
-/// request for it. Until then the question is repeated, and does not count as a
-/// try.
+/// The time in which the cache must have listed a resource after its first request.
+/// Until then the question is repeated and does not count as a try.
 const FILLED_WITHIN: Duration = Duration::from_secs(30);
-/// The number of differences that a failure shows.
 const SHOWN: usize = 20;
 
-/// Compares two ways to the same data. `direct` is right. The answer of `front`
-/// must come from its cache, unless a question says otherwise.
+/// Compares two ways to the same data. `direct` is right. `front` must answer from
+/// its cache, unless a question says otherwise.
 pub struct Differential {
     pub direct: Client,
     pub front: Client,
@@ -54,7 +52,6 @@ pub struct Differential {
     hits: AtomicUsize,
 }
 
-/// The result of one question.
 pub struct Outcome {
     /// Empty if the answers mean the same.
     pub difference: String,
@@ -62,7 +59,7 @@ pub struct Outcome {
     pub front: Option<Answer>,
 }
 
-/// The next question of a [`Differential`], with its own expectation.
+/// A question with its own expectation.
 pub struct Question<'a> {
     both: &'a mut Differential,
     expected: Expect,
@@ -77,7 +74,6 @@ impl Question<'_> {
         self.ask(Method::GET, path, &[("accept", accept)], "").await;
     }
 
-    /// Asks both servers and keeps the difference.
     pub async fn ask(
         self,
         method: Method,
@@ -105,12 +101,12 @@ impl Differential {
         }
     }
 
-    /// Expects this of all questions that do not say otherwise.
+    /// Sets the expectation of all questions without their own.
     pub fn expecting(self, expected: Expect) -> Self {
         Self { expected, ..self }
     }
 
-    /// Expects this of the next question.
+    /// Sets the expectation for the next question.
     pub fn expect(&mut self, expected: Expect) -> Question<'_> {
         Question {
             both: self,
@@ -126,8 +122,7 @@ impl Differential {
         self.expect(self.expected).get_as(path, accept).await;
     }
 
-    /// Asks both servers, with the expectation of all questions, and keeps the
-    /// difference.
+    /// Asks both servers, with the general expectation, and keeps the difference.
     pub async fn ask(
         &mut self,
         method: Method,
@@ -139,9 +134,8 @@ impl Differential {
         question.ask(method, path, headers, body).await;
     }
 
-    /// Does the same as [`Question::ask`] with `&self`, for questions asked
-    /// concurrently. Returns the difference, or an empty text; pass it to
-    /// [`Differential::add`].
+    /// Does the same as [`Question::ask`] with `&self`, for concurrent questions.
+    /// Returns the difference, which may be empty; pass it to [`Differential::add`].
     pub async fn difference(
         &self,
         expected: Expect,
@@ -165,9 +159,8 @@ impl Differential {
         outcome.difference
     }
 
-    /// Does the same as [`Differential::difference`] without an expectation,
-    /// for questions of which nobody knows beforehand who answers them. The
-    /// caller counts the hits.
+    /// Does the same as [`Differential::difference`] without an expectation, for
+    /// questions that the cache may or may not answer. The caller counts the hits.
     pub async fn unforeseen(
         &self,
         method: Method,
@@ -178,8 +171,8 @@ impl Differential {
             .await
     }
 
-    /// Asks until nothing differs and `judge` returns an empty text, or until
-    /// the tries are used up.
+    /// Asks until nothing differs and `judge` has no objection, or until the tries
+    /// are used up.
     async fn outcome(
         &self,
         method: Method,
@@ -193,8 +186,8 @@ impl Differential {
         let filled_by = Instant::now() + FILLED_WITHIN;
         let mut tries = 0;
         loop {
-            // Both servers are asked at the same time, so that nothing ticks
-            // between the answers.
+            // Both servers are asked at the same time, so that no age ticks between
+            // the answers.
             let (direct, front) = tokio::join!(
                 self.direct.send(method.clone(), path, headers, body),
                 self.front.try_send(method.clone(), path, &debug, body),
@@ -219,7 +212,7 @@ impl Differential {
         }
     }
 
-    /// Returns the request to both, as curl would send it.
+    /// Returns the request as a curl command.
     fn told(&self, method: &Method, path: &str, headers: &[(&str, &str)], body: &str) -> String {
         let mut options = format!("curl -k -X {method}");
         for (name, value) in headers {
@@ -280,7 +273,6 @@ impl Differential {
     }
 }
 
-/// Returns an empty text if the answers mean the same to a client.
 pub fn compare(direct: &Answer, front: &Answer) -> String {
     let bodies = (comparable_body(direct), comparable_body(front));
     compare_with(direct, front, bodies)
@@ -317,7 +309,6 @@ fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> Stri
     out
 }
 
-/// Returns the body, unpacked, without the version of a list.
 fn comparable_body(answer: &Answer) -> Bytes {
     let body = unpacked(answer);
     let content_type = answer.header("content-type");
@@ -333,7 +324,7 @@ fn comparable_body(answer: &Answer) -> Bytes {
     }
 }
 
-/// Returns the body as it was before compression.
+/// Decompresses the body.
 pub fn unpacked(answer: &Answer) -> Bytes {
     match answer.header("content-encoding") {
         "gzip" => unpack(&answer.body),
@@ -349,7 +340,6 @@ fn unpack(body: &[u8]) -> Bytes {
     }
 }
 
-/// Returns the status and all headers of both answers.
 fn heads(direct: &Answer, front: &Answer) -> String {
     let head = |answer: &Answer| {
         let mut head = answer.status.as_str().to_owned();

@@ -1,13 +1,13 @@
-//! The machine of those who misbehave.
+//! Runs misbehaving clients as if they had a machine of their own.
 //!
-//! In a cluster, callers have processors of their own. Here they share those of
-//! the server, and whoever sends without a pause would slow everybody down by
-//! that alone. So they run on threads with a lower priority, in a runtime of
-//! their own: what is measured beside them is what the server lets them do.
+//! In a cluster, callers have their own processors. Here they share the server's,
+//! and a client that sends without a pause would slow everybody down by that alone.
+//! Misbehaving clients therefore run on threads of lower priority, in their own
+//! runtime. Measurements beside them show only what the server lets them do.
 //!
-//! Where times are compared (`APIFRONT_TEST_SAMPLES`), nothing runs beside the
-//! test. Then they run only while nobody else wants the processor, and whoever
-//! is measured has it at once.
+//! Where times are compared (`APIFRONT_TEST_SAMPLES`), nothing runs beside the test.
+//! These threads then run only while nobody else wants the processor, and the
+//! measured clients get it at once.
 
 use std::process::Command;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::volume;
 
-/// As `nice` counts: a tenth of the weight of other threads.
+/// The nice value: a tenth of the weight of other threads.
 const NICE: i32 = 10;
 
 static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
@@ -28,7 +28,7 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
             if volume::compares_times() {
                 assert!(schedule("--idle", "0"), "chrt");
             } else {
-                // Linux has one priority for each thread. Anybody may lower it.
+                // Linux has a priority for each thread. Every user may lower it.
                 rustix::process::nice(NICE).expect("a lower priority");
             }
         })
@@ -37,8 +37,8 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("a runtime")
 });
 
-/// Lets this thread begin at once whenever it can, as if it ran on another
-/// machine than the server. The server's processes do not inherit it.
+/// Lets this thread begin at once whenever it can, as if it did not share the
+/// server's machine. The server's processes do not inherit this.
 pub fn leave() {
     if !schedule("--rr", "1") {
         println!("no right to a higher priority: times contain waits for a processor");

@@ -12,7 +12,6 @@ use super::binaries;
 /// The bytes that every Kubernetes protobuf body begins with.
 const PREFIX: &[u8] = b"k8s\0";
 
-/// Returns the program's path, and builds the program when it is missing.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| binaries::program("encodings"))
@@ -121,7 +120,6 @@ impl Iterator for Records {
     }
 }
 
-/// The encoding of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Protobuf,
@@ -131,7 +129,7 @@ pub enum Encoding {
 pub struct Question<'a> {
     pub api_version: &'a str,
     pub kind: &'a str,
-    /// The encoding of `bytes`. The answer is in the other encoding.
+    /// The answer is in the other encoding.
     pub encoding: Encoding,
     pub bytes: &'a [u8],
 }
@@ -196,8 +194,8 @@ impl Drop for Oracle {
     }
 }
 
-/// Reads a length of four bytes, big-endian, and as many bytes. Returns `None`
-/// at the stream's end.
+/// Reads one field: a length of four bytes, big-endian, and as many bytes. Returns
+/// `None` at the stream's end.
 fn read_field(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read(&mut length[..1])? {
@@ -215,7 +213,7 @@ fn write_field(to: &mut impl Write, field: &[u8]) -> io::Result<()> {
     to.write_all(field)
 }
 
-/// The fields of `runtime.Unknown` that matter here.
+/// The fields of `runtime.Unknown` that this program needs.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Unknown {
     #[prost(message, optional, tag = "1")]
@@ -236,14 +234,13 @@ struct TypeMeta {
     kind: Option<String>,
 }
 
-/// Returns the message in the envelope.
 pub fn unwrap(data: &[u8]) -> Vec<u8> {
     let envelope = data.strip_prefix(PREFIX).expect("protobuf's prefix");
     let unknown: Unknown = prost::Message::decode(envelope).expect("an envelope");
     unknown.raw.unwrap_or_default()
 }
 
-/// Puts a message in the envelope that the API server puts around it.
+/// Puts a message in the API server's envelope.
 pub fn wrap(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let unknown = Unknown {
         type_meta: Some(TypeMeta {

@@ -1,5 +1,5 @@
-//! Runs etcd with its data in a temporary folder, or kine in place of it, and
-//! reads through etcd's HTTP gateway what was written.
+//! Runs etcd, or kine in its place, with its data in a temporary folder. Reads what
+//! was written through etcd's HTTP gateway.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::process::Process;
 use super::storage::Storage;
 use super::{binaries, pace, ports};
 
-/// It takes a fraction of a second alone.
+/// etcd takes a fraction of a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Etcd {
@@ -57,7 +57,7 @@ impl Etcd {
         );
         Self {
             client_port,
-            // etcd serves both at one port.
+            // etcd serves clients and the gateway on one port.
             gateway_port: client_port,
             process,
         }
@@ -75,7 +75,7 @@ impl Etcd {
                 .args([gateway.to_string(), kine.to_string()])
                 .arg(format!("--listen-address={kine}"))
                 .arg("--metrics-bind-address=0")
-                // Without it kine compacts nothing of the last 1,000 revisions.
+                // Without this flag kine never compacts the last 1,000 revisions.
                 .arg("--compact-min-retain=0"),
             &folder.join("kine.log"),
         );
@@ -86,7 +86,7 @@ impl Etcd {
         }
     }
 
-    /// Waits until it takes writes.
+    /// Waits until the store takes writes.
     pub async fn wait_ready(&mut self) {
         let deadline = Instant::now() + READY_WITHIN;
         let range = json!({ "key": STANDARD.encode("none") }).to_string();
@@ -117,7 +117,6 @@ impl Etcd {
         Client::plain(ports::loopback(self.gateway_port))
     }
 
-    /// Returns the revision of the last write.
     pub async fn revision(&self) -> u64 {
         let range = json!({ "key": STANDARD.encode("none") });
         let answer = self.client().post("/v3/kv/range", &range).await.expect(200);
@@ -136,7 +135,7 @@ impl Etcd {
         answer.expect(200)
     }
 
-    /// Does all operations at once, and returns their revision.
+    /// Executes the operations in one transaction and returns its revision.
     pub async fn transaction(&self, operations: Vec<Value>) -> String {
         let request = json!({ "success": operations });
         let answer = self.client().post("/v3/kv/txn", &request).await.expect(200);
@@ -144,14 +143,13 @@ impl Etcd {
         revision.expect("a revision").to_owned()
     }
 
-    /// Compacts: forgets what was overwritten before `revision`.
+    /// Compacts: discards what was overwritten before `revision`.
     pub async fn compact(&self, revision: u64) {
         let request = json!({ "revision": revision.to_string(), "physical": true });
         let answer = self.client().post("/v3/kv/compaction", &request).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
-    /// Follows all writes under `prefix` from `revision` on.
     pub async fn log(&self, prefix: &str, revision: u64) -> Log {
         let request = json!({ "create_request": {
             "key": STANDARD.encode(prefix),

@@ -1,14 +1,13 @@
-//! Names the part of apifront that must have made an answer. Equal answers
-//! prove nothing about the cache if kube-apiserver has made both.
+//! Checks which part of apifront made an answer. Equal answers prove nothing about
+//! the cache if kube-apiserver made both.
 
 use super::client::Answer;
 
 /// The request header that makes the answer say how the cache took part.
 pub const DEBUG: (&str, &str) = ("x-apifront-debug", "cache");
-/// The header of the answer that says how the cache took part.
 const CACHE: &str = "x-apifront-cache";
 
-/// The expected part of the cache in an answer.
+/// The part that the cache must have in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The answer comes from the watch cache.
@@ -17,13 +16,14 @@ pub enum Expect {
     Document,
     /// The cache left the request to kube-apiserver, for this reason.
     Bypass(&'static str),
-    /// The cache is not asked: the request is a write, a subresource, a path
-    /// that nobody serves, or is refused before any read.
+    /// The cache is not asked. The request is a write, a subresource or an unknown
+    /// path, or it is refused before any read.
     NotAsked,
 }
 
 impl Expect {
-    /// Returns an empty text, or what the answer says instead.
+    /// Returns an empty text if the answer meets the expectation, or else what the
+    /// answer says.
     pub fn unmet(self, answer: &Answer) -> String {
         let said = answer.header(CACHE);
         let met = match self {
@@ -39,8 +39,8 @@ impl Expect {
     }
 }
 
-/// Tells whether the cache does not have the resource yet. kube-apiserver makes
-/// such an answer, whatever is expected of the cache.
+/// Tells whether the cache does not have the resource yet. kube-apiserver then
+/// answers, whatever the expectation.
 pub fn is_filling(answer: &Answer) -> bool {
     answer.header(CACHE) == "bypass; reason=filling"
 }

@@ -1,12 +1,12 @@
-//! The names of FlowSchemas and priority levels by their UIDs. Two clusters give
-//! the objects that all clusters have different UIDs.
+//! Maps the UIDs of FlowSchemas and priority levels to names. Each cluster gives its
+//! own UIDs to the objects that all clusters have.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::client::Client;
 
-/// The response headers that have such UIDs.
+/// The response headers that carry these UIDs.
 pub const HEADERS: [&str; 2] = [
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
@@ -14,7 +14,7 @@ pub const HEADERS: [&str; 2] = [
 
 static NAMES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
-/// Learns the names of a cluster that is ready.
+/// Learns the names from a cluster that is ready.
 pub async fn learn(admin: &Client) {
     for resource in ["flowschemas", "prioritylevelconfigurations"] {
         let path = format!("/apis/flowcontrol.apiserver.k8s.io/v1/{resource}");
@@ -28,8 +28,8 @@ pub async fn learn(admin: &Client) {
     }
 }
 
-/// Returns the name of the object with this UID, or the UID of an object that
-/// only one cluster has.
+/// Returns the name of the object with this UID, or the UID itself if only one
+/// cluster has the object.
 pub fn name(uid: &str) -> String {
     let names = NAMES.lock().expect("no panic while locked");
     let name = names.as_ref().and_then(|names| names.get(uid));

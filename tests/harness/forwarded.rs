@@ -1,6 +1,6 @@
-//! Lists the reads that apifront forwards before other releases than 1.37: of
-//! kinds that its schema and its printers do not know, or know in another form. An answer that
-//! is forwarded is right, but it costs upstream a request.
+//! Lists the reads that apifront forwards before releases other than 1.37: reads of
+//! kinds that its schema and printers do not know, or know in another form. A
+//! forwarded answer is right, but it costs the upstream a request.
 
 use std::ops::RangeInclusive;
 
@@ -66,7 +66,7 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 18] = [
     ),
 ];
 
-/// Lists of such kinds whose Tables are forwarded, because no newer version is
+/// Lists of unknown kinds whose Tables are forwarded, because no newer version is
 /// printed alike.
 const NOT_PRINTED: [(&str, RangeInclusive<u32>); 6] = [
     (
@@ -86,50 +86,50 @@ const NOT_PRINTED: [(&str, RangeInclusive<u32>); 6] = [
     ),
 ];
 
-/// Lists that the cache cannot read. 1.31 writes their metadata as `listMeta`,
-/// so that they tell no version.
+/// Lists that the cache cannot read. 1.31 writes their metadata as `listMeta`, so
+/// they show no version.
 const NOT_CACHED: [(&str, RangeInclusive<u32>); 1] =
     [("/apis/resource.k8s.io/v1alpha3/resourceslices", 0..=31)];
 
-/// Lists of kinds of which other releases do not write a field that the schema
-/// has.
+/// Lists of kinds for which other releases do not write a field of the schema.
 const LACKS_FIELDS: [(&str, RangeInclusive<u32>); 1] =
     [("/apis/storage.k8s.io/v1/csinodes", 0..=36)];
 
-/// Tells whether 1.37 does not have the kind of a list such as `/api/v1/pods`.
+/// Tells whether 1.37 lacks the kind of a list such as `/api/v1/pods`.
 pub fn unknown(list: &str) -> bool {
     names(&UNKNOWN, list)
 }
 
-/// Tells whether Tables of a list come from upstream before the release under
-/// test, and not before 1.37.
+/// Tells whether Tables of this list come from the upstream before the release under
+/// test, but not before 1.37.
 pub fn tables(list: &str) -> bool {
     names(&NOT_PRINTED, list) || entirely(list)
 }
 
-/// Tells whether everything of a list comes from upstream before the release
+/// Tells whether all answers for this list come from the upstream before the release
 /// under test.
 pub fn entirely(list: &str) -> bool {
     names(&NOT_CACHED, list)
 }
 
-/// Tells whether the protobuf of a list comes from upstream before the release
-/// under test. The cache keeps the objects as JSON, because the release writes
-/// them otherwise than the schema.
+/// Tells whether the protobuf of this list comes from the upstream before the
+/// release under test. The cache keeps the objects as JSON, because the release
+/// writes them differently from the schema.
 pub fn protobuf(list: &str) -> bool {
     unknown(list) || names(&LACKS_FIELDS, list) || is_written_otherwise(list)
 }
 
 /// Tells whether the release under test writes the JSON of a built-in kind
-/// otherwise than the schema.
+/// differently from the schema.
 fn is_written_otherwise(path: &str) -> bool {
     let otherwise_at_34 = ["/apis/resource.k8s.io/", "/apis/apiextensions.k8s.io/"];
     let at_34 = otherwise_at_34.iter().any(|group| path.starts_with(group));
     !Release::at_least(34) || at_34 && !Release::at_least(35)
 }
 
-/// Returns an empty text if an answer came from where it is `usually` expected
-/// before the reference, or from upstream where the release under test wants that.
+/// Returns an empty text if the answer came from the right place: where it is
+/// `usually` expected before 1.37, or from the upstream where the release under test
+/// requires that.
 pub fn unmet(usually: Expect, path: &str, accept: &str, answer: &Answer) -> String {
     let protobuf = answer.header("content-type").contains("protobuf");
     let expected = match usually {
@@ -138,21 +138,21 @@ pub fn unmet(usually: Expect, path: &str, accept: &str, answer: &Answer) -> Stri
         {
             Expect::Bypass("representation")
         }
-        // Tables show no object, even if it is annotated like a bookmark.
+        // These Tables show no object, even if it is annotated like a bookmark.
         Expect::Hit if path.contains("includeObject=None") && !Release::at_least(34) => {
             Expect::Bypass("representation")
         }
-        // 1.32 ends the state with a bookmark that only it can write. 1.31 and
-        // 1.33 send no such bookmark.
+        // 1.32 ends the initial state with a bookmark that only it can write. 1.31
+        // and 1.33 send no bookmark there.
         Expect::Hit if begins_with_the_state(path) && !Release::at_least(34) => {
             Expect::Bypass("no_bookmark")
         }
-        // Upstream writes its own continue tokens. A read that several callers
-        // share has upstream's token.
+        // The upstream writes its own continue tokens. A read that several callers
+        // share has the upstream's token.
         Expect::Hit if !Release::at_least(34) && !answer.is_hit() && is_cut(answer) => {
             Expect::Bypass("unusual_request")
         }
-        // Later pages come from etcd, which heeds a limit with version 0.
+        // Later pages come from etcd, which honours a limit with version 0.
         Expect::Hit if !Release::at_least(34) && is_later_page_at_zero(path) => {
             Expect::Bypass("unusual_request")
         }

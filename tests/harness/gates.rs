@@ -1,12 +1,11 @@
-//! The feature gates of the kube-apiserver that the suites run before.
+//! The feature gates of the kube-apiserver under the suites.
 
 use std::sync::OnceLock;
 
-/// The environment variable that switches on all feature gates and all APIs of
-/// kube-apiserver if it is `all`.
+/// The environment variable for kube-apiserver's feature gates. The value `all`
+/// switches on all gates and all APIs.
 pub const GATES: &str = "APIFRONT_TEST_GATES";
 
-/// Tells whether all feature gates are on.
 pub fn are_all_on() -> bool {
     static ALL: OnceLock<bool> = OnceLock::new();
     *ALL.get_or_init(|| match std::env::var(GATES).as_deref() {
@@ -16,8 +15,7 @@ pub fn are_all_on() -> bool {
     })
 }
 
-/// Returns the flags that switch them on. Flags after them may switch single
-/// gates off again.
+/// Returns the flags for the gates. Later flags may switch single gates off again.
 pub fn flags() -> Vec<String> {
     match are_all_on() {
         true => vec![

@@ -13,13 +13,13 @@ use tokio::runtime::Runtime;
 
 use super::scripted::{Connection, Scripted, Seen};
 
-/// The group of all resources. Its name has no dot, so that apifront looks for
-/// no CustomResourceDefinition.
+/// The group of all resources. Its name has no dot, so apifront looks for no
+/// CustomResourceDefinition.
 pub const GROUP: &str = "hostile";
 pub const HONEST: &str = "honest";
 
-/// The resources that misbehave. Those whose name begins with `list-` refuse
-/// initial events, so that apifront lists them.
+/// The misbehaving resources. Those named `list-…` refuse initial events, so
+/// apifront lists them.
 pub const HOSTILE: [&str; 17] = [
     "endless-events",
     "repeated-events",
@@ -40,11 +40,11 @@ pub const HOSTILE: [&str; 17] = [
     "list-endless-gone",
 ];
 
-/// The hostile server. It works on a thread of its own: whoever measures how
-/// others fare must not wait for it.
+/// The hostile server. It has its own thread: clients that measure how others fare
+/// must not wait for it.
 pub struct Hostile {
     pub server: Scripted,
-    /// Bytes of the answers that have no end.
+    /// The number of bytes sent in endless answers.
     pub sent: Arc<AtomicUsize>,
     runtime: Option<Runtime>,
 }
@@ -66,8 +66,8 @@ impl Hostile {
         Self::with_documents(false).await
     }
 
-    /// Starts a server whose discovery and OpenAPI documents have no end
-    /// either, if `endless`.
+    /// Starts the server. If `endless`, its discovery and OpenAPI documents have no
+    /// end either.
     pub async fn with_documents(endless: bool) -> Self {
         let sent = Arc::new(AtomicUsize::new(0));
         let all = sent.clone();
@@ -80,7 +80,7 @@ impl Hostile {
         let server = Scripted::start(move |connection| {
             let served = handle.spawn(serve(connection, all.clone(), endless));
             async move {
-                // It fails when the runtime has ended.
+                // This fails when the runtime has ended.
                 let _ = served.await;
             }
         })
@@ -92,7 +92,6 @@ impl Hostile {
         }
     }
 
-    /// Returns the path of one of the resources.
     pub fn path(resource: &str) -> String {
         format!("/apis/{GROUP}/v1/{resource}")
     }
@@ -114,7 +113,7 @@ async fn serve(mut connection: Connection, sent: Arc<AtomicUsize>, endless: bool
 struct Attack<'a> {
     connection: &'a mut Connection,
     sent: &'a AtomicUsize,
-    /// Tells whether discovery and OpenAPI documents have no end.
+    /// Whether discovery and OpenAPI documents have no end.
     endless: bool,
 }
 
@@ -322,7 +321,6 @@ fn event(kind: &str, name: &str, bytes: usize) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{thing}}}\n")
 }
 
-/// Returns the bookmark that ends the initial events.
 fn end() -> String {
     format!(
         "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"{GROUP}/v1\",\"kind\":\"Thing\",\"metadata\":{{\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}},\"resourceVersion\":\"7\"}}}}}}\n"

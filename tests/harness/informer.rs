@@ -1,5 +1,5 @@
-//! client-go's informer (`tests/informer`) as a program of its own. It prints a
-//! line when it has synced, and one when it has heard of a certain object.
+//! Runs client-go's informer (`tests/informer`) as its own program. It prints a line
+//! when it has synced, and one when it has heard of a certain object.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,6 @@ impl Informer {
         Self { child, lines }
     }
 
-    /// Returns what the program says next.
     pub async fn next<T: DeserializeOwned + Send + 'static>(mut self) -> (Self, T) {
         let read = move || {
             let line = self.lines.next().expect("a line").expect("text");

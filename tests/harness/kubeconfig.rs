@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::certificates::Pair;
 
-/// The credential that a kubeconfig holds.
 pub enum Credential<'a> {
     Certificate(&'a Pair),
     Token(&'a str),
@@ -36,8 +35,8 @@ pub fn write(
     write_parts(folder, name, cluster, user)
 }
 
-/// Writes a kubeconfig with any fields of cluster and user. Tests may write the same
-/// one at the same time, and read it: the file is whole at every moment.
+/// Writes a kubeconfig with any fields of cluster and user. Tests may write and read
+/// the same file at the same time, so the file is complete at every moment.
 pub fn write_parts(folder: &Path, name: &str, cluster: Value, user: Value) -> PathBuf {
     let document = json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! Runs the real kubectl, each with its own home.
+//! Runs the real kubectl. Each instance has its own home folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,9 +12,9 @@ use super::{ages_have_ticked, binaries, process};
 
 /// The number of tries. Ages tick and leases are renewed between two commands.
 const TRIES: usize = 8;
-/// The number of tries in which nothing may differ. After them ages may differ,
-/// since a command that takes several requests may find no moment without a
-/// tick on a busy machine.
+/// The number of tries in which nothing may differ. In later tries ages may differ:
+/// on a busy machine, a command that takes several requests may find no moment
+/// without a tick.
 pub const EXACT_TRIES: usize = 3;
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -27,7 +27,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Tells whether the other is the same except for ages.
+    /// Tells whether the outputs differ only in ages.
     pub fn ticked_into(&self, other: &Self, elapsed: Duration) -> bool {
         self.code == other.code
             && self.stderr == other.stderr
@@ -99,7 +99,7 @@ impl Kubectl {
         let mut stdin = child.stdin.take().expect("piped");
         let input = input.as_bytes().to_vec();
         let writing = tokio::spawn(async move {
-            // kubectl may end before it has read all.
+            // kubectl may end before it has read all input.
             let _ = stdin.write_all(&input).await;
         });
         let output = tokio::time::timeout(DEADLINE, child.wait_with_output())
@@ -114,7 +114,7 @@ impl Kubectl {
         }
     }
 
-    /// Starts a command that goes on. The process ends when the value is
+    /// Starts a command that keeps running. The process ends when the value is
     /// dropped.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
@@ -123,7 +123,7 @@ impl Kubectl {
     }
 }
 
-/// Two ways to the same data: `direct` is right.
+/// Two ways to the same data. `direct` is right.
 pub struct Both {
     pub direct: Kubectl,
     pub front: Kubectl,
@@ -131,7 +131,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Takes for each the kubeconfig and the URL in it.
+    /// Takes the kubeconfig and its URL for each.
     pub fn new(direct: (&Path, String), front: (&Path, String)) -> Self {
         Self {
             direct: Kubectl::new(direct.0),
@@ -140,8 +140,8 @@ impl Both {
         }
     }
 
-    /// Returns what both print for a command that changes nothing, or the
-    /// difference. Only lines for which `counts` holds are compared.
+    /// Runs a command that changes nothing through both. Returns the common output,
+    /// or the difference. Only lines for which `counts` holds are compared.
     pub async fn same(
         &self,
         command: &[&str],

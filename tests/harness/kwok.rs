@@ -1,5 +1,5 @@
-//! Runs kwok as the kubelet of one fake node. Pods of the node run at once;
-//! exec, attach, logs and port-forward reach real processes and files.
+//! Runs kwok as the kubelet of one fake node. The node's pods run at once; exec,
+//! attach, logs and port-forward reach real processes and files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::cluster::{Cluster, Once, once};
 use super::process::Process;
 use super::{binaries, eventually, objects, ports};
 
-/// The port of every pod on which port-forward reaches `cat`, which echoes.
+/// The port of every pod where port-forward reaches `cat`, which echoes.
 pub const ECHO_PORT: u16 = 7;
-/// The port on which port-forward reaches `wc -c`. It answers with the number
-/// of bytes that it got, at their end.
+/// The port where port-forward reaches `wc -c`. It answers at the end of its input
+/// with the number of bytes.
 pub const COUNT_PORT: u16 = 9;
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -63,8 +63,8 @@ impl Kwok {
                 .args(["--node-ip", "127.0.0.1"])
                 .args(["--node-port", &port.to_string()])
                 .args(["--server-address", &format!("127.0.0.1:{port}")])
-                // No lease is renewed, since other tests compare objects that
-                // must not change.
+                // No lease is renewed, since other tests compare objects that must
+                // not change.
                 .args(["--node-lease-duration-seconds", "0"])
                 .arg("--tls-cert-file")
                 .arg(&serving.cert)
@@ -126,7 +126,7 @@ pub fn append_line(file: &Path, line: &str) {
         .append(true)
         .open(file)
         .expect("log file");
-    // One write, so that no other test's line comes between.
+    // One write, so that lines of other tests cannot split this one.
     let line = format!("2026-01-01T00:00:00.000000000Z stdout F {line}\n");
     file.write_all(line.as_bytes()).expect("log file");
 }

@@ -1,24 +1,23 @@
-//! The logs of the servers that are running, by their addresses.
+//! The log files of the running servers, by address.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The number of lines that a failed comparison shows of each server.
+/// The number of log lines per server in a failed comparison.
 const SHOWN_LINES: usize = 15;
 
 static LOGS: Mutex<BTreeMap<SocketAddr, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Keeps where a server writes its log. A test that fails from now on says how it is
-/// run again.
+/// Remembers the log file of a server. From the first call on, a failed test says
+/// how to run it again.
 pub fn remember(server: SocketAddr, log: &Path) {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     logs.insert(server, log.to_owned());
     say_how_to_repeat();
 }
 
-/// Returns the last lines of the log of `server`.
 pub fn of(server: SocketAddr) -> String {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(log) = logs.get(&server) else {
@@ -31,8 +30,8 @@ pub fn of(server: SocketAddr) -> String {
     format!("--- last lines of {}\n{last}\n", log.display())
 }
 
-/// Adds to the message of each panic the command that runs the test again. Seeds are
-/// printed where they are made.
+/// Adds the command that repeats the test to each panic's message. Seeds are printed
+/// where they are made.
 fn say_how_to_repeat() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,5 @@
-//! Objects written as manifests, one YAML document each, as kubectl takes them.
+//! Reads and creates objects from manifests, which hold one YAML document per
+//! object.
 
 use std::collections::HashMap;
 
@@ -6,13 +7,12 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 
-/// Reads the objects of `text`, in its order.
 pub fn parse(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap_or_else(|e| panic!("a manifest: {e}"))
 }
 
-/// The paths of objects. An API server's discovery documents tell the resource
-/// of a kind.
+/// The paths of objects. They come from an API server's discovery documents, which
+/// name the resource of each kind.
 pub struct Paths<'a> {
     client: &'a Client,
     resources: HashMap<String, Value>,
@@ -54,7 +54,6 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Creates the objects, in their order.
 pub async fn create(admin: &Client, objects: &[Value]) {
     let mut paths = Paths::new(admin);
     for object in objects {
@@ -64,7 +63,7 @@ pub async fn create(admin: &Client, objects: &[Value]) {
     }
 }
 
-/// Sets the statuses of objects that exist, where the manifest has one.
+/// Sets the statuses of existing objects from their manifests, where these have one.
 pub async fn patch_statuses(admin: &Client, objects: &[Value]) {
     let mut paths = Paths::new(admin);
     for object in objects {

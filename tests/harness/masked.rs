@@ -1,34 +1,31 @@
-//! Bodies without the versions of lists, for comparisons: two caches that hold the
+//! Masks the versions of lists in bodies before a comparison. Two caches with the
 //! same objects may name different versions, since each has its own progress. A
-//! version is masked whatever number of digits it has.
+//! version may have any number of digits.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use prost::encoding::{decode_varint, encode_varint};
 
-/// What stands in place of a version.
 const MASK: &[u8] = b"N";
-/// The tags of fields with a length: `raw` of an Unknown, the metadata of a list, and
-/// in these the version and the continue token.
+/// The tags of fields with a length: `raw` of an Unknown, the metadata of a list,
+/// and in that the version and the continue token.
 const RAW: u8 = 0x12;
 const METADATA: u8 = 0x0a;
 const VERSION: u8 = 0x12;
 const TOKEN: u8 = 0x1a;
-/// The tag of a Status' message.
 const MESSAGE: u8 = 0x1a;
-/// The message of a Status, before the version that a cache has reached.
+/// The beginning of a Status' message; the cache's version follows.
 const TOO_LARGE: &str = "Too large resource version: 999999999, current: ";
-/// What a protobuf body begins with.
+/// The first bytes of a protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 /// The beginning of a ListMeta: an empty selfLink. An ObjectMeta begins with a name,
 /// which is not empty.
 const LIST_META: [u8; 2] = [0x0a, 0x00];
 
-/// Masks the version in a list and its continue token, a Table, a bookmark and a "too
-/// large" Status.
-/// No object is changed, since an object's metadata has a name before its
-/// version.
+/// Masks the version in a list and its continue token, a Table, a bookmark and a
+/// "too large" Status. Objects stay unchanged, since an object's metadata has a name
+/// before its version.
 pub fn text(body: &[u8]) -> Bytes {
     let body = token_in_text(body).unwrap_or_else(|| body.to_vec());
     let mut out = String::from_utf8_lossy(&body).into_owned();
@@ -57,8 +54,7 @@ pub fn text(body: &[u8]) -> Bytes {
     out.into()
 }
 
-/// Masks the version in a continue token, if the list that has the token names the
-/// same one.
+/// Masks the version in a continue token, if it equals the version of the list.
 fn token_in_text(body: &[u8]) -> Option<Vec<u8>> {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
     let position = |of: &[u8]| body.windows(of.len()).position(|found| found == of);
@@ -69,10 +65,11 @@ fn token_in_text(body: &[u8]) -> Option<Vec<u8>> {
     Some([&body[..at], &masked, &body[at + length..]].concat())
 }
 
-/// A continue token is the base64 of `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
+/// The beginning of a decoded continue token,
+/// `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
 const TOKEN_BEFORE_VERSION: &[u8] = br#"{"v":"meta.k8s.io/v1","rv":"#;
 
-/// Returns the version in a continue token, and the token with a masked one.
+/// Returns the version in a continue token, and the masked token.
 fn token(token: &[u8]) -> Option<(String, Vec<u8>)> {
     let plain = URL_SAFE_NO_PAD.decode(token).ok()?;
     let rest = plain.strip_prefix(TOKEN_BEFORE_VERSION)?;
@@ -83,8 +80,8 @@ fn token(token: &[u8]) -> Option<(String, Vec<u8>)> {
     Some((version, URL_SAFE_NO_PAD.encode(masked).into_bytes()))
 }
 
-/// Does the same as [`text`] for `k8s\0` + Unknown{raw = List{metadata = ListMeta}}, and
-/// for the message of a Status in it.
+/// Does the same as [`text`] for protobuf, `k8s\0` + Unknown{raw = List{metadata =
+/// ListMeta}}, and for the message of a Status in it.
 pub fn protobuf(body: &[u8]) -> Bytes {
     let masked = body.strip_prefix(MAGIC).and_then(|unknown| {
         let masked = changed(unknown, &[RAW, METADATA], &list_meta)
@@ -94,8 +91,8 @@ pub fn protobuf(body: &[u8]) -> Bytes {
     masked.unwrap_or_else(|| body.to_vec()).into()
 }
 
-/// Returns the message with another content of the field that the tags lead to. All
-/// fields before it have a length.
+/// Returns the message with new content for the field at the path of tags. All
+/// fields before it must have a length.
 fn changed(
     message: &[u8],
     tags: &[u8],
@@ -139,14 +136,15 @@ fn list_meta(meta: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Masks the version that a cache has reached.
+/// Masks the cache's version in a Status' message.
 fn too_large(message: &[u8]) -> Option<Vec<u8>> {
     let rest = message.strip_prefix(TOO_LARGE.as_bytes())?;
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     Some([TOO_LARGE.as_bytes(), MASK, &rest[digits..]].concat())
 }
 
-/// Returns the first field, which has a length: its tag, its content and what follows.
+/// Splits off the first field, which must have a length: its tag, its content and the
+/// rest.
 fn field(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, mut rest) = message.split_first()?;
     let has_length = tag & 7 == 2;
@@ -197,7 +195,7 @@ mod tests {
             of("99", Some(&token("99", "a"))),
             of("99", Some(&token("99", "b")))
         );
-        // A token of another version than the list's says something.
+        // A token whose version is not the list's stays as it is.
         assert_ne!(
             of("99", Some(&token("98", "a"))),
             of("99", Some(&token("97", "a")))

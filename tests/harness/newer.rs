@@ -1,5 +1,5 @@
-//! A kube-apiserver of a future release: the real one, with a field in the
-//! metadata and in the spec of each pod that no present schema knows.
+//! A kube-apiserver of a future release: the real one, with an extra field in the
+//! metadata and spec of each pod that no present schema knows.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ pub struct Newer {
 }
 
 impl Newer {
-    /// Starts the server on loopback, with plain HTTP/1.1. Every caller is the
-    /// user of `upstream`.
+    /// Starts the server on loopback, with plain HTTP/1.1. It calls `upstream` as
+    /// that client's user for every caller.
     pub async fn before(upstream: Client) -> Self {
         let listener = ports::listen_async();
         let address = listener.local_addr().expect("an address");
@@ -45,7 +45,7 @@ impl Newer {
                     async move { Ok::<_, Infallible>(answer(&upstream, request).await) }
                 });
                 let serve = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // The test does not care whether a client disconnects early.
+                // A client may disconnect early.
                 tokio::spawn(async move { drop(serve.await) });
             }
         });
@@ -95,7 +95,6 @@ async fn answer(upstream: &Client, request: Request<Incoming>) -> Response<Body>
     Response::from_parts(head, body)
 }
 
-/// The framing of a watch's events.
 #[derive(Clone, Copy)]
 enum Framing {
     Lines,
@@ -113,7 +112,7 @@ impl Framing {
         Some(if protobuf { Self::Lengths } else { Self::Lines })
     }
 
-    /// Returns the next event, rewritten, when all of it has arrived.
+    /// Takes the next event out of the buffer, if it is complete, and rewrites it.
     fn take(self, buffer: &mut BytesMut) -> Option<Bytes> {
         match self {
             Self::Lines => {
@@ -161,7 +160,7 @@ fn newer(body: &[u8]) -> Bytes {
         return envelope(body).into();
     }
     let text = String::from_utf8_lossy(body);
-    // In pods, no object but metadata and spec has these first members.
+    // In pods, only metadata and spec have these first members.
     let text = text.replace(
         "\"metadata\":{\"name\"",
         &format!("\"metadata\":{{{JSON_FIELD}\"name\""),
@@ -194,14 +193,14 @@ fn pod(message: &[u8]) -> Vec<u8> {
 }
 
 fn append(message: &[u8]) -> Vec<u8> {
-    // The bookmark of a watch has a version and no name. It is left unchanged.
+    // The bookmark of a watch has a version but no name, and stays unchanged.
     match field(message, 1) {
         Some(b"") => message.to_vec(),
         _ => [message, PROTOBUF_FIELD].concat(),
     }
 }
 
-/// Writes the message again with `with` applied to every field `number`.
+/// Copies the message, with `with` applied to every field `number`.
 fn change(message: &[u8], number: u64, with: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     for (tag, whole, inner) in fields(message) {
@@ -224,8 +223,8 @@ fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     found.map(|(_, _, inner)| inner)
 }
 
-/// Returns for each field the tag, the whole field, and its content if the
-/// field has a length.
+/// Returns the tag, the whole field and, if it has a length, the content of each
+/// field.
 fn fields(mut message: &[u8]) -> Vec<(u64, &[u8], &[u8])> {
     let mut found = Vec::new();
     while !message.is_empty() {

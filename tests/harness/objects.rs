@@ -1,4 +1,4 @@
-//! Objects that tests create.
+//! Builds the objects that tests create.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,6 @@ pub fn widget(group: &str, name: &str, color: &str, size: i64) -> Value {
     })
 }
 
-/// The group of FlowSchemas and PriorityLevelConfigurations.
 pub const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 pub fn flow_schema(name: &str, spec: Value) -> Value {

@@ -1,4 +1,4 @@
-//! Servers of the tests, each on a thread of its own: the runtimes of tests come
+//! Runs each server of the tests on its own thread, since the runtimes of tests come
 //! and go.
 
 use tokio::sync::oneshot;
@@ -9,7 +9,7 @@ pub struct OwnThread {
 }
 
 impl OwnThread {
-    /// Runs what `serve` returns, within a runtime.
+    /// Runs the future that `serve` returns, in a new runtime.
     pub fn run<F: Future>(serve: impl FnOnce() -> F + Send + 'static) -> Self {
         let (stop, stopped) = oneshot::channel();
         std::thread::spawn(move || {

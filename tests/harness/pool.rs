@@ -1,6 +1,6 @@
-//! Clusters that tests have one after the other. A start costs more than most
-//! tests do, so a cluster that its test has not broken is put back as it was and
-//! given to the next test that wants its flags.
+//! Leases clusters to tests, one after the other. A start costs more than most tests
+//! do. So a cluster that its test has not broken is restored and given to the next
+//! test that wants the same flags.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,14 @@ use super::contents::{Contents, RBAC};
 use super::storage::Storage;
 use super::{eventually, objects, pace, process, shared};
 
-/// How long nobody wants a cluster before it ends. In that time it costs less
+/// The time for which an unused cluster is kept. Keeping it that long costs less
 /// than a start.
 const LINGERS: Duration = Duration::from_secs(30);
-/// How long kube-apiserver may take to serve again what it served in the
-/// beginning.
+/// The time in which kube-apiserver must serve its first state again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);
-/// What kube-apiserver's admission and fairness make of an object stays in force
-/// until they notice that it is gone, and nothing tells when. A cluster where such
-/// objects were written ends with its test.
+/// Keys whose objects stay in force for a while after their deletion:
+/// kube-apiserver's admission and fairness notice it later, and nothing shows when.
+/// If a test writes these, its cluster ends with it.
 const IN_FORCE_FOR_A_WHILE: [&str; 6] = [
     "admissionregistration.k8s.io/",
     "flowschemas/",
@@ -31,22 +30,22 @@ const IN_FORCE_FOR_A_WHILE: [&str; 6] = [
     "resourcequotas/",
     "validatingwebhookconfigurations/",
 ];
-/// What decides which resources there are.
+/// The keys that decide which resources exist.
 const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io/"];
 
-/// A cluster that a test has alone, and gives back as it drops it. If the test has ended
-/// its API server and not started it again, the cluster ends with the test.
+/// A cluster that one test has alone and gives back when it drops this. If the test
+/// stops the API server and does not start it again, the cluster ends with the test.
 pub struct Lease(Option<Pooled>);
 
 struct Pooled {
     cluster: Cluster,
     flags: Vec<String>,
-    /// What was stored before the first test had it.
+    /// The contents before the first test.
     first: Contents,
     served: Served,
 }
 
-/// What kube-apiserver says of its resources.
+/// kube-apiserver's documents about its resources.
 #[derive(PartialEq)]
 struct Served([String; 3]);
 
@@ -57,13 +56,12 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
 
 struct Pool {
     idle: Vec<Pooled>,
-    /// The flags of clusters that will be idle in a moment.
+    /// The flags of clusters that will soon be idle.
     cleaned: Vec<Vec<String>>,
 }
 
 impl Cluster {
-    /// Returns a cluster with these flags of kube-apiserver that nobody else uses
-    /// meanwhile.
+    /// Leases a cluster with these flags of kube-apiserver.
     pub async fn leased(flags: &[String]) -> Lease {
         loop {
             match next(flags) {
@@ -125,8 +123,8 @@ impl DerefMut for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let pooled = self.0.take().expect("given back once");
-        // The state that failed a test is not another test's, and kine does not
-        // know the transactions that restore one.
+        // A failed test's cluster is not reused, and kine does not know the
+        // transactions that restore one.
         if std::thread::panicking() || Storage::under_test() == Storage::Kine {
             return;
         }
@@ -167,7 +165,7 @@ fn end_if_idle_for_long(port: u16) {
     drop(ended);
 }
 
-/// Puts back what was stored, and waits until kube-apiserver acts upon it.
+/// Restores the stored contents, and waits until kube-apiserver acts on them.
 async fn clean(mut pooled: Pooled) -> Option<Pooled> {
     let alive = pooled.cluster.apiserver.alive() && pooled.cluster.etcd.alive();
     if !alive {
@@ -198,8 +196,8 @@ async fn clean(mut pooled: Pooled) -> Option<Pooled> {
     Some(pooled)
 }
 
-/// Waits until a binding that is written now is in force. Earlier ones are gone
-/// then.
+/// Waits until a binding that is written now is in force. Deleted ones are no longer
+/// in force then.
 async fn authorizer_is_current(admin: &Client) {
     let name = unique("is-current");
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";

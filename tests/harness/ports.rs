@@ -1,4 +1,4 @@
-//! Finds free ports on loopback. No two processes of the tests get the same one.
+//! Finds free ports on loopback. No two processes of the tests get the same port.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
@@ -8,14 +8,14 @@ use rand::seq::SliceRandom;
 
 /// Ports are claimed in blocks of this size.
 const BLOCK: u16 = 250;
-/// Where Linux, by default, takes no local port of an outgoing connection from. So
-/// a killed server finds its port still free when it returns.
+/// Ports that Linux, by default, does not use as the local ports of outgoing
+/// connections. A killed server thus finds its port still free when it returns.
 const USUAL: Range<u16> = 12_000..32_000;
-/// What Linux says where it takes them from.
+/// The file with Linux's actual range of local ports.
 const LOCAL_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// A block of ports. Whoever listens at its first port may give the others away,
-/// until the process ends.
+/// A block of ports. The process that listens on the first port may hand out the
+/// others until it ends.
 struct Block {
     _claim: TcpListener,
     left: Range<u16>,
@@ -23,13 +23,13 @@ struct Block {
 
 static CLAIMED: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
-/// Returns a port that no other program uses. It is given once: a server that is
-/// told its port by a flag has it to itself.
+/// Returns a port that no other program uses. Each port is handed out once, so a
+/// server that gets it by a flag has it alone.
 pub fn free() -> u16 {
     listen().local_addr().expect("an address").port()
 }
 
-/// Returns a listener at a port that nobody else gets, even when this listener is
+/// Returns a listener on a port that nobody else gets, even after this listener is
 /// dropped.
 pub fn listen() -> TcpListener {
     let mut claimed = CLAIMED.lock().unwrap_or_else(|e| e.into_inner());
@@ -45,7 +45,6 @@ pub fn listen() -> TcpListener {
     }
 }
 
-/// Does what [`listen`] does, for tokio.
 pub fn listen_async() -> tokio::net::TcpListener {
     let listener = listen();
     listener.set_nonblocking(true).expect("non-blocking");
@@ -69,8 +68,9 @@ fn claim() -> Block {
         .unwrap_or_else(|| panic!("no free block of {BLOCK} ports in {range:?}"))
 }
 
-/// Returns the ports to choose from, where local ports are taken from `local`, as
-/// in [`LOCAL_RANGE`]. If too few are outside, it is the usual range.
+/// Returns the range of ports to use if Linux takes local ports from `local`, which
+/// has the format of [`LOCAL_RANGE`]. If too few ports are outside, this is the
+/// usual range.
 fn outside(local: &str) -> Range<u16> {
     let mut numbers = local.split_whitespace().filter_map(|n| n.parse().ok());
     let (Some(low), Some(high)) = (numbers.next(), numbers.next()) else {

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// The number of lines of a server's output that a failed test shows.
+/// The number of output lines of a server that a failed test shows.
 const SHOWN_LINES: usize = 60;
 
 /// Writes a line to the watchdog, a process that ends the children.
 /// `PR_SET_PDEATHSIG` would end them with the *thread* that started them, and
 /// Rust runs each test on its own thread.
 fn tell_watchdog(line: &str) {
-    // The child is kept and never waited for: it must outlive this process.
+    // The child is kept and never waited for, because it must outlive this process.
     static WATCHDOG: OnceLock<Mutex<(Child, ChildStdin)>> = OnceLock::new();
     let pipe = WATCHDOG.get_or_init(|| {
         let mut child = Command::new("sh")
@@ -26,8 +26,8 @@ fn tell_watchdog(line: &str) {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Its own group keeps ctrl-C, which goes to the foreground group,
-            // from it.
+            // With its own process group it does not get ctrl-C, which goes to the
+            // foreground group.
             .process_group(0)
             .spawn()
             .expect("sh for the watchdog");
@@ -38,7 +38,7 @@ fn tell_watchdog(line: &str) {
     writeln!(pipe.1, "{line}").expect("the watchdog reads");
 }
 
-/// Adds a line to the file that `tests/suite.sh` counts started processes with.
+/// Records a start in the file from which `tests/suite.sh` counts started processes.
 pub fn count(name: &str) {
     let Some(file) = std::env::var_os("APIFRONT_TEST_STARTS") else {
         return;
@@ -72,7 +72,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with stdout and stderr appended to `log`.
+    /// Starts `command`, with stdout and stderr appended to `log`.
     pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
         let out = File::options()
             .create(true)
@@ -140,7 +140,6 @@ impl Process {
         }
     }
 
-    /// Sends SIGKILL and waits until the process is gone.
     pub fn kill(&mut self) {
         if self.exited().is_none() {
             let _ = self.child.kill();
@@ -165,7 +164,6 @@ impl Process {
         )
     }
 
-    /// Returns the resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
             .expect("the process lives");

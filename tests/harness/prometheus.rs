@@ -11,14 +11,12 @@ use serde_json::{Value, json};
 
 use super::binaries;
 
-/// Returns the program's path, and builds the program when it is missing.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| binaries::program("prometheus"))
 }
 
-/// The scrapes that Prometheus has made, and the time at which queries are
-/// evaluated.
+/// Scrapes for Prometheus, and the time at which queries are evaluated.
 #[derive(Default)]
 pub struct Prometheus {
     scrapes: Vec<Value>,
@@ -32,12 +30,10 @@ pub struct Said {
     pub errors: Vec<String>,
 }
 
-/// The result of a query.
 #[derive(Debug, Deserialize)]
 pub struct Found {
-    /// The rows, sorted by their labels.
     pub rows: Vec<Row>,
-    /// The names of the metrics that the query selects.
+    /// The metrics that the query selects.
     pub names: Vec<String>,
     pub error: String,
 }
@@ -45,7 +41,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
     pub labels: std::collections::BTreeMap<String, String>,
-    /// The value as Go writes it, `NaN` among others.
+    /// The value as Go writes it, for example `NaN`.
     pub value: String,
 }
 
@@ -58,7 +54,7 @@ pub struct Rule {
 }
 
 impl Prometheus {
-    /// Adds a scrape of this text from `instance`, at this second. Queries are
+    /// Adds a scrape of this text from `instance`, at second `at`. Queries are
     /// evaluated at the time of the last scrape.
     pub fn scrape(mut self, at: u64, instance: &str, text: &str) -> Self {
         let labels = json!({ "job": "apifront", "instance": instance });

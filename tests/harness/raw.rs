@@ -23,13 +23,11 @@ impl RawConnection {
         self.stream.flush().await
     }
 
-    /// Shuts down the writing side.
     pub async fn finish(&mut self) -> std::io::Result<()> {
         self.stream.shutdown().await
     }
 
-    /// Returns what arrives until the peer closes, or nothing more comes for
-    /// `quiet`.
+    /// Returns what arrives until the peer closes or sends nothing for `quiet`.
     pub async fn read_until_quiet(&mut self, quiet: Duration) -> Vec<u8> {
         let mut all = Vec::new();
         let mut buffer = [0u8; 16 * 1024];
@@ -42,8 +40,8 @@ impl RawConnection {
         all
     }
 
-    /// Returns the next answer of HTTP/1.1, with its body, or what came of it
-    /// before the peer closed.
+    /// Returns the next HTTP/1.1 answer with its body, or the part that came before
+    /// the peer closed.
     pub async fn read_answer(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         let mut end: Option<usize> = None;
@@ -76,8 +74,8 @@ impl RawConnection {
         all
     }
 
-    /// Tells whether the peer closes within `deadline`. Bytes that arrive
-    /// before are dropped.
+    /// Tells whether the peer closes within `deadline`. Bytes before that are
+    /// dropped.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {
         let mut buffer = [0u8; 16 * 1024];
         let end = async {

@@ -4,34 +4,32 @@ use serde_json::{Value, json};
 
 use super::scripted::Seen;
 
-/// The names of all records. Each is also the name of the user who owns it.
+/// The names of all records. Each is also the name of the record's owner.
 pub const RECORDS: [&str; 2] = ["first", "second"];
 
-/// Users who may see all records where others see their own.
+/// Users who see all records where others see only their own.
 const AUDITORS: [&str; 2] = ["apifront", "system:kube-aggregator"];
 
 /// The namespace of records that are shown in every namespace.
 const CATALOGUE: &str = "catalogue";
 
-/// The way in which records are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Showing {
-    /// To all alike, as kube-apiserver would.
+    /// All callers see the same records, as kube-apiserver would show them.
     Alike,
-    /// Each caller sees the own record alone.
+    /// Each caller sees only their own record.
     ByCaller,
-    /// In another order than kube-apiserver's.
+    /// The order differs from kube-apiserver's.
     Disordered,
-    /// A single record has more than in a list.
+    /// A single record has more fields than the same record in a list.
     Fuller,
-    /// The records of one namespace are in the list of every other.
+    /// The list of every namespace includes the records of one namespace.
     Everywhere,
-    /// They cannot be watched.
+    /// Records cannot be watched.
     Unwatchable,
 }
 
 pub(super) enum Reply {
-    /// Status, type and body.
     Whole(u16, &'static str, String),
     /// The head of a watch that stays silent.
     Watch(&'static str),
@@ -47,7 +45,6 @@ fn status(code: u16, reason: &str) -> Reply {
     Reply::Whole(code, JSON, status.to_string())
 }
 
-/// Returns the namespace in a path below the group version.
 fn namespace(rest: &str) -> Option<&str> {
     rest.split_once("/namespaces/")?.1.split('/').next()
 }
@@ -75,7 +72,6 @@ fn record(showing: Showing, path: &str, name: &str) -> Option<Value> {
     Some(record)
 }
 
-/// Answers a read of one record, or of all.
 pub(super) fn answer(showing: Showing, name: Option<&str>, request: &Seen) -> Option<Reply> {
     let accept = request.header("accept").unwrap_or("*/*");
     let mut ranges = accept.split(',').map(str::trim);

@@ -10,7 +10,6 @@ use super::client::Client;
 /// `1.32`. etcd, kubectl, sample-apiserver and kwok do not depend on it.
 pub const KUBERNETES: &str = "APIFRONT_TEST_KUBERNETES";
 
-/// A minor release such as 1.37.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     minor: u32,
@@ -20,7 +19,6 @@ impl Release {
     /// The release that `tests/kubernetes/build.sh` builds.
     pub const DEFAULT: Release = Release { minor: 37 };
 
-    /// Returns the release that [`KUBERNETES`] names, or the default.
     pub fn under_test() -> Self {
         static RELEASE: OnceLock<Release> = OnceLock::new();
         *RELEASE.get_or_init(|| match std::env::var(KUBERNETES) {
@@ -37,7 +35,6 @@ impl Release {
         Self::under_test().is_at_least(minor)
     }
 
-    /// Tells whether this release is 1.`minor` or newer.
     pub fn is_at_least(self, minor: u32) -> bool {
         self.minor >= minor
     }
@@ -48,12 +45,12 @@ impl Release {
         self.minor == 32 || self.is_at_least(34)
     }
 
-    /// Returns the feature gates that switch off what older API servers lack, as
-    /// far as the release lets one, and those that switch it on.
+    /// Returns feature gates in two lists: one switches off what older API servers
+    /// lack, as far as the release allows, the other switches it on.
     pub fn newer_features(self) -> (String, String) {
         let mut gates = vec!["WatchList"];
-        // Without this feature nothing makes 1.32 and 1.33 send a bookmark of a
-        // resource that is not written, and WatchList is not given before one.
+        // Without this feature, 1.32 and 1.33 send no bookmark for a resource that
+        // nobody writes, and WatchList is not given before a bookmark.
         if !self.is_at_least(32) {
             gates.push("ConsistentListFromCache");
         }
@@ -71,8 +68,8 @@ impl Release {
         (all("false"), all("true"))
     }
 
-    /// Returns a number of resources that the release under test exceeds: of
-    /// those that can be listed by default, or with all alpha and beta APIs on.
+    /// Returns a number that the listable resources of the release under test
+    /// exceed, by default or with all alpha and beta APIs on.
     pub fn resources(all_apis: bool) -> usize {
         match (Self::at_least(36), all_apis) {
             (true, false) => 60,
@@ -82,7 +79,6 @@ impl Release {
         }
     }
 
-    /// Tells whether another release than the default is under test.
     pub fn is_other() -> bool {
         Self::under_test() != Self::DEFAULT
     }
@@ -96,9 +92,9 @@ impl Release {
         Some(Self { minor })
     }
 
-    /// Reports the version of the first server that started, and fails if a
-    /// named release is not that server's. The line goes to stderr directly,
-    /// because the test runner shows the output of failed tests only.
+    /// Reports the version of the first server that started. Fails if a release is
+    /// named and the server has another. The line goes to stderr directly, because
+    /// the test runner shows only the output of failed tests.
     pub fn tell(git_version: &str) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
@@ -118,8 +114,8 @@ impl Release {
     }
 }
 
-/// Fails unless a server without WatchList refuses the watch at `path`, which
-/// asks for initial events or declines them.
+/// Fails unless a server without WatchList refuses the watch at `path`, which sets
+/// sendInitialEvents.
 pub async fn expect_no_watch_list(client: &Client, path: &str) {
     client.get(path).await.expect_status(
         422,
@@ -129,8 +125,8 @@ pub async fn expect_no_watch_list(client: &Client, path: &str) {
     );
 }
 
-/// Reports what a test leaves out before the release under test, directly to
-/// stderr: nothing is left out silently.
+/// Reports what a test leaves out because of the release under test. The line goes
+/// to stderr directly: nothing is left out silently.
 pub fn tell_left_out(what: &str) {
     let minor = Release::under_test().minor;
     let line = format!("left out before 1.{minor}: {what}\n");

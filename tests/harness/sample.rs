@@ -1,5 +1,5 @@
-//! Objects of many kinds, for comparisons in a cluster where nothing moves. They
-//! are manifests in the folder `sample`.
+//! Creates objects of many kinds, for comparisons in a cluster where nothing
+//! changes. They are manifests in the folder `sample`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub const GROUP: &str = "sample.example.test";
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Creates the sample. The API server's cache has all of it on return.
+/// Creates the sample. On return, the API server's cache has all of it.
 pub async fn create(admin: &Client) {
     for name in [NAMESPACE, OTHER_NAMESPACE] {
         let body = json!({
@@ -39,7 +39,7 @@ pub async fn create(admin: &Client) {
     manifests::create(admin, &objects).await;
     let statuses = manifests::parse(include_str!("sample/pod_statuses.yaml"));
     manifests::patch_statuses(admin, &statuses).await;
-    // A deletion that waits for its node.
+    // This deletion waits for the node.
     let pod = format!("/api/v1/namespaces/{NAMESPACE}/pods/terminating");
     let path = format!("{pod}?gracePeriodSeconds=3600");
     admin.send(Method::DELETE, &path, &[], "").await.expect(200);
@@ -62,7 +62,7 @@ async fn widgets(admin: &Client) {
             .await
             .expect(201);
     }
-    // The document by which group versions become known is made anew in steps.
+    // kube-apiserver rebuilds the document of group versions in steps.
     let discovery = format!("/apis/{GROUP}/v1");
     eventually("discovery is complete", SOON, || async {
         let groups = admin.get("/apis").await.text();
@@ -112,7 +112,7 @@ fn is_served(object: &Value) -> bool {
     Release::at_least(since)
 }
 
-/// Enough text for answers of several megabytes.
+/// Makes enough text for answers of several megabytes.
 fn large_config_maps() -> Vec<Value> {
     let of_number = |n: usize| {
         let text = format!("line {n} <html> & \"quotes\" \\ ü 日本 \u{2028}\t\n").repeat(160);
@@ -124,7 +124,6 @@ fn large_config_maps() -> Vec<Value> {
     (0..40).map(of_number).collect()
 }
 
-/// A ClusterTrustBundle with the certificate of an authority.
 fn trust_bundle() -> Value {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
@@ -137,7 +136,6 @@ fn trust_bundle() -> Value {
     })
 }
 
-/// A CertificateSigningRequest with a request that somebody signed.
 fn signing_request() -> Value {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();

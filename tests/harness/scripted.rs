@@ -1,5 +1,5 @@
-//! An upstream that answers as a test says, byte by byte. It speaks plain
-//! HTTP/1.1 on loopback.
+//! An upstream that a test scripts, byte by byte. It speaks plain HTTP/1.1 on
+//! loopback.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::ports;
 
-/// A request that apifront passed on.
+/// A request that reached the upstream.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The connection's number, counted from 0.
@@ -33,7 +33,6 @@ impl Seen {
     }
 }
 
-/// One connection from apifront.
 pub struct Connection {
     pub stream: BufReader<TcpStream>,
     number: usize,
@@ -41,9 +40,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns the head of the next request that was passed on. Requests that
-    /// apifront itself makes (they have no Audit-ID) are answered here: the
-    /// server is ready, and has no resources.
+    /// Returns the head of the next request that apifront forwards for a caller.
+    /// Requests that apifront makes itself (they have no Audit-ID) are answered
+    /// here: the server is ready, and has no resources.
     pub async fn next(&mut self) -> Option<Seen> {
         loop {
             let request = self.head().await?;
@@ -62,8 +61,7 @@ impl Connection {
         }
     }
 
-    /// Returns the head of the next request, whether a caller or apifront made
-    /// it.
+    /// Returns the head of the next request, forwarded or apifront's own.
     pub async fn next_of_any(&mut self) -> Option<Seen> {
         self.head().await
     }
@@ -119,7 +117,7 @@ impl Connection {
 
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let stream = self.stream.get_mut();
-        // The test sees elsewhere whether apifront still reads.
+        // Tests check elsewhere whether apifront still reads.
         if stream.write_all(bytes.as_ref()).await.is_ok() {
             let _ = stream.flush().await;
         }
@@ -141,14 +139,12 @@ impl Connection {
         .await;
     }
 
-    /// Tells whether apifront closes within `deadline`.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {
         let mut buffer = [0; 4096];
         let end = async { while self.stream.read(&mut buffer).await.is_ok_and(|n| n > 0) {} };
         tokio::time::timeout(deadline, end).await.is_ok()
     }
 
-    /// Returns the bytes that arrive within `wait`.
     pub async fn read_within(&mut self, wait: Duration) -> Vec<u8> {
         let mut all = Vec::new();
         let read = async {
@@ -169,7 +165,6 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Serves each connection with `script`.
     pub async fn start<F, Fut>(script: F) -> Self
     where
         F: Fn(Connection) -> Fut + Send + 'static,
@@ -203,12 +198,11 @@ impl Scripted {
         format!("http://{}", self.address)
     }
 
-    /// Returns all requests that were passed on so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic while locked").clone()
     }
 
-    /// Returns the number of requests with this line that were passed on.
+    /// Returns the number of forwarded requests with this line.
     pub fn count(&self, line: &str) -> usize {
         self.seen().iter().filter(|s| s.line == line).count()
     }

@@ -1,16 +1,16 @@
-//! What several tests use, and what ends when none has used it for a while: a
-//! cluster costs its share of the processor while it only waits.
+//! Shares values, such as clusters, between tests, and ends them when no test has
+//! used them for a while: even a waiting cluster costs processor time.
 
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long nobody uses a value before it ends. The tests of a suite follow each
+/// The time for which an unused value is kept. The tests of a suite follow each
 /// other closely.
 const LINGERS: Duration = Duration::from_secs(10);
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
-/// A value that is started by the first who asks for it. It ends some time after
-/// the last has dropped it, and is started again for the next.
+/// A value that its first user starts. It ends some time after the last user has
+/// dropped it, and the next user starts it again.
 pub struct Shared<T: 'static>(Mutex<State<T>>);
 
 enum State<T> {
@@ -56,7 +56,7 @@ impl<T: Send + Sync> Shared<T> {
 }
 
 /// Runs `start` on its own runtime, since a shared value must not belong to the
-/// runtime of one test. Returns the message of its panic, if it panics.
+/// runtime of one test. Returns the message of a panic as an error.
 pub fn started<T, F, Fut>(start: F) -> Result<T, String>
 where
     T: Send,
@@ -85,7 +85,7 @@ trait EndsUnused: Sync {
 
 impl<T: Send + Sync> EndsUnused for Shared<T> {
     fn end_if_unused(&self) -> bool {
-        // Whoever holds the lock is about to use the value.
+        // Another thread that holds the lock is about to use the value.
         let Ok(mut state) = self.0.try_lock() else {
             return false;
         };
@@ -103,7 +103,8 @@ impl<T: Send + Sync> EndsUnused for Shared<T> {
         if unused_since.get_or_insert_with(Instant::now).elapsed() < LINGERS {
             return false;
         }
-        // Ending takes time, and is not waited for by whoever asks next.
+        // Ending takes time. The lock is released first, so that the next user does
+        // not wait.
         let ended = std::mem::replace(&mut *state, State::Ended);
         drop(state);
         drop(ended);

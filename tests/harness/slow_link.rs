@@ -20,8 +20,7 @@ pub struct SlowLink {
 }
 
 impl SlowLink {
-    /// Passes connections on to `server`. What the server sends arrives `delay`
-    /// later.
+    /// Forwards connections to `server`. The server's bytes arrive `delay` later.
     pub async fn to(server: SocketAddr, delay: Duration) -> Self {
         let listener = ports::listen_async();
         let address = listener.local_addr().expect("an address");
@@ -39,7 +38,8 @@ impl SlowLink {
         }
     }
 
-    /// Starts an apifront before the API server of `cluster`, which is `delay` away.
+    /// Starts an apifront that reaches the API server of `cluster` over the slow
+    /// link.
     pub async fn before(
         cluster: &Cluster,
         delay: Duration,

@@ -1,9 +1,9 @@
-//! The store behind the kube-apiserver that the suites run before.
+//! The store of the kube-apiserver under the suites.
 
 use std::sync::OnceLock;
 
-/// The environment variable that names the store: `etcd`, or `kine`, which
-/// keeps in sqlite what k3s stores.
+/// The environment variable that names the store: `etcd`, or `kine`, which keeps the
+/// data in sqlite, as k3s does.
 pub const STORAGE: &str = "APIFRONT_TEST_STORAGE";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,6 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Returns the store that [`STORAGE`] names, or etcd.
     pub fn under_test() -> Self {
         static STORE: OnceLock<Storage> = OnceLock::new();
         *STORE.get_or_init(|| match std::env::var(STORAGE).as_deref() {

@@ -1,4 +1,4 @@
-//! The servers that a suite is asked of.
+//! The servers that a suite may test.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -18,16 +18,15 @@ pub struct Subject {
     pub name: &'static str,
     /// A client that may do everything.
     pub admin: Client,
-    /// The release that the server claims to behave as.
     pub release: Release,
     /// Whether the server writes CBOR (KEP-4222).
     pub has_cbor: bool,
-    /// What is started for it, and ends when nobody uses it.
+    /// The instance that serves this subject. It ends when nobody uses it.
     _front: Option<Arc<Apifront>>,
 }
 
 impl Subject {
-    /// Returns the oracle itself. A suite that fails on the oracle is wrong.
+    /// Returns the oracle itself. A suite that fails on it is wrong.
     pub async fn kube_apiserver() -> Self {
         Self {
             name: "kube-apiserver",
@@ -88,13 +87,12 @@ impl Subject {
     }
 }
 
-/// Returns the address of one embedded server that lives as long as the
-/// process.
+/// Returns the address of an embedded server that lives as long as the process.
 fn embedded_address() -> SocketAddr {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     *ADDRESS.get_or_init(|| {
         let (tell, told) = std::sync::mpsc::channel();
-        // The server has its own runtime, since those of the tests come and go.
+        // The server has its own runtime, since the tests' runtimes come and go.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

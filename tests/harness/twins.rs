@@ -1,7 +1,7 @@
-//! The same extension API servers behind two aggregators: kube-apiserver's,
-//! which is right, and that of an apifront before a cluster that does not know
-//! them. Both aggregators reach the same process with the same data, so that
-//! answers can be compared to the byte.
+//! The same extension API servers behind two aggregators: kube-apiserver's, which is
+//! right, and apifront's, before a cluster that does not know them. Both aggregators
+//! reach the same process with the same data, so answers can be compared to the
+//! byte.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,6 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Registers `group` in `version`, served by the service of the given name.
     pub fn new(group: &str, version: &str, service: &str, port: u16) -> Self {
         let manifest = json!({
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -71,8 +70,8 @@ impl Registration {
         name.expect("a service")
     }
 
-    /// Sets the bundle of the APIService. Without a bundle the system's
-    /// authorities would be trusted.
+    /// Sets the CA bundle of the APIService. Without one, the system's authorities
+    /// would be trusted.
     pub fn trust(mut self, ca: &std::path::Path) -> Self {
         use base64::Engine;
         let pem = std::fs::read(ca).expect("a CA file");
@@ -81,8 +80,6 @@ impl Registration {
         self
     }
 
-    /// Returns the APIService's entry in `aggregation.backends`, with its
-    /// address.
     pub fn backend(&self) -> Value {
         json!({
             "name": self.service(),
@@ -92,7 +89,6 @@ impl Registration {
     }
 }
 
-/// The namespace of all services.
 pub const NAMESPACE: &str = "extensions";
 
 impl Twins {
@@ -163,7 +159,6 @@ impl Twins {
         Differential::new(self.direct_client(), self.front_client())
     }
 
-    /// Returns the admin's kubeconfigs for both.
     pub fn kubeconfigs(&self) -> (PathBuf, PathBuf) {
         (
             self.oracle.admin_kubeconfig.clone(),
@@ -186,7 +181,7 @@ impl Twins {
         )
     }
 
-    /// Returns a client of this user and groups for each of both.
+    /// Returns a client for each aggregator, both with this user and groups.
     pub fn clients_of(&self, user: &str, groups: &[&str]) -> (Client, Client) {
         let of = |cluster: &Cluster| cluster.certificates.client(user, groups);
         let behind = if oracle_alone() {
@@ -200,7 +195,7 @@ impl Twins {
         )
     }
 
-    /// Waits until both report this availability of an APIService.
+    /// Waits until both aggregators report this availability of an APIService.
     pub async fn settled(&self, name: &str, available: bool) {
         for client in [self.direct_client(), self.front_client()] {
             settled(&client, name, available).await;
@@ -208,7 +203,7 @@ impl Twins {
     }
 }
 
-/// The parts of the twins that a registration may need.
+/// The parts that a registration may need.
 pub struct Parts {
     pub oracle: Lease,
     pub front_proxies: PathBuf,
@@ -225,13 +220,13 @@ impl Parts {
     }
 }
 
-/// Tells whether `APIFRONT_TEST_ORACLE` is set, so that kube-apiserver is asked
-/// twice.
+/// Tells whether `APIFRONT_TEST_ORACLE` is set. kube-apiserver then takes both
+/// places.
 pub fn oracle_alone() -> bool {
     oracle()
 }
 
-/// Writes the APIServices to files and names the files in the configuration.
+/// Writes the APIServices to files and names these in the configuration.
 pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[Registration]) {
     for old in std::fs::read_dir(manifests).expect("a folder") {
         let old = old.expect("an entry").path();
@@ -253,7 +248,7 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
             backends.push(backend);
         }
     }
-    // These backends show the same to everybody.
+    // These backends show the same to every caller.
     if config["cache"]["aggregated"].is_null() {
         config["cache"]["aggregated"] = json!(["*"]);
     }
@@ -265,7 +260,6 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
 
 pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// Creates the APIService and its service.
 pub async fn register(admin: &Client, registration: &Registration) {
     expose(admin, registration.service()).await;
     admin
@@ -274,8 +268,8 @@ pub async fn register(admin: &Client, registration: &Registration) {
         .expect(201);
 }
 
-/// Creates the service, if it is not there. It leads to this machine's loopback,
-/// at the port of the APIService, and needs no cluster network.
+/// Creates the service if it does not exist. It leads to this machine's loopback, at
+/// the port of the APIService, and needs no cluster network.
 pub async fn expose(admin: &Client, service: &str) {
     let service = json!({
         "apiVersion": "v1",
@@ -288,7 +282,7 @@ pub async fn expose(admin: &Client, service: &str) {
     assert!(made.status == 201 || made.status == 409, "{}", made.text());
 }
 
-/// Returns the `Available` condition, if there is one yet.
+/// Returns the `Available` condition, if it exists.
 pub async fn condition(client: &Client, name: &str) -> Option<Value> {
     let object = client.get(&format!("{API_SERVICES}/{name}")).await;
     let object = object.expect(200);
@@ -343,7 +337,6 @@ impl WardleTwins {
         }
     }
 
-    /// Creates a namespace in both clusters, and returns its name.
     pub async fn namespace(&self, purpose: &str) -> String {
         let name = Cluster::shared().namespace(purpose).await;
         let namespace = json!({
@@ -386,7 +379,7 @@ async fn documented(client: &Client) {
     }
 }
 
-/// Registers both versions as sample-apiserver's own manifests do.
+/// Registers both versions like sample-apiserver's own manifests.
 pub fn registrations(parts: &Parts, port: u16) -> Vec<Registration> {
     ["v1alpha1", "v1beta1"]
         .map(|version| Registration::new(wardle::GROUP, version, "wardle", port).trust(parts.ca()))

@@ -1,47 +1,44 @@
-//! Reads the seed and the amount of work of randomized tests from the
-//! environment, so that a failure can be run again and a run can be as long as
-//! a night.
+//! Reads the seed and the amount of work of randomized tests from the environment. A
+//! failure can thus be run again, and a run can last a whole night.
 
 use rand::Rng;
 
 /// The variable with a seed, a decimal number that replays a run's decisions.
 pub const SEED: &str = "APIFRONT_TEST_SEED";
 
-/// The variable with the factor by which all random work is longer.
+/// The variable with the factor for the amount of random work.
 const VOLUME: &str = "APIFRONT_TEST_VOLUME";
 
-/// The variable with the factor by which times are taken more often.
+/// The variable with the factor for the number of time measurements.
 const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
 
-/// Returns the seed of random decisions, and prints it for use in [`SEED`].
+/// Returns a random seed, or [`SEED`], and prints it for a repetition.
 pub fn seed(test: &str) -> u64 {
     seed_or(test, rand::rng().random())
 }
 
-/// Does the same with a seed of the test's own, so that all runs are alike but those
-/// that say otherwise.
+/// Does the same with the test's own seed as the default, so that runs are alike.
 pub fn seed_or(test: &str, own: u64) -> u64 {
     let seed = read(SEED).unwrap_or(own);
     println!("{test}: {SEED}={seed}");
     seed
 }
 
-/// Returns how much random work a test does, which `variable` overrides.
+/// Returns the amount of a test's random work. `variable` overrides it.
 pub fn work(variable: &str, default: usize) -> usize {
     count(variable, default * count(VOLUME, 1))
 }
 
-/// Returns a count that `variable` overrides.
 pub fn count(variable: &str, default: usize) -> usize {
     read(variable).map_or(default, |n| usize::try_from(n).expect("a count"))
 }
 
-/// Returns how many times as many times as usual are wanted.
+/// Returns the factor for the number of time measurements.
 pub fn samples() -> usize {
     count(SAMPLES, 1)
 }
 
-/// Tells whether times are compared, so that nothing runs beside the test.
+/// Tells whether times are compared. Nothing runs beside the test then.
 pub fn compares_times() -> bool {
     samples() > 1
 }

@@ -1,5 +1,5 @@
-//! Runs `k8s.io/sample-apiserver`, which serves and stores flunders and
-//! fischers. It asks the API server of its cluster what callers may do.
+//! Runs `k8s.io/sample-apiserver`, which serves and stores flunders and fischers. It
+//! asks its cluster's API server for the rights of callers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::release::Release;
 use super::{binaries, ports};
 
 pub const GROUP: &str = "wardle.example.com";
-/// The time to start, which a busy machine may need.
+/// A busy machine may need this long.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Wardle {
@@ -55,7 +55,7 @@ impl Wardle {
         ]
         .map(|(flag, value)| format!("--{flag}={value}"));
         let mut arguments = arguments.to_vec();
-        // It waits for policies in v1, which kube-apiserver has since 1.36.
+        // The server waits for policies in v1, which kube-apiserver has since 1.36.
         if !Release::at_least(36) {
             arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".to_owned());
         }
@@ -95,7 +95,6 @@ impl Wardle {
         format!("https://{}", self.address())
     }
 
-    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }

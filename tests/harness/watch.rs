@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::client::Client;
 
-/// The time to wait for the next event. It is longer than any pause between
-/// events that a test expects.
+/// The time to wait for the next event. No pause between expected events is longer.
 const NEXT: Duration = Duration::from_secs(20);
 
 /// The media types of events: whole objects, rows and metadata.
@@ -25,7 +24,6 @@ pub const MEDIA_TYPES: [&str; 5] = [
 /// One line of a JSON watch.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The line without the newline.
     pub line: String,
     pub kind: String,
     pub object: Value,
@@ -54,13 +52,12 @@ impl Event {
             .unwrap_or(0)
     }
 
-    /// Returns the event as `ADDED web-1`, for comparison.
+    /// Returns the event in a short form such as `ADDED web-1`.
     pub fn short(&self) -> String {
         format!("{} {}", self.kind, self.name())
     }
 }
 
-/// The reason why a watch has no further event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The stream ended as HTTP requires.
@@ -76,7 +73,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Opens a watch and fails unless it begins with 200.
     pub async fn open(client: &Client, path: &str) -> Self {
         let response = client.open(path, &[]).await;
         let status = response.status();
@@ -103,8 +99,8 @@ impl Watch {
         })
     }
 
-    /// Tells whether the server refuses the watch by its first event, which stays to be
-    /// read. Waits for that event for at most `wait`.
+    /// Tells whether the watch's first event is a refusal. Waits for it for at most
+    /// `wait`, and leaves it to be read.
     pub async fn is_refused(&mut self, wait: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + wait;
         while !self.buffer.contains(&b'\n') {
@@ -153,7 +149,7 @@ impl Watch {
         }
     }
 
-    /// Returns the next `n` events that are no bookmarks.
+    /// Returns the next `n` events, without bookmarks.
     pub async fn take(&mut self, n: usize) -> Vec<Event> {
         let mut events = Vec::new();
         while events.len() < n {
@@ -166,13 +162,10 @@ impl Watch {
         events
     }
 
-    /// Does the same as [`Watch::take`], and returns events in the form `ADDED
-    /// web-1`.
     pub async fn take_short(&mut self, n: usize) -> Vec<String> {
         self.take(n).await.iter().map(Event::short).collect()
     }
 
-    /// Returns all events until the server ends the stream.
     pub async fn rest(&mut self) -> (Vec<Event>, End) {
         let mut events = Vec::new();
         loop {

@@ -1,5 +1,5 @@
-//! Clients without credentials: what kube-apiserver shows them, and what
-//! apifront does with anonymous access and without.
+//! Clients without credentials: kube-apiserver's answers, and apifront's with and
+//! without anonymous access.
 
 use http::Method;
 use serde_json::json;
@@ -13,7 +13,7 @@ const PUBLIC: &str = "/api/v1/namespaces/kube-public/configmaps";
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Makes what kubeadm makes for `kubeadm join`.
+/// Creates the objects that kubeadm creates for `kubeadm join`.
 async fn publish_cluster_info(cluster: &Cluster) {
     let admin = cluster.admin_client();
     let rights = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public";

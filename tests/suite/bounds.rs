@@ -1,5 +1,5 @@
-//! Clients must not make the process grow in memory or in metric series, and
-//! limits are kept.
+//! Clients must not make memory or metric series grow without bound, and limits must
+//! hold.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,14 +21,13 @@ use crate::harness::scripted::Scripted;
 const MIB: u64 = 1 << 20;
 /// The memory that an allocator keeps for itself, and other noise.
 const NOISE: u64 = 24 * MIB;
-/// The memory that the allocator keeps from its busiest moment. It is less than
-/// the 200 MB of 50 lists of 4 MB: up to 111 MiB were seen. Threads give the
-/// memory back when they next allocate.
+/// The memory that the allocator keeps from its busiest moment. It is less than the
+/// 200 MB of 50 lists of 4 MB: up to 111 MiB were seen. Threads give the memory back
+/// when they next allocate.
 const KEPT: u64 = 176 * MIB;
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);
 
-/// Prints the memory in use, and fails unless it falls to at most `bound` above
-/// `base`.
+/// Prints the memory in use. Fails unless it falls to at most `bound` above `base`.
 async fn returns_to(front: &Apifront, what: &str, base: u64, bound: u64) -> u64 {
     let highest = front.process.resident_bytes();
     let mut now = highest;
@@ -54,8 +53,8 @@ async fn returns_to(front: &Apifront, what: &str, base: u64, bound: u64) -> u64 
     now
 }
 
-/// One process handles all loads, three times. It may keep some memory of its
-/// busiest moment, but not more each time.
+/// One process handles all loads, three times. It may keep some memory from its
+/// busiest moment, but must not keep more each time.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn memory_returns() {
@@ -116,7 +115,7 @@ async fn memory_returns() {
 async fn watches(front: &Apifront, path: &str) {
     let client = front.admin_client();
     let open = |n: usize| {
-        // Most watches share a connection, as informers do; some have their
+        // Most watches share a connection, like those of informers. Some have their
         // own.
         let client = if n.is_multiple_of(20) {
             client.over(Protocol::Http1)
@@ -135,7 +134,7 @@ async fn watches(front: &Apifront, path: &str) {
         watchers().await >= 2000.0
     })
     .await;
-    // No watch has ended by itself.
+    // The server has ended no watch.
     for body in open.iter_mut().step_by(100) {
         let ended = tokio::time::timeout(Duration::from_millis(1), body.frame()).await;
         assert!(ended.is_err(), "a watch without events says nothing");
@@ -167,8 +166,8 @@ async fn garbage(front: &Apifront, n: usize) {
     }
 }
 
-/// Requests over the limit get kube-apiserver's own text. Nobody is refused
-/// once there is room.
+/// Requests over the limit get kube-apiserver's own text. None is refused once there
+/// is room.
 #[tokio::test]
 async fn too_many_requests_at_a_time() {
     skip_under_oracle!("the bounds are apifront's");
@@ -222,8 +221,7 @@ async fn too_many_requests_at_a_time() {
             scripted.seen().len() == before + limit
         })
         .await;
-        // Watches and administrators are exempt. Health requests are not
-        // counted.
+        // Watches and administrators are exempt. Health requests do not count.
         assert_eq!(client.get("/readyz").await.status, 200);
         let admin = front.admin_client();
         let admin = tokio::spawn(async move { admin.send(method, "/slow", &[], "").await });

@@ -1,4 +1,4 @@
-//! Headers for browsers, as kube-apiserver's flags add them: CORS and HSTS.
+//! The headers for browsers that kube-apiserver's flags add: CORS and HSTS.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,10 +17,10 @@ const ORIGINS: &str = r"^https://ui\.example\.test(:|$)";
 const ALLOWED: &str = "https://ui.example.test:8443";
 const DIRECTIVES: [&str; 2] = ["max-age=31536000", "includeSubDomains"];
 
-/// The origins of the pages that ask; "" is a program.
+/// The origins of the requesting pages. An empty one stands for a program.
 const FROM: [&str; 4] = [ALLOWED, "https://ui.example.test.evil.test", "null", ""];
 
-/// Returns what an answer tells browsers.
+/// Returns the headers for browsers.
 fn told(answer: &Answer) -> BTreeMap<String, Vec<String>> {
     let mut told = BTreeMap::<String, Vec<String>>::new();
     for (name, value) in &answer.headers {
@@ -33,8 +33,8 @@ fn told(answer: &Answer) -> BTreeMap<String, Vec<String>> {
     told
 }
 
-/// The requests: method and target, whether the caller is known, and whether apifront
-/// answers from memory.
+/// The requests: method, target, whether the caller has credentials, and whether
+/// apifront answers from memory.
 const REQUESTS: [(&str, &str, bool, bool); 14] = [
     ("GET", "/api/v1/namespaces?resourceVersion=0", true, true),
     (
@@ -72,7 +72,7 @@ const REQUESTS: [(&str, &str, bool, bool); 14] = [
     ("HEAD", "/api/v1/namespaces", true, false),
 ];
 
-/// Asks both servers as a page of this origin does, and compares the answers.
+/// Sends a request with this origin to both servers and compares the answers.
 async fn compare(
     (method, target, _, is_cached): (&str, &str, bool, bool),
     origin: &str,
@@ -113,7 +113,7 @@ async fn browsers_are_told_what_kube_apiserver_tells_them() {
             "--strict-transport-security-directives={}",
             DIRECTIVES.join(",")
         ),
-        // Whoever is unknown gets 401.
+        // Callers without credentials get 401.
         "--anonymous-auth=false".to_owned(),
     ];
     let cluster = Cluster::leased(&flags).await;
@@ -137,7 +137,7 @@ async fn browsers_are_told_what_kube_apiserver_tells_them() {
     front.stop().await;
 }
 
-/// Over plain HTTP no browser may be told of HSTS.
+/// RFC 6797 forbids HSTS over plain HTTP.
 #[tokio::test]
 async fn plain_http_has_no_strict_transport_security() {
     skip_under_oracle!("kube-apiserver has no plain HTTP");

@@ -1,5 +1,5 @@
-//! Lists in pages and at exact versions have the same bytes as
-//! kube-apiserver's, whichever server gives each page.
+//! Lists in pages and at exact versions have the same bytes as kube-apiserver's,
+//! whichever server gives each page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +24,8 @@ const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta
 const OBJECTS: usize = 6;
 /// The number of tries, since ages in Tables tick between two answers.
 const TRIES: usize = 6;
-/// The number of pages that are followed, since all namespaces of the shared
-/// cluster may hold much.
+/// The most pages to follow, since all namespaces of the shared cluster may hold a
+/// lot.
 const PAGES: usize = 8;
 
 /// kube-apiserver, and two apifronts before it that share nothing.
@@ -46,13 +46,13 @@ impl Servers {
         }
     }
 
-    /// Makes both fronts cache what `list` lists, so that they know all later
+    /// Makes both fronts cache the resource of `list`, so that they know all later
     /// changes at every version.
     async fn warm(&self, list: &str) {
         self.reach(list, 1).await;
     }
 
-    /// Waits until both fronts have seen `version` of what `list` lists.
+    /// Waits until both fronts have reached `version`.
     async fn reach(&self, list: &str, version: u64) {
         let path = format!("{list}?resourceVersion={version}&resourceVersionMatch=NotOlderThan");
         for front in &self.fronts {
@@ -101,7 +101,7 @@ fn is_hit(answer: &Answer) -> bool {
     oracle() || answer.is_hit()
 }
 
-/// Returns an empty text if the answer came from where it is expected.
+/// Returns an empty text if the answer came from the right place.
 fn unmet(path: &str, accept: &str, answer: &Answer) -> String {
     match oracle() {
         true => String::new(),
@@ -131,7 +131,7 @@ fn names(list: &Answer) -> Vec<String> {
 
 /// Objects of one resource in their own namespace and its neighbour.
 struct Sample {
-    /// The paths that list everywhere, in the namespace, and in an empty one.
+    /// The paths of the lists everywhere, in the namespace, and in an empty one.
     lists: Vec<String>,
     /// The version of the last write.
     version: u64,
@@ -145,8 +145,7 @@ async fn sample(
 ) -> Sample {
     Servers::get().warm(&format!("{base}/{resource}")).await;
     let ns = Cluster::shared().namespace("chunked").await;
-    // `-` sorts before `/`: these objects come before those of the namespace
-    // itself.
+    // `-` sorts before `/`, so these objects come before the namespace's own.
     let neighbour = format!("{ns}-b");
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": neighbour },
@@ -306,8 +305,8 @@ async fn pages_of_custom_resources() {
     page_through(&sample, &["", "&labelSelector=odd%3D1"]).await;
 }
 
-/// The first pages of the newest state. The token holds the version of the
-/// list, in which servers may differ; everything else is the same.
+/// The first pages of the newest state. The token contains the list's version, which
+/// may differ between servers; everything else is the same.
 #[tokio::test]
 async fn first_pages_of_the_newest_state() {
     let servers = Servers::get();
@@ -344,8 +343,8 @@ async fn first_pages_of_the_newest_state() {
     }
 }
 
-/// Returns a list without its version, and with its token in plain text without
-/// the version.
+/// Returns a list without its version, and with its decoded token without the
+/// version.
 fn masked(list: &Answer) -> Value {
     let mut value = list.json();
     if let Some(token) = token_of(list) {
@@ -359,9 +358,8 @@ fn masked(list: &Answer) -> Value {
     value
 }
 
-/// A list stays at the version of its first page, whichever server gives the
-/// pages and whatever is written meanwhile. Earlier states can be asked for,
-/// too.
+/// A list stays at the version of its first page, whichever server gives the pages
+/// and whatever is written in the meantime. Earlier states can be requested too.
 #[tokio::test]
 async fn writes_between_pages_are_not_seen() {
     let servers = Servers::get();
@@ -380,8 +378,8 @@ async fn writes_between_pages_are_not_seen() {
         present.sort();
         states.push((version_of(&made.expect(201)), present.clone()));
     }
-    // This is how a client in mode Strict starts. A shared read gives the first
-    // page.
+    // A client in mode Strict starts like this. The first page comes from a shared
+    // read.
     let query = format!("{list}?limit=3");
     let first = ask(&servers.fronts[0], &query, JSON).await;
     let listed = version_of(&first.expect(200));
@@ -428,9 +426,9 @@ async fn writes_between_pages_are_not_seen() {
     }
 }
 
-/// Asks for every combination of resourceVersion × resourceVersionMatch × limit
-/// × continue. Status and body are always the API server's, and the cache
-/// answers where it can.
+/// Asks for every combination of resourceVersion × resourceVersionMatch × limit ×
+/// continue. Status and body always equal the API server's, and the cache answers
+/// where it can.
 #[tokio::test]
 async fn every_cell_of_the_table() {
     let servers = Servers::get();
@@ -494,7 +492,7 @@ async fn every_cell_of_the_table() {
         }
     }
     assert!(differences.is_empty(), "{differences}");
-    // Negative limits and the version `00` are left to upstream.
+    // Negative limits and the version `00` are left to the upstream.
     let unexpected: Vec<_> = bypassed
         .iter()
         .filter(|path| !path.contains("limit=-1") && !path.contains("=00"))
@@ -585,8 +583,8 @@ async fn what_nobody_has_any_more() {
         version = version_of(&made.expect(201));
     }
     cluster.etcd.compact(version).await;
-    // kube-apiserver's cache remembers what etcd has forgotten, so it is
-    // started again.
+    // kube-apiserver's cache still has what etcd has forgotten, so the server is
+    // restarted.
     cluster.apiserver.start_again();
     cluster.wait_ready().await;
     let admin = cluster.admin_client();

@@ -1,4 +1,5 @@
-//! Checks what a read without a resourceVersion sees, in each consistency mode.
+//! Checks which writes a read without a resourceVersion sees, in each consistency
+//! mode.
 
 use std::time::Duration;
 
@@ -67,15 +68,15 @@ async fn reads_after_writes(mode: &str) -> (usize, usize) {
     (missed, hits)
 }
 
-/// Each read shares a read upstream that began after the write.
+/// Each read shares an upstream read that began after the write.
 #[tokio::test]
 async fn strict_reads_see_every_write_before_them() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
     assert_eq!(reads_after_writes("Strict").await, (0, WRITES));
 }
 
-/// Every read waits for a proof that began after the read arrived. The proof
-/// limits staleness to the delay of events, but does not exclude it.
+/// Every read waits for a proof that began after the read arrived. The proof limits
+/// staleness to the delay of events, but does not exclude it.
 #[tokio::test]
 async fn fresh_reads_come_from_the_cache_and_see_the_writes_before_them() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
@@ -200,8 +201,8 @@ async fn clients_see_their_own_writes_in_bounded_mode() {
     }
 }
 
-/// The first page comes from a shared read, the later pages from the same
-/// state. Each page may be asked of the API server instead.
+/// The first page comes from a shared read, and later pages from the same state. The
+/// API server may give any of the pages instead.
 #[tokio::test]
 async fn pages_of_the_most_recent_state() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");
@@ -229,8 +230,8 @@ async fn pages_of_the_most_recent_state() {
         let client = if turn == 2 { &direct } else { &through };
         let answer = client.get(&path).await;
         let page = answer.expect(200);
-        // Before 1.34 a page with a next page comes from upstream, whose version
-        // the cache may reach later.
+        // Before 1.34, a page that another one follows comes from the upstream,
+        // whose version the cache may reach later.
         if turn != 2 && Release::at_least(34) {
             let unmet = forwarded::unmet(Expect::Hit, &path, "", &answer);
             assert_eq!(unmet, "", "{turn}");
@@ -254,7 +255,7 @@ async fn pages_of_the_most_recent_state() {
     front.stop().await;
 }
 
-/// A watch that asks for no state still begins at the newest version.
+/// A watch without an initial state still begins at the newest version.
 #[tokio::test]
 async fn a_watch_from_the_most_recent_version() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");

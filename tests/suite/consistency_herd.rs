@@ -1,5 +1,5 @@
-//! Many clients that ask for the most recent state cost the API server no more
-//! than a few.
+//! Many clients that ask for the most recent state at once cost the API server no
+//! more than a few clients would.
 
 use std::time::Instant;
 
@@ -15,25 +15,25 @@ use crate::harness::watch::Watch;
 
 const CLIENTS: usize = 200;
 const CONNECTIONS: usize = 20;
-/// Enough objects that a read takes longer than all clients need to ask.
+/// With this many objects, a read takes longer than all clients need to ask.
 const OBJECTS: usize = 1000;
-/// The reads upstream: one that is under way, one for all clients that arrive
-/// meanwhile, and one for late clients.
+/// The upstream reads: one in progress, one for all clients that arrive during it,
+/// and one for late clients.
 const READS: f64 = 3.0;
-/// The reads upstream if clients ask for different things. Those that come
-/// first are then read for separately.
+/// The upstream reads if clients ask different questions. The first clients cause
+/// separate reads.
 const DIFFERENT_READS: f64 = 6.0;
 
-/// The number of tries. On a busy machine the clients do not all ask at the
-/// same time.
+/// The number of tries. On a busy machine the clients do not all ask at the same
+/// time.
 const TRIES: usize = 3;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                           &allowWatchBookmarks=true";
 
-/// Returns the number of LISTs and WATCHes of config maps that the API server
-/// has answered or begun.
+/// Returns the number of LISTs and WATCHes of config maps that the API server has
+/// answered or begun.
 async fn reads(cluster: &Cluster) -> f64 {
     let lists = [("verb", "LIST"), ("resource", "configmaps")];
     let watches = [("verb", "WATCH"), ("resource", "configmaps")];
@@ -140,7 +140,6 @@ async fn a_herd_shares_its_reads() {
         false => tell_left_out("the cost of initial events, which upstream sends"),
     }
 
-    // All clients read one object.
     let path = format!("{list}/cm-0007");
     let gets = [("verb", "GET"), ("resource", "configmaps")];
     let before = cluster.metric("apiserver_request_total", &gets).await;
@@ -175,7 +174,7 @@ async fn initial_events_are_shared(cluster: &Cluster, clients: &[Client], list: 
     println!("{CLIENTS} watches with initial events: {cost} reads upstream");
     assert!(cost <= DIFFERENT_READS, "{cost} reads upstream");
 
-    // The watches go on after the initial events.
+    // The watches continue after the initial events.
     let object = config_map("after", json!({}), json!({}));
     cluster.admin_client().post(list, &object).await.expect(201);
     let next = watches.iter_mut().map(|w| w.take_short(1));

@@ -1,5 +1,5 @@
-//! Checks reads while no API server can be reached. A caller who asks for the
-//! most recent state never gets a stale answer without notice.
+//! Checks reads while no API server can be reached. A caller who asks for the most
+//! recent state must never get a stale answer without notice.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let object = config_map("kept", json!({}), json!({}));
     admin.post(&list, &object).await.expect(201);
-    // tess is an ordinary user: the API server is asked about each of her
+    // tess is an ordinary user: apifront must ask the API server about each of her
     // requests. The role `view` is empty where no controller aggregates it.
     let tess = &TOKEN_USERS[0];
     let binding = cluster_role_binding("view-tess", "system:aggregate-to-view", "User", tess.user);
@@ -54,8 +54,9 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
         fronts.push((mode, front, client, watch));
     }
 
-    // The allowances of all are young, however long the starts took and however busy
-    // the machine is: the earlier ones end first, and new ones are asked for at once.
+    // All fronts' permissions must be equally recent, however long the starts took
+    // and however busy the machine is. This waits until the earlier ones have
+    // expired, and at once gets new ones.
     loop {
         tokio::time::sleep_until((Instant::now() + ALLOWED).into()).await;
         let asked = Instant::now();
@@ -89,14 +90,14 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
             }
         }
     }
-    // This is longer than a permission is cached, and shorter than a state may
-    // be served.
+    // This is longer than a permission is cached, and shorter than a state may be
+    // served.
     tokio::time::sleep_until((began + ALLOWED * 3).into()).await;
     for (mode, _, client, _) in &fronts {
         let any = format!("{list}?resourceVersion=0");
         let answer = client.get(&any).await;
         assert_eq!(answer.status, 200, "{mode}: {}", answer.text());
-        // Nobody ever allowed this request.
+        // This request was never allowed.
         let other = client
             .get("/api/v1/namespaces/default/secrets?resourceVersion=0")
             .await;
@@ -110,7 +111,7 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
         }
     }
 
-    // The watches have stayed open all the time.
+    // The watches have been open all the time.
     cluster.apiserver.start_again();
     cluster.wait_ready().await;
     let object = config_map("later", json!({}), json!({}));

@@ -1,5 +1,5 @@
-//! `Fresh` asks one question for all resources that are read at that moment, and
-//! another where one resource's answer says nothing about the other.
+//! `Fresh` asks one question for all resources that are read at the same time. It
+//! asks another one where one resource's answer proves nothing about the other.
 
 use futures::future::join_all;
 use http::Method;
@@ -27,8 +27,8 @@ const KINDS: [&str; 10] = [
     "/apis/batch/v1/jobs",
 ];
 
-/// The questions of a round: one that is under way and one for all others, and the same
-/// again for a kind whose watch reached a version after the first was asked.
+/// The questions of a round: one in progress and one for all others. A kind whose
+/// watch reached a version after the first question costs the same again.
 const QUESTIONS: usize = 4;
 
 async fn fresh(cluster: &Cluster) -> Apifront {
@@ -44,9 +44,10 @@ async fn asked(front: &Apifront) -> f64 {
         .await
 }
 
-/// Lists the newest state. It comes from memory, after a question. On a machine that is
-/// too busy an event may come later than promised; then the kind is suspended, which the
-/// front must say, and its questions are its own. Returns whether it was suspended.
+/// Lists the newest state. The answer comes from memory, after a question. On a
+/// machine that is too busy, an event may come later than promised. The kind is then
+/// suspended, which the answer must say, and has its own questions. Returns whether
+/// it was suspended.
 async fn list(front: &Apifront, client: &Client, path: &str) -> (String, bool) {
     let answer = client.send(Method::GET, path, &[DEBUG], "").await;
     let cache = answer.header("x-apifront-cache");
@@ -61,8 +62,8 @@ async fn list(front: &Apifront, client: &Client, path: &str) -> (String, bool) {
     (answer.text(), alone)
 }
 
-/// On a busy machine the lists come one by one, and each finds the question of the one
-/// before under way already.
+/// On a busy machine the lists come one by one, and each finds the previous one's
+/// question already in progress.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn one_question_serves_all_resources_that_wait() {
@@ -101,8 +102,8 @@ async fn one_question_serves_all_resources_that_wait() {
     front.stop().await;
 }
 
-/// Reads config maps and secrets after each write, in that order or the other. Config maps
-/// are in an etcd of their own.
+/// Reads config maps and secrets after each write, in this order or the other.
+/// Config maps have their own etcd.
 async fn reads_after_writes(first: &str) {
     let folder = crate::harness::process::temporary_folder("other-etcd");
     let other = Etcd::start(&folder);

@@ -1,5 +1,5 @@
-//! While writers go on, every read through apifront shows every write that was
-//! acknowledged before the read began.
+//! Every read through apifront shows every write that was acknowledged before the
+//! read began, while writers go on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -15,12 +15,11 @@ use crate::harness::watch::Watch;
 /// The number of objects, each with its own writer.
 const OBJECTS: usize = 12;
 const READERS: usize = 8;
-/// The number of reads of each reader.
 const READS: usize = 270;
-/// The number of writes in an object's life: created, changed twice, deleted.
+/// The number of writes in an object's life: a creation, two changes, a deletion.
 const LIFE: u64 = 4;
 
-/// The progress of one object's writes: the number of the last write.
+/// The number of an object's last write.
 #[derive(Default)]
 struct Written {
     begun: AtomicU64,
@@ -53,8 +52,8 @@ fn number(object: &Value) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Fails if the object that was read is older than the last write acknowledged
-/// before the read.
+/// Fails if the object in an answer is older than the last write that was
+/// acknowledged before the read.
 fn check(read: &str, n: usize, found: Option<u64>, before: u64, begun: u64) {
     match found {
         Some(number) => assert!(

@@ -1,6 +1,6 @@
-//! Tests every kind of credential that a kubeconfig or a configuration can
-//! name, before a real kube-apiserver. Each must serve cached reads, forwarded
-//! requests, watches and upgrades as the same user.
+//! Tests every kind of credential that a kubeconfig or a configuration can name,
+//! before a real kube-apiserver. With each, cached reads, forwarded requests,
+//! watches and upgrades must run as the same user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ use crate::harness::watch::Watch;
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Users who may read namespaces and nothing else, so that a refusal names the
-/// user.
+/// Users who may only read namespaces. A refusal then names the user.
 struct Users {
     namespace: String,
     folder: PathBuf,
@@ -64,7 +63,7 @@ impl Users {
             .client(user, &[&self.group()])
     }
 
-    /// Returns a new token and the name of its user.
+    /// Returns a new token and its user's name.
     async fn token(&self, account: &str) -> (String, String) {
         let admin = Cluster::shared().admin_client();
         let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
@@ -91,7 +90,6 @@ impl Users {
         path
     }
 
-    /// Writes a kubeconfig for the shared cluster.
     fn kubeconfig(&self, name: &str, user: Value) -> PathBuf {
         let cluster = Cluster::shared();
         let server =
@@ -99,8 +97,7 @@ impl Users {
         kubeconfig::write_parts(&self.folder, name, server, user)
     }
 
-    /// Makes an exec plugin that records each run and prints what `print`
-    /// prints.
+    /// Makes an exec plugin that records each run and prints the output of `print`.
     fn plugin(&self, name: &str, print: &str) -> (Value, PathBuf) {
         let runs = self.folder.join(format!("{name}.runs"));
         let script = format!(
@@ -131,7 +128,7 @@ async fn who_am_i(client: &Client) -> String {
         .to_owned()
 }
 
-/// Returns the user whose upgrade is refused.
+/// Returns the user named in the refusal of an upgrade.
 async fn upgrade_as(client: &Client) -> String {
     let path = "/api/v1/namespaces/default/pods/none/exec?command=true";
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
@@ -146,7 +143,7 @@ async fn upgrade_as(client: &Client) -> String {
         .to_owned()
 }
 
-/// Sends one request of each kind, and fails unless all are made as `user`.
+/// Sends one request of each kind, and fails unless all run as `user`.
 async fn acts_as(front: &Apifront, user: &str) {
     let client = Client::plain(front.address);
     assert_eq!(who_am_i(&client).await, user, "forwarded");
@@ -195,8 +192,7 @@ async fn client_certificates() {
         "client-certificate-data": base64(&pair.cert),
         "client-key-data": base64(&pair.key),
     });
-    // The files are beside the kubeconfig, where kubectl looks for relative
-    // paths.
+    // The files are beside the kubeconfig, where kubectl resolves relative paths.
     for (name, file) in [("relative.crt", &pair.cert), ("relative.key", &pair.key)] {
         std::fs::copy(file, users.folder.join(name)).expect("copy");
     }
@@ -248,7 +244,7 @@ async fn exec_plugins_that_print_tokens() {
         });
         credential.to_string()
     };
-    // The first plugin's token lasts.
+    // The first plugin's token stays valid.
     let answer = users.file("lasts.json", printed(&first, "2099-01-01T00:00:00Z"));
     let (user, runs) = users.plugin("lasts", &format!("cat {}", answer.display()));
     personal_acts_as(&users.kubeconfig("exec-lasts", user), &first_user).await;
@@ -291,7 +287,7 @@ async fn exec_plugins_that_print_certificates() {
     personal_acts_as(&users.kubeconfig("exec-certificate", user), "paula").await;
 }
 
-/// Tests `as` and `as-groups`, and a caller who impersonates a further user.
+/// Tests `as` and `as-groups`, and a caller who impersonates another user.
 #[tokio::test]
 async fn impersonation_of_the_kubeconfig() {
     skip_under_oracle!("it is about apifront's credentials for API servers");
@@ -305,7 +301,7 @@ async fn impersonation_of_the_kubeconfig() {
     let front = Apifront::personal_alive(&config, &[]).await;
     acts_as(&front, "ivan").await;
 
-    // kubectl's --as replaces the kubeconfig's: the groups are not added.
+    // kubectl's --as replaces the kubeconfig's `as`: its groups are not added.
     let client = Client::plain(front.address);
     let other = client.clone().with_header("impersonate-user", "olga");
     assert_eq!(who_am_i(&other).await, "olga");
@@ -333,7 +329,7 @@ async fn unverified_servers_and_contexts() {
     let pair = users.certificate("ursula");
     let (token, token_user) = users.token("other").await;
     let user = json!({ "client-certificate": pair.cert, "client-key": pair.key });
-    // There is no authority, and the certificate does not have the name.
+    // There is no authority, and the certificate is for another name.
     let insecure = json!({
         "server": Cluster::shared().server_url(),
         "insecure-skip-tls-verify": true,
@@ -396,7 +392,6 @@ async fn servers_with_a_token_file() {
     front.stop().await;
 }
 
-/// A start-up error names its file and its field, and the process ends.
 #[tokio::test]
 async fn start_up_errors_name_file_and_field() {
     skip_under_oracle!("it is about apifront's credentials for API servers");
@@ -563,7 +558,7 @@ async fn start_up_errors_name_file_and_field() {
 }
 
 fn check_refusal(case: &str, flags: &[String], expected: &[String], wrong: &mut Vec<String>) {
-    // `timeout` ends apifront with 124 if it starts after all.
+    // `timeout` ends apifront with 124 if it starts anyway.
     let output = Command::new("timeout")
         .arg("3")
         .arg(apifront::built())

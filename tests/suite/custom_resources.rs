@@ -1,5 +1,5 @@
-//! CustomResourceDefinitions that appear, change and disappear while clients
-//! watch, and resources of several versions.
+//! CustomResourceDefinitions that appear, change and disappear while clients watch,
+//! and resources with several versions.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,15 +54,15 @@ fn key(object: &Value) -> String {
 }
 
 /// Returns the events for a comparison. Events that apifront's reflector finds by a
-/// list come in another order, and a list does not tell at which version an object
-/// was deleted.
+/// list come in another order, and a list does not show the version at which an
+/// object was deleted.
 fn sorted(events: &[String]) -> Vec<String> {
     let mut events: Vec<_> = events.iter().map(|e| without_deletion(e)).collect();
     events.sort();
     events
 }
 
-/// Returns the event, and that of a deletion without its version.
+/// Returns the event. A deletion is returned without its version.
 fn without_deletion(line: &str) -> String {
     let mut event: Value = serde_json::from_str(line).expect("an event");
     if event["type"] != "DELETED" {
@@ -72,8 +72,8 @@ fn without_deletion(line: &str) -> String {
     event.to_string()
 }
 
-/// An informer like client-go's: it resumes its watch where that ended, and
-/// lists again after a 410.
+/// An informer like client-go's: it resumes its watch where that ended, and lists
+/// again after a 410.
 struct Informer {
     told: Arc<Mutex<Told>>,
     watching: Arc<AtomicBool>,
@@ -147,7 +147,7 @@ async fn inform(client: Client, list: String, told: Arc<Mutex<Told>>, watching: 
     }
 }
 
-/// Informers of the same lists, on both servers.
+/// Informers of the same lists on both servers.
 struct Pairs(Vec<(String, Informer, Informer)>);
 
 impl Pairs {
@@ -174,11 +174,11 @@ impl Pairs {
         .await;
     }
 
-    /// Fails unless both informers reach the same state by the same events, at
-    /// least as many as expected. Events may differ if one informer listed
-    /// again. apifront itself lists again while kube-apiserver's storage is
-    /// recreated. kube-apiserver forgets its history with each change of a
-    /// definition, so that clients may have to list again.
+    /// Fails unless both informers reach the same state by the same events, with at
+    /// least the expected number. Events may differ if one informer listed again.
+    /// apifront itself lists again while kube-apiserver's storage is recreated.
+    /// kube-apiserver forgets its history with each change of a definition, so
+    /// clients may have to list again.
     async fn agree(&self, expected: &[usize]) {
         for ((list, direct, front), expected) in self.0.iter().zip(expected) {
             let deadline = Instant::now() + SOON;
@@ -270,7 +270,7 @@ async fn before_shared() -> (Apifront, Differential) {
     (front, both)
 }
 
-/// Reads a list in every form that the cache has.
+/// Compares a list in every form that the cache has.
 async fn same_lists(both: &mut Differential, list: &str) {
     both.get(&format!("{list}?resourceVersion=0")).await;
     both.get_as(&format!("{list}?resourceVersion=0"), TABLE)
@@ -293,8 +293,8 @@ async fn a_definition_appears_while_clients_wait_for_it() {
         &definition(&group, "Namespaced", &[version("v1", true, true, "Color")]),
     )
     .await;
-    // The resource is served within a second of being established. The
-    // discovery of its group may be later still.
+    // The resource is served within a second after it is established. The discovery
+    // of its group may take longer.
     let pairs = Pairs::start(&both, &[&list, &mine]).await;
     admin
         .post(&mine, &gadget(&group, "v1", "a"))
@@ -341,11 +341,10 @@ async fn versions_come_and_go_while_clients_watch_both() {
         .await;
     let mut pairs = Pairs::start(&both, &[&old]).await;
     set(&admin, &format!("{old}/a"), "color", "one").await;
-    // A change of the definition ends watches. What a watch did not tell before is
-    // found by a list, together with later writes, as one event.
+    // A change of the definition ends watches. A list finds what a watch has not
+    // sent, together with later writes, as one event.
     pairs.agree(&[1]).await;
 
-    // Another version is added.
     redefine(&admin, &group, &[alpha(true, true), stable(true, false)]).await;
     served(&admin, &new, true).await;
     pairs.add(&both, &new).await;
@@ -362,7 +361,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
         same_lists(&mut both, list).await;
     }
 
-    // The storage version changes: the objects are the same, in other bytes.
+    // The storage version changes: the same objects, in other bytes.
     redefine(&admin, &group, &[alpha(true, false), stable(true, true)]).await;
     set(&admin, &format!("{old}/a"), "color", "three").await;
     set(&admin, &format!("{new}/b"), "color", "four").await;
@@ -518,8 +517,8 @@ async fn both_versions_of_an_autoscaler() {
     for (list, of_table) in [(&v1, table), (&v2, Expect::Hit)] {
         let path = format!("{list}?resourceVersion=0");
         both.get(&path).await;
-        // A v1 autoscaler has its metrics in another order than they are
-        // printed in.
+        // A v1 autoscaler stores its metrics in another order than they are printed
+        // in.
         both.expect(of_table).get_as(&path, TABLE).await;
         for name in ["new", "old"] {
             both.get(&format!("{list}/{name}?resourceVersion=0")).await;

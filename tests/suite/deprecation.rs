@@ -1,5 +1,5 @@
-//! Compares apifront with kube-apiserver on deprecated APIs: the `Warning`
-//! headers of every answer, and the metric of requested deprecated APIs.
+//! Compares apifront with kube-apiserver on deprecated APIs: the `Warning` headers
+//! of every answer, and the metric of requested deprecated APIs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const METRIC: &str = "apiserver_requested_deprecated_apis";
 const SOON: Duration = Duration::from_secs(30);
 
-/// Returns a cluster that serves every version it can, including deprecated
+/// Returns a cluster that serves every version that it can, including deprecated
 /// ones.
 fn cluster() -> Arc<Lease> {
     static CLUSTER: Shared<Lease> = Shared::new();
@@ -31,8 +31,7 @@ fn cluster() -> Arc<Lease> {
     })
 }
 
-/// Sends the same requests to both servers, which must return the same
-/// warnings.
+/// Sends the same requests to both servers, which must return the same warnings.
 struct Both {
     direct: Client,
     front: Client,
@@ -46,8 +45,8 @@ impl Both {
         }
     }
 
-    /// Sends a request to both and returns its warnings. `NAME` in the path and
-    /// the body becomes another object for each server.
+    /// Sends a request to both and returns its warnings. `NAME` in the path and the
+    /// body becomes another object for each server.
     async fn ask(&self, method: Method, path: &str, kind: &str, body: &Value) -> Vec<String> {
         let headers = [("content-type", kind), ("accept", "application/json")];
         let ask = |client: &Client, name: &str| {
@@ -70,7 +69,6 @@ impl Both {
             .await
     }
 
-    /// Returns the warnings in the head of a watch.
     async fn watch(&self, path: &str) -> Vec<String> {
         let mut headers = Vec::new();
         for client in [&self.direct, &self.front] {
@@ -104,7 +102,7 @@ async fn listable(direct: &Client) -> Vec<(String, String, String)> {
     let mut versions = vec!["v1".to_owned()];
     let groups = direct.get("/apis").await.expect(200);
     for group in groups["groups"].as_array().expect("groups") {
-        // Other tests define custom resources meanwhile, some of them
+        // Other tests define custom resources at the same time, some of them
         // deprecated.
         if group["name"]
             .as_str()
@@ -132,8 +130,7 @@ async fn listable(direct: &Client) -> Vec<(String, String, String)> {
     all
 }
 
-/// Returns the warning that the built-in table has for a resource at release
-/// 1.37.
+/// Returns the built-in table's warning for a resource at release 1.37.
 fn judged(version: &str, resource: &str) -> Option<String> {
     let table = include_str!("../../src/deprecation/kubernetes.txt");
     let line = table
@@ -155,8 +152,8 @@ fn judged(version: &str, resource: &str) -> Option<String> {
     })
 }
 
-/// The table is right: kube-apiserver warns of every resource as the table
-/// says. So does apifront, with and without its cache.
+/// The table is right: kube-apiserver's warnings for every resource agree with it.
+/// So do apifront's, with and without its cache.
 #[tokio::test]
 async fn every_resource_warns_as_upstream_does() {
     let cluster = cluster();
@@ -189,8 +186,8 @@ fn endpoints(note: &str) -> Value {
     })
 }
 
-/// Returns a definition with versions that have their own warning,
-/// kube-apiserver's, and none.
+/// Returns a definition with three versions: one with its own warning, one with
+/// kube-apiserver's, one without.
 fn definition(group: &str) -> Value {
     let mut definition = objects::widget_definition(group);
     let v1 = definition["spec"]["versions"][0].clone();
@@ -240,8 +237,8 @@ async fn define(client: &Client, definition: &Value, group: &str) {
     }
 }
 
-/// Uses all verbs on a deprecated built-in resource, and then on custom ones.
-/// At the end both servers' metrics have the same series.
+/// Uses all verbs on a deprecated built-in resource, and then on custom ones. In the
+/// end both servers' metrics have the same series.
 #[tokio::test]
 async fn all_verbs_warn_and_count_as_upstream_does() {
     let cluster = cluster();
@@ -298,8 +295,7 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     ] {
         assert_eq!(both.get(&path).await, [warned], "{path}");
     }
-    // The watches are in turn cached, forwarded because the cache bypasses, and
-    // forwarded.
+    // The watches are in turn cached, forwarded because of a bypass, and forwarded.
     for query in [
         "watch=1",
         "watch=1&resourceVersion=0",
@@ -357,8 +353,8 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
         assert_eq!(both.get(&all).await.len(), expected);
         assert_eq!(both.watch(&format!("{all}?watch=1")).await.len(), expected);
     }
-    // There are so many unknown fields that upstream cuts its warnings.
-    // apifront adds none.
+    // There are so many unknown fields that the upstream cuts its warnings. apifront
+    // adds none.
     let mut widget = objects::widget(group, "NAME", "red", 1);
     widget["apiVersion"] = json!(format!("{group}/v1alpha2"));
     for n in 0..40 {
@@ -372,7 +368,7 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     eventually("the same series in both servers' metrics", SOON, || async {
         let direct = series(&both.direct.get("/metrics").await.text());
         let served = series(&both.front.get("/metrics").await.text());
-        // Ignore what only the other test requested from the shared server.
+        // Another test requests these from the shared server.
         let ours = |line: &&String| {
             ["endpoints", "componentstatuses", "widgets"]
                 .iter()
@@ -388,8 +384,8 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     front.stop().await;
 }
 
-/// Deprecations in the configuration, for versions whose servers do not
-/// announce them.
+/// Deprecations in the configuration, for versions whose servers do not announce
+/// them.
 #[tokio::test]
 async fn configured_deprecations_are_announced() {
     skip_under_oracle!("kube-apiserver takes no deprecations from a configuration");
@@ -404,7 +400,7 @@ async fn configured_deprecations_are_announced() {
                 "groupVersion": format!("{group}/v1"), "kind": "Widget", "deprecated": "1.30",
                 "removed": "1.40", "replacement": format!("{group}/v2 Widget"),
             },
-            // This is exactly upstream's own warning.
+            // This is exactly the upstream's own warning.
             {
                 "groupVersion": "v1", "kind": "Endpoints", "deprecated": "1.33",
                 "replacement": "discovery.k8s.io/v1 EndpointSlice",
@@ -463,7 +459,7 @@ async fn configured_deprecations_are_announced() {
         .await;
     assert_eq!(warnings(&declined), [text.as_str()], "{}", declined.status);
 
-    // The warning is sent once, though both servers have it, and not before its
+    // The warning is sent once, although both servers have it, and not before its
     // release.
     let path = "/api/v1/namespaces/default/endpoints";
     assert_eq!(warnings(&client.get(path).await).len(), 1);
@@ -493,8 +489,7 @@ async fn configured_deprecations_are_announced() {
     front.stop().await;
 }
 
-/// The query from Kubernetes' deprecation policy, unchanged except for the
-/// release.
+/// The query of Kubernetes' deprecation policy, with another release.
 const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\"} \
     * on(group,version,resource,subresource) group_right() apiserver_request_total";
 

@@ -1,5 +1,5 @@
-//! `apifront doctor` before a cluster in order, and before others with one
-//! fault each: it names the fault and what mends it.
+//! `apifront doctor` before a healthy cluster, and before clusters with one fault
+//! each. It must name the fault and its remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::harness::{ports, process};
 
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A report as a program reads it, with the exit status.
+/// A report as JSON, with the exit status.
 pub(super) struct Report {
     status: i32,
     document: Value,
@@ -42,7 +42,6 @@ fn folder() -> PathBuf {
     process::temporary_folder("doctor")
 }
 
-/// Runs the doctor, and returns its exit status and output.
 async fn run(arguments: &[&str]) -> (i32, String) {
     let mut command = tokio::process::Command::new(apifront::built());
     let command = command.arg("doctor").args(arguments).kill_on_drop(true);
@@ -62,8 +61,8 @@ pub(super) async fn report(config: &Value) -> Report {
     Report { status, document }
 }
 
-/// Fails unless the doctor finds faults of this section alone, one of them with
-/// these words, and with these in its remedy.
+/// Fails unless the doctor finds faults only in this section, one of them with these
+/// words, and with these words in its remedy.
 async fn names(what: &str, config: &Value, section: &str, found: &str, remedy: &str) {
     let report = report(config).await;
     let faults = report.faults();
@@ -112,7 +111,7 @@ async fn a_cluster_in_order_has_no_fault() {
         .find(|f| f["subject"] == "answered from memory");
     let found = memory.expect("a count")["found"].as_str().expect("text");
     assert!(!found.starts_with('0'), "{found}");
-    // People read the same.
+    // The text for people says the same.
     let file = folder().join("config.yaml");
     std::fs::write(&file, config.to_string()).expect("config");
     let (status, text) = run(&["--config", &file.display().to_string()]).await;
@@ -133,7 +132,7 @@ async fn a_kubeconfig_alone_can_be_examined() {
     let (status, text) = run(&["--kubeconfig", &kubeconfig, "--insecure-port", &port]).await;
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("allowed for all resources"), "{text}");
-    // Nothing to examine is no fault.
+    // It is no fault if there is nothing to examine.
     let (status, text) = run(&["--insecure-port", &port]).await;
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("embedded"), "{text}");
@@ -285,7 +284,8 @@ async fn faults_of_the_way_to_the_api_server_are_named() {
     assert_eq!(report.status, 1);
 }
 
-/// A role that names whom apifront may impersonate is no fault: somebody wrote it.
+/// A role that names the users whom apifront may impersonate is no fault, since
+/// somebody wrote it deliberately.
 #[tokio::test]
 async fn callers_whom_a_role_names_are_told_of() {
     skip_under_oracle!("kube-apiserver has no doctor");
@@ -368,7 +368,7 @@ async fn faults_of_identities_and_servers_are_named() {
     let cluster = Cluster::quiet();
     let folder = folder();
 
-    // The certificate of a client, not of the front proxy.
+    // This is a client's certificate, not the front proxy's.
     let pair = cluster.certificates.client("front-proxy", &[]);
     let mut config = config_before(cluster);
     config["identity"]["proxyClientCertFile"] = json!(pair.cert);
@@ -383,7 +383,7 @@ async fn faults_of_identities_and_servers_are_named() {
     )
     .await;
 
-    // Rights to read, and none to impersonate.
+    // There are rights to read, but none to impersonate.
     let mut config = config_before(cluster);
     config["identity"] = json!({ "mode": "Impersonate" });
     let reader = cluster.certificates.client("kubernetes-reader", &[]);
@@ -401,7 +401,7 @@ async fn faults_of_identities_and_servers_are_named() {
     assert!(report.faults().iter().any(|f| impersonate(&f)));
     assert!(report.faults().iter().any(|f| f["section"] == "callers"));
 
-    // Two clusters behind one list of servers.
+    // One list of servers leads to two clusters.
     let other = Cluster::shared();
     let mut authorities = std::fs::read_to_string(cluster.ca()).expect("a CA");
     authorities += &std::fs::read_to_string(other.ca()).expect("a CA");
@@ -417,7 +417,6 @@ async fn faults_of_identities_and_servers_are_named() {
     let words = "different clusters";
     names("two clusters", &config, "apiServers", words, "one cluster").await;
 
-    // A backend that does not answer.
     let mut config = config_before(cluster);
     config["aggregation"] = json!({
         "backends": [{

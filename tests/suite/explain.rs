@@ -1,5 +1,5 @@
-//! Tests what apifront reports about its cache: the debug header,
-//! `/debug/cache`, metrics, and the comparison with upstream.
+//! Tests apifront's reports about its cache: the debug header, `/debug/cache`,
+//! metrics, and the comparison with the upstream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_hit_tells_its_version_and_so_does_a_404() {
     let watch = format!("/api/v1/configmaps?watch=1&resourceVersion={version}&timeoutSeconds=1");
     let watch = debugged(&client, &watch).await;
     assert_eq!(watch.header("x-apifront-cache"), expected);
-    // Without the debug header, an answer does not show the cache.
+    // Without the debug header, an answer shows nothing about the cache.
     assert_eq!(client.get(MAPS).await.header("x-apifront-cache"), "");
 }
 
@@ -126,7 +126,7 @@ async fn the_state_of_the_cache_is_shown() {
     let bad = client.get("/debug/cache?resource=Pods").await;
     assert_eq!(bad.expect(400)["reason"], "BadRequest");
 
-    // The observability port answers without asking who the caller is.
+    // The observability port answers every caller.
     let plain = Client::plain(front.observability);
     let unasked = plain.get("/debug/cache?resource=pods").await.expect(200);
     assert_eq!(unasked["resources"].as_array().map(Vec::len), Some(1));
@@ -165,7 +165,7 @@ async fn it_is_shown_to_whom_upstream_allows() {
         client.get("/debug/cache").await.status == 200
     })
     .await;
-    // apifront answers only GET itself.
+    // apifront itself answers only GET.
     let posted = admin.post("/debug/cache", &json!({})).await;
     let through = front.admin_client().post("/debug/cache", &json!({})).await;
     assert_eq!(posted.status, through.status);
@@ -266,8 +266,8 @@ async fn the_cache_is_what_upstream_has_while_it_changes() {
     front.stop().await;
 }
 
-/// An API server with two ConfigMaps. When it is asked for an exact version, it
-/// answers with other data for one of them.
+/// An API server with two ConfigMaps. For an exact version, it answers with other
+/// data for one of them.
 async fn lies(
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, hyper::Error>>, hyper::Error> {
@@ -277,8 +277,8 @@ async fn lies(
             r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}","resourceVersion":"5"}},"data":{{"k":"{data}"}}}}"#
         )
     };
-    // The fields are in Go's order, by which apifront tells built-in resources
-    // from custom ones.
+    // The fields are in Go's order. By that, apifront tells built-in resources from
+    // custom ones.
     let list = |data: &str| {
         format!(
             r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{},{}]}}"#,

@@ -1,5 +1,4 @@
-//! Several API servers behind one apifront share the load and replace each
-//! other.
+//! Several API servers behind one apifront share the load and replace each other.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ const SOON: Duration = Duration::from_secs(20);
 const STALENESS: Duration = Duration::from_secs(5);
 const MAY_HAVE_HAPPENED: &str = "it may or may not have carried out the request";
 
-/// Starts a second API server over the same etcd.
+/// Starts a second API server on the same etcd.
 async fn second_server(cluster: &Cluster) -> KubeApiserver {
     let folder = cluster.folder.join("second");
     std::fs::create_dir_all(&folder).expect("folder");
@@ -46,8 +45,8 @@ async fn wait_ready(cluster: &Cluster, server: &KubeApiserver) {
     .await;
 }
 
-/// Returns the number of reads of namespaces that a server has answered. A GET from the
-/// cache costs a list of the name.
+/// Returns the number of reads of namespaces that a server has answered. A GET from
+/// the cache costs the server a list of the name.
 async fn reads(cluster: &Cluster, server: &KubeApiserver) -> f64 {
     let client = Client::tls(server.address(), cluster.ca(), Some(&cluster.admin));
     let text = client.get("/metrics").await.text();
@@ -79,7 +78,7 @@ async fn healthy(front: &Apifront, server: &KubeApiserver) -> f64 {
         .await
 }
 
-/// Reads until told to stop, and counts the reads. None may fail.
+/// Reads until told to stop, and counts the reads. None of them may fail.
 async fn read_on(client: &Client, path: &str, stop: &AtomicBool, reads: &AtomicUsize) {
     while !stop.load(Ordering::Relaxed) {
         let answer = client.try_send(Method::GET, path, &[], "").await;
@@ -109,8 +108,8 @@ async fn get_on(kubectl: &Kubectl, stop: &AtomicBool) {
     }
 }
 
-/// Writes until told to stop, and returns the acknowledged writes. Only a write
-/// that was under way when its server died may fail.
+/// Writes until told to stop, and returns the acknowledged writes. Only a write in
+/// progress at the death of its server may fail.
 async fn write_on(
     client: &Client,
     list: &str,
@@ -137,8 +136,8 @@ async fn write_on(
     acknowledged
 }
 
-/// Fails unless the answer is a 503 without Retry-After: client-go repeats
-/// requests whose answer has a Retry-After.
+/// Fails unless the answer is a 503 without Retry-After: client-go repeats requests
+/// whose answer has a Retry-After.
 #[track_caller]
 fn assert_unknown_outcome(answer: &Answer) {
     let status = answer.expect(503);
@@ -228,8 +227,8 @@ async fn two_api_servers_die_and_return() {
                 _ => second.kill(),
             }
             crate::harness::pace::lasting(Duration::from_millis(700)).await;
-            // Writes that were under way have ended by now. Refused connections
-            // make no further write fail.
+            // Writes in progress have ended by now. Refused connections make no
+            // other write fail.
             let before = failed.load(Ordering::Relaxed);
             crate::harness::pace::lasting(Duration::from_millis(800)).await;
             reads_go_on(&reads).await;
@@ -271,7 +270,7 @@ async fn two_api_servers_die_and_return() {
         for name in &acknowledged {
             assert!(names.contains(&name.as_str()), "{name} was acknowledged");
         }
-        // The watches go on, whichever server they were fed from.
+        // The watches continue, whichever server fed them.
         let name = format!("after-{victim}");
         client
             .post(&list, &config_map(&name, json!({}), json!({})))
@@ -297,7 +296,6 @@ async fn two_api_servers_die_and_return() {
         both_are_used(&cluster, [&cluster.apiserver, &second], &client).await;
     }
 
-    // Both servers die.
     let dead = Instant::now();
     cluster.apiserver.kill();
     second.kill();
@@ -346,9 +344,8 @@ async fn two_api_servers_die_and_return() {
     front.stop().await;
 }
 
-/// `--goaway-chance`, which clusters with several API servers set, moves
-/// connections to other servers now and then. No request may fail because of
-/// it.
+/// `--goaway-chance`, which clusters with several API servers set, sometimes moves
+/// connections to other servers. No request may fail because of that.
 #[tokio::test]
 async fn goaway_disturbs_nobody() {
     skip_under_oracle!("it is about apifront's connections to API servers");
@@ -377,8 +374,8 @@ async fn goaway_disturbs_nobody() {
     front.stop().await;
 }
 
-/// A server that hangs, or whose network is gone, closes no connection. The
-/// cache must find out that it no longer receives anything.
+/// A server that hangs, or that lost its network, closes no connection. The cache
+/// must notice that it no longer receives anything.
 async fn falls_silent(cluster: &Cluster, front: &Apifront, list: &str) {
     let client = front.admin_client();
     let cached = format!("{list}?resourceVersion=0");
@@ -398,8 +395,8 @@ async fn falls_silent(cluster: &Cluster, front: &Apifront, list: &str) {
     take_named(&mut watch, "after-silence").await;
 }
 
-/// Starts apifront before `first` and the shared cluster's API server, without
-/// a cache.
+/// Starts apifront without a cache before two servers: `first` and the shared
+/// cluster's API server.
 async fn front_before(first: &str, change: impl FnOnce(&mut Value)) -> Apifront {
     let cluster = Cluster::shared();
     Apifront::start(cluster, |config| {
@@ -426,7 +423,7 @@ fn names(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The first server reads each request and hangs up.
+/// The first server reads each request and closes the connection.
 #[tokio::test]
 async fn what_may_have_happened_is_never_sent_twice() {
     skip_under_oracle!("it is about apifront's requests to an API server that hangs up");
@@ -467,7 +464,6 @@ async fn what_may_have_happened_is_never_sent_twice() {
             "both were asked: {sent}, {acknowledged}"
         );
 
-        // Reads are retried.
         let watch = format!("{list}?watch=1&timeoutSeconds=1");
         for path in [
             &list,
@@ -515,14 +511,14 @@ async fn what_may_have_happened_is_never_sent_twice() {
     front.stop().await;
 }
 
-/// Nothing is sent on a refused connection, so any request is retried on
-/// another server.
+/// On a refused connection nothing is sent, so any request may be retried on another
+/// server.
 #[tokio::test]
 async fn a_refused_connection_fails_no_request() {
     skip_under_oracle!("it is about apifront's connections to API servers");
     let nobody = format!("https://{}", ports::loopback(ports::free()));
     let front = front_before(&nobody, |config| {
-        // A request finds the first failure, not a health check.
+        // The first failure must come from a request, not from a health check.
         config["upstream"]["healthCheckInterval"] = json!("1h");
     })
     .await;
@@ -538,7 +534,7 @@ async fn a_refused_connection_fails_no_request() {
     front.stop().await;
 }
 
-/// A server that accepts a request and never answers costs
+/// A server that accepts a request and never answers costs the time
 /// `upstream.requestTimeout`.
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {

@@ -1,8 +1,7 @@
-//! A forwarded request is the request: what it does to the cluster is what it
-//! does directly.
+//! A forwarded request has the same effect on the cluster as a direct one.
 //!
-//! Each request goes to kube-apiserver and to apifront, each time about an object
-//! of its own. Status and what is left of the objects must be equal.
+//! Each request goes to kube-apiserver and to apifront, each time about a different
+//! object. The statuses and the remaining objects must be equal.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::harness::raw::RawConnection;
 const SOON: Duration = Duration::from_secs(20);
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Fields that ask for another protocol, which kube-apiserver does not speak.
+/// Header fields that ask for another protocol, which kube-apiserver does not speak.
 const UPGRADES: [(&str, &[&str]); 7] = [
     ("no upgrade", &[]),
     (
@@ -39,7 +38,7 @@ const UPGRADES: [(&str, &[&str]); 7] = [
     ("expectation", &["Expect: 100-continue"]),
 ];
 
-/// One side: a server, and a namespace of its own.
+/// A server, and a namespace for its requests.
 struct Side {
     client: Client,
     configmaps: String,
@@ -54,8 +53,8 @@ impl Side {
         }
     }
 
-    /// Sends a request as it is written. Returns the status of the final answer,
-    /// and whether the connection then takes another request.
+    /// Sends a request byte for byte. Returns the status of the final answer, and
+    /// whether the connection then takes another request.
     async fn ask(&self, request: &[u8]) -> (u16, bool) {
         let mut connection = self.client.raw().await.expect("a connection");
         connection.write(request).await.expect("written");
@@ -71,7 +70,7 @@ impl Side {
         (status, lives)
     }
 
-    /// Returns the names, labels and data of what there is.
+    /// Returns the names, labels and data of the remaining objects.
     async fn state(&self) -> Value {
         let list = self.client.get(&self.configmaps).await.json();
         let items = list["items"].as_array().expect("items");
@@ -135,7 +134,7 @@ fn options(more: &Value) -> String {
     options.to_string()
 }
 
-/// Asks both servers the same, and compares what came of it.
+/// Sends both servers the same requests, and compares the results.
 struct Both {
     direct: Side,
     front: Side,
@@ -232,7 +231,8 @@ async fn bodies_arrive_whatever_upgrade_is_asked_for() {
     both.finish();
 }
 
-/// A body that is larger than every buffer on the way arrives beside an upgrade.
+/// A body larger than every buffer on the way arrives, even if the request asks for
+/// an upgrade.
 #[tokio::test]
 async fn a_large_body_arrives_beside_an_upgrade() {
     let mut both = Both::new().await;
@@ -311,7 +311,7 @@ async fn heads_are_taken_as_go_takes_them() {
         ("too long a field", &[&too_long]),
         ("many fields", &many),
         ("keep-alive", &["Connection: keep-alive"]),
-        // pingora refuses more than nine options, and some others.
+        // pingora refuses more than nine connection options, and some single ones.
         (
             "many options of a connection",
             &["Connection: a, b, c, d, e, f, g, h, i, j, k, l, m"],
@@ -336,7 +336,6 @@ async fn heads_are_taken_as_go_takes_them() {
     both.finish();
 }
 
-/// A second request behind the first is answered, too.
 #[tokio::test]
 async fn pipelined_requests_are_answered() {
     let front = Apifront::shared().admin_client().over(Protocol::Http1);

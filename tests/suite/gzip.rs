@@ -1,5 +1,5 @@
-//! Compressed answers: apifront compresses when kube-apiserver does, and all
-//! clients can read the result.
+//! Compressed answers: apifront compresses when kube-apiserver does, and all clients
+//! can read the result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,8 +33,8 @@ async fn create(admin: &Client, list: &str, name: &str, length: usize) {
     admin.post(list, &body).await.expect(201);
 }
 
-/// Waits until all clients see an object. A cache shows a new object only after
-/// a moment.
+/// Waits until all clients see an object. A cache shows a new object only after a
+/// moment.
 async fn seen(clients: &[&Client], path: &str, least: usize) {
     for client in clients {
         eventually("the object is seen", SEEN_WITHIN, || async {
@@ -44,8 +44,8 @@ async fn seen(clients: &[&Client], path: &str, least: usize) {
     }
 }
 
-/// Tests one object and its list, with bodies of the threshold's length and of
-/// one byte less and more.
+/// Tests an object and its list, with bodies of the threshold's length and of one
+/// byte less and more.
 #[tokio::test]
 async fn only_longer_bodies_are_compressed() {
     let admin = Cluster::shared().admin_client();
@@ -66,7 +66,7 @@ async fn only_longer_bodies_are_compressed() {
             Apifront::shared().warm(&front, &path).await;
             seen(&[&admin, &front], &path, probe).await;
             let length = admin.get_as(&path, accept).await.body.len();
-            // One byte of data makes one byte of body.
+            // One byte of data adds one byte to the body.
             for (m, over) in [-1, 0, 1].into_iter().enumerate() {
                 let name = format!("probe-{n}-{single}-{}", m + 1);
                 let data = (probe + THRESHOLD - length).checked_add_signed(over);
@@ -110,8 +110,8 @@ async fn both_protocols_and_all_shapes() {
     }
 }
 
-/// A watch that lists with events is compressed in whole gzip members; no other
-/// watch is. Releases before 1.37 compress none.
+/// A watch with an initial list is compressed in whole gzip members; no other watch
+/// is. Releases before 1.37 compress none.
 #[tokio::test]
 async fn watches_that_list_are_compressed() {
     let cluster = Cluster::quiet();
@@ -155,8 +155,8 @@ async fn watches_that_list_are_compressed() {
     }
 }
 
-/// Events after the list are members of their own, which all watchers of a
-/// shape share.
+/// Events after the list are separate gzip members, which all watchers of a shape
+/// share.
 #[tokio::test]
 async fn later_events_are_compressed_too() {
     let admin = Cluster::shared().admin_client();
@@ -200,8 +200,8 @@ async fn later_events_are_compressed_too() {
     }
 }
 
-/// Returns the lines of a watch without its bookmarks, whose versions depend on
-/// the moment.
+/// Returns the lines of a watch without its bookmarks, whose versions depend on the
+/// moment.
 fn events(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let lines = text.lines();

@@ -1,4 +1,4 @@
-//! Tests health paths in kube-apiserver's forms, and the shutdown of the
+//! Tests health paths in all of kube-apiserver's forms, and the shutdown of the
 //! process.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::watch::{End, Watch};
 use crate::harness::{eventually, flow_names};
 
-/// Checks the forms of all health answers. Both servers are asked.
+/// Checks the forms of all health answers, on either server.
 async fn shapes(client: &Client) {
     for kind in ["healthz", "livez", "readyz"] {
         let answer = client.get(&format!("/{kind}")).await;
@@ -81,9 +81,9 @@ async fn shapes_of_the_observability_port() {
     shapes(&Client::plain(Apifront::shared().observability)).await;
 }
 
-/// Clients ask `/livez/ping` whether the API server has Priority and Fairness, and
-/// slow themselves down if it does not name the flow schema (sigs.k8s.io/cli-utils
-/// `pkg/flowcontrol`).
+/// Clients use `/livez/ping` to find out whether the API server has Priority and
+/// Fairness. They slow themselves down if the answer does not name the flow schema
+/// (sigs.k8s.io/cli-utils `pkg/flowcontrol`).
 #[tokio::test]
 async fn answers_name_the_flow_schema_of_the_caller() {
     skip_under_oracle!("kube-apiserver is what apifront is compared with");
@@ -109,7 +109,7 @@ async fn answers_name_the_flow_schema_of_the_caller() {
             (direct.token(token), through.token(token)),
         ),
     ] {
-        // Until a token is known, upstream is asked about it.
+        // apifront asks the upstream about a token until it knows it.
         through.get("/version").await;
         for path in [
             "/livez/ping",

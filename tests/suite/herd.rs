@@ -1,4 +1,4 @@
-//! Many clients cost the API server as much as one.
+//! Many clients cost the API server no more than one.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn two_hundred_clients_are_one_watch() {
         .await
         .expect(201);
 
-    // This proves the measure: without apifront, each client is a watch.
+    // This proves the measurement: without apifront, each client is a watch.
     // kube-apiserver itself watches pods, too.
     let own = watches_of_pods(&cluster).await;
     let watches = herd(&admin, &format!("{list}?watch=1&resourceVersion=0")).await;
@@ -57,7 +57,6 @@ async fn two_hundred_clients_are_one_watch() {
     let client = front.admin_client();
     let warm = "/api/v1/pods?resourceVersion=0";
     front.warm(&client, warm).await;
-    // The watches have several starting points and representations.
     let now = client.get(&list).await.expect(200);
     let version = now["metadata"]["resourceVersion"]
         .as_str()
@@ -89,7 +88,7 @@ async fn two_hundred_clients_are_one_watch() {
     );
     drop((watches, later, tables));
 
-    // Nobody has asked for this resource yet, so all watches wait for its first
+    // Nobody has requested this resource yet, so all watches wait for its first
     // list.
     let cold = [("verb", "WATCH"), ("resource", "limitranges")];
     let own = cluster.metric(WATCHES.0, &cold).await;

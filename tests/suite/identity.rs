@@ -1,5 +1,5 @@
-//! Tests authentication and authorization: both are decided before a cached
-//! byte is touched, and upstream learns the caller's identity unchanged.
+//! Tests authentication and authorization: both are decided before a cached byte is
+//! touched, and the upstream learns the caller's identity unchanged.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::harness::objects::{config_map, role, role_binding};
 const SECRET: &str = "only-for-alice";
 /// The TTL of decisions, as configured below.
 const TTL: Duration = Duration::from_secs(1);
-/// How often a read is asked again whose decision was forgotten.
+/// The number of tries for a read whose decision may have expired.
 const TRIES: usize = 5;
 /// The TTL plus the delay that a busy machine may add.
 const AFTER_TTL: Duration = Duration::from_secs(10);
@@ -30,8 +30,7 @@ fn short_ttls(config: &mut Value) {
         json!({ "enabled": true, "successTTL": "1s", "failureTTL": "1s" });
 }
 
-/// Returns the apifront shared by these tests, whose decisions live for
-/// [`TTL`].
+/// Returns the apifront of these tests, whose decisions live for [`TTL`].
 fn front() -> &'static Apifront {
     static FRONT: Once<Apifront> = Once::new();
     once(&FRONT, || Apifront::start(Cluster::shared(), short_ttls))
@@ -86,15 +85,15 @@ impl House {
     }
 }
 
-/// Sends the same request as the same user directly and through apifront, and
-/// fails unless the answers are the same. An allowed read must come from the
-/// cache, and a refusal must come before the cache is asked.
+/// Sends the same request as the same user directly and through apifront, and fails
+/// unless the answers are equal. An allowed read must come from the cache, and a
+/// refusal must come before the cache is asked.
 async fn same(direct: &Client, front: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let expected = direct.send(Method::GET, path, headers, "").await;
     let debug = [headers, &[DEBUG]].concat();
     let mut got = front.send(Method::GET, path, &debug, "").await;
-    // On a busy machine the decision may have been forgotten meanwhile. Then upstream
-    // judges and answers the first read, and apifront the next.
+    // On a busy machine the decision may have expired. The upstream then judges and
+    // answers the first read, and apifront the next.
     for _ in 0..TRIES {
         if !got
             .header("x-apifront-cache")
@@ -234,10 +233,9 @@ async fn claimed_identities_have_no_effect() {
     }
 }
 
-/// Headers named by Connection end at the next hop. If the next hop dropped the
-/// headers that the proxy adds, a request would count as the proxy's own.
-/// A caller's first read of the newest state of an object costs upstream one request: no
-/// review, and no question about the object. So it is with documents of versions.
+/// A caller's first read of an object's newest state costs the upstream one request:
+/// no review, and no question about the object. The same holds for documents of
+/// versions.
 #[tokio::test]
 async fn the_first_read_of_an_object_is_upstreams() {
     skip_under_oracle!("kube-apiserver reviews every request itself");
@@ -266,7 +264,7 @@ async fn the_first_read_of_an_object_is_upstreams() {
             assert!(difference.is_empty(), "{path}\n{difference}");
         }
     }
-    // A read of any state costs nothing but the review.
+    // A read of any state costs only the review.
     let carol = Cluster::shared().certificates.client("carol", &["readers"]);
     let carol = front().client(Some(&carol));
     let refused = carol.send(Method::GET, &any, &[DEBUG], "").await;
@@ -281,7 +279,7 @@ async fn connection_cannot_remove_the_identity() {
         .client(Some(&house.bob))
         .over(Protocol::Http1);
     let front = front().client(Some(&house.bob)).over(Protocol::Http1);
-    // The first read is upstream's to refuse.
+    // The upstream refuses the first read.
     front.get(&format!("{}/a", house.list)).await.expect(403);
     for path in [
         format!("{}/a", house.list),
@@ -344,8 +342,7 @@ async fn impersonation_is_authorized_and_then_honoured() {
             answer.text()
         );
     }
-    // The administrator may impersonate, and then has only the other user's
-    // rights.
+    // The administrator may impersonate, and then has only the other user's rights.
     let (direct, through) = (cluster.admin_client(), front().admin_client());
     let answer = same(&direct, &through, &path, &[("impersonate-user", alice)]).await;
     assert_eq!(answer.status, 200);
@@ -365,7 +362,7 @@ async fn impersonation_is_authorized_and_then_honoured() {
     assert_eq!(who["extra"]["scopes"], json!(["all"]));
 }
 
-/// Returns the user that the API server takes a client for.
+/// Returns the user as whom the API server sees a client.
 async fn who_am_i(client: &Client) -> Value {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -374,7 +371,7 @@ async fn who_am_i(client: &Client) -> Value {
 
 async fn same_user(direct: &Client, front: &Client) {
     let (mut expected, mut got) = (who_am_i(direct).await, who_am_i(front).await);
-    // The fingerprint of a client certificate is about the connection, not the
+    // The fingerprint of a client certificate belongs to the connection, not to the
     // user.
     for user in [&mut expected, &mut got] {
         if let Some(fields) = user.as_object_mut() {
@@ -398,7 +395,7 @@ async fn each_kind_of_credential() {
         let direct = cluster.client(None).token(token);
         same_user(&direct, &front.client(None).token(token)).await;
     }
-    // A front proxy calls apifront.
+    // This caller is a front proxy.
     let proxy = |client: Client| {
         client
             .with_header("x-remote-user", "through a proxy")
@@ -456,7 +453,7 @@ async fn bad_credentials() {
     }
 }
 
-/// No token may appear in the log, since a token lets anyone act as its user.
+/// No token may appear in the log, since whoever has a token can act as its user.
 #[tokio::test]
 async fn credentials_are_not_logged() {
     let client = front().client(None).token("token-of-root");
@@ -480,7 +477,7 @@ async fn forwards_as(mode: &str) {
             _ => json!({ "mode": mode }),
         };
         if mode == "PassThrough" {
-            // Tokens are the only credentials that this mode can pass on.
+            // In this mode, tokens are the only credentials that can be passed on.
             config["authentication"] = json!({ "tokenReview": { "enabled": true } });
         }
     })

@@ -18,7 +18,6 @@ pub fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
     kubeconfig::write(&folder, "front", &front.url(), Some(cluster.ca()), who)
 }
 
-/// Returns both ways to a cluster.
 pub fn both(cluster: &Cluster, front: &Apifront) -> Both {
     Both::new(
         (&cluster.admin_kubeconfig, cluster.server_url()),
@@ -127,8 +126,8 @@ async fn discovery() {
     .await;
 }
 
-/// Two namespaces of the shared cluster get the same commands, one directly and
-/// one through apifront.
+/// Runs the same commands in two namespaces of the shared cluster, directly in one
+/// and through apifront in the other.
 #[tokio::test]
 async fn writes() {
     let cluster = Cluster::shared();
@@ -230,7 +229,7 @@ async fn get_watch() {
         .iter_mut()
         .map(|c| BufReader::new(c.stdout.take().expect("piped")).lines())
         .collect();
-    // Both commands watch as soon as both print the first event.
+    // Both commands are watching as soon as both have printed the first event.
     let next = async |lines: &mut tokio::io::Lines<BufReader<_>>, wait| {
         let line = tokio::time::timeout(wait, lines.next_line()).await.ok()?;
         line.expect("stdout")
@@ -274,8 +273,8 @@ async fn get_watch() {
         while seen.len() < 3 {
             let line = next(output, long).await.expect("an event");
             if !line.contains("probe-") {
-                // The line has the event, the name and the number of entries.
-                // The age is ignored.
+                // The line has the event, the name and the number of entries. The
+                // age is not compared.
                 let words: Vec<&str> = line.split_whitespace().take(3).collect();
                 seen.push(words.join(" "));
             }

@@ -21,23 +21,23 @@ use crate::harness::sample::{self, NAMESPACE};
 use crate::harness::shared::Shared;
 use crate::kubectl::both;
 
-/// The number of commands at a time in all these tests together, so that other
+/// The number of concurrent commands in all these tests together, so that other
 /// tests can run. Each command goes to both servers at once.
 const AT_A_TIME: usize = 5;
 /// The number of tries, since ages tick between two watches.
 const TRIES: usize = 8;
-/// kube-apiserver asks the components at once and lists them as they answer.
+/// kube-apiserver probes the components concurrently, and lists them in the order in
+/// which they answer.
 const UNORDERED: &str = "componentstatuses";
-/// The kinds that one command prints with their ages: so few that hardly ever an age
-/// ticks meanwhile.
+/// The number of kinds in one command that prints ages. With so few, an age hardly
+/// ever ticks during the command.
 const KINDS_OF_A_TABLE: usize = 4;
 const WATCHED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Both ways to a cluster to which nobody else writes.
 struct Ways {
     both: Both,
-    /// Locked for writing by tests that change objects, so that the objects
-    /// that other tests compare do not change meanwhile.
+    /// Tests that change objects lock this for writing, so that nothing changes
+    /// while other tests compare.
     moving: RwLock<()>,
     slots: Semaphore,
     _front: Apifront,
@@ -86,14 +86,14 @@ impl Ways {
         );
     }
 
-    /// Returns the kinds whose objects upstream lists in one order.
+    /// Returns the kinds whose objects the upstream always lists in the same order.
     async fn ordered_kinds(&self) -> Vec<String> {
         let mut kinds = self.kinds().await;
         kinds.retain(|kind| kind != UNORDERED);
         kinds
     }
 
-    /// Returns the kinds as `kubectl api-resources` names them:
+    /// Returns the kinds as `kubectl api-resources` names them, such as
     /// `deployments.apps`.
     async fn kinds(&self) -> Vec<String> {
         let command = ["api-resources", "--verbs=list,get", "-o", "name"];
@@ -160,7 +160,6 @@ async fn each_kind_without_ages() {
     ways.same(commands.to_vec()).await;
 }
 
-/// Reads one object of each kind by name.
 #[tokio::test]
 async fn each_kind_by_name() {
     let ways = ways();
@@ -229,7 +228,6 @@ async fn several_kinds() {
         .await;
 }
 
-/// A running `kubectl get -w`.
 struct Watching {
     _child: Child,
     stdout: ChildStdout,
@@ -262,7 +260,6 @@ impl Watching {
     }
 }
 
-/// Watches all objects of each kind, and then a change of each.
 #[tokio::test]
 async fn each_kind_watched() {
     let ways = ways();
@@ -298,8 +295,7 @@ async fn watched(ways: &Ways, kind: &str) -> Option<String> {
         ages_have_ticked().await;
         let annotation = format!("example.test/watched={n}");
         let change = ["annotate", kind, "--all", "-A", "--overwrite", &annotation];
-        // Some objects may not be changed: the server refuses, and no event
-        // comes.
+        // The server refuses to change some objects, and then sends no event.
         let changed = ways.both.direct.run(&change).await.stdout.lines().count();
         let wanted = listed + changed;
         tokio::join!(direct.lines(wanted), front.lines(wanted));

@@ -1,5 +1,5 @@
-//! Watches by the paths that name their verb, `/api/v1/watch/…`, come from the
-//! cache and are kube-apiserver's to the byte.
+//! Watches whose path names the verb, `/api/v1/watch/…`, come from the cache and
+//! equal kube-apiserver's to the byte.
 
 use http::Method;
 use serde_json::json;
@@ -40,8 +40,8 @@ async fn compare(mut both: Differential, asked: &[(Expect, String, &str)]) {
     both.finish();
 }
 
-/// Returns watch paths in all forms: of all namespaces, of one namespace, of
-/// one object, and of an object that does not exist.
+/// Returns watch paths in all forms: of all namespaces, of one namespace, of one
+/// object, and of an object that does not exist.
 fn paths() -> Vec<String> {
     let mut paths = Vec::new();
     for (base, resource, name) in [
@@ -78,7 +78,7 @@ fn paths() -> Vec<String> {
 }
 
 /// Tells whether the path names an object of a namespaced kind without its
-/// namespace. Such a watch does not exist.
+/// namespace. No server has such a watch.
 fn is_nowhere(path: &str) -> bool {
     let rest = path.split_once("/watch/").map_or("", |(_, rest)| rest);
     let named = rest.split_once('/');
@@ -211,8 +211,8 @@ async fn options(both: Differential) {
     compare(both, &asked).await;
 }
 
-/// The sample is older than apifront's history, which has no event of it. All
-/// versions but the newest are therefore asked of kube-apiserver.
+/// The sample is older than apifront's history, so that has no event of it. All
+/// versions but the newest are left to kube-apiserver.
 async fn versions(both: Differential) {
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let now = both.direct.get(&pods).await.expect(200);

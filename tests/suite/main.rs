@@ -1,11 +1,10 @@
-//! All tests against real servers. They are one binary, so that they share one
+//! All tests against real servers. They are one binary, so that they share a
 //! cluster.
 
 extern crate harness;
 
-/// Ends a test that asks nothing that kube-apiserver could answer in apifront's
-/// place, and reports it, so that a run with the oracle tells how much it left
-/// out.
+/// Skips a test whose questions kube-apiserver could not answer in apifront's place.
+/// Reports it, so that a run with the oracle shows how much it left out.
 macro_rules! skip_under_oracle {
     ($reason:literal) => {
         if crate::harness::apifront::oracle() {
@@ -16,9 +15,9 @@ macro_rules! skip_under_oracle {
     };
 }
 
-/// Makes two tests of each function: one between kube-apiserver and itself, and
-/// one between kube-apiserver and apifront. The module has `oracle` and
-/// `through_apifront`, which return the two comparisons.
+/// Makes two tests of each function: one compares kube-apiserver with itself, the
+/// other compares it with apifront. The module's `oracle` and `through_apifront`
+/// return the two comparisons.
 macro_rules! differential {
     ($($test:ident),+ $(,)?) => {
         mod kube_apiserver {

@@ -14,8 +14,7 @@ use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 use crate::harness::objects::config_map;
 
-/// The time to wait for an answer to garbage, which comes quickly or not at
-/// all.
+/// The time to wait for an answer to garbage, which comes quickly or not at all.
 const QUIET: Duration = Duration::from_millis(500);
 const LIST: &str = "/api/v1/namespaces/default/configmaps?resourceVersion=0";
 
@@ -30,11 +29,11 @@ async fn alive() {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// Returns the status of the first answer to raw bytes, or `None` if the peer
-/// only closes or sends nothing.
+/// Returns the status of the first answer to raw bytes, or `None` if the peer closes
+/// or stays silent.
 async fn status_of(client: &Client, bytes: &[u8]) -> Option<u16> {
     let mut connection = client.raw().await.expect("a connection");
-    // The server may close before all is written.
+    // The server may close before the end of the request.
     let _ = connection.write(bytes).await;
     let answer = connection.read_until_quiet(QUIET).await;
     let text = String::from_utf8_lossy(&answer);
@@ -51,9 +50,8 @@ fn request(line: &str, headers: &[&str], body: &str) -> Vec<u8> {
     (text + "\r\n" + body).into_bytes()
 }
 
-/// Sends broken requests. apifront must refuse each or answer as kube-apiserver
-/// does. Go's server is laxer in places: ambiguous requests must be refused in
-/// any case.
+/// Sends broken requests. apifront must refuse each, or answer like kube-apiserver.
+/// Go's server is laxer in places: ambiguous requests must always be refused.
 #[tokio::test]
 async fn broken_http1_is_refused() {
     let (direct, front) = (Cluster::shared().admin_client(), front().admin_client());
@@ -150,8 +148,7 @@ async fn broken_http1_is_refused() {
         let got = status_of(&front, &bytes).await;
         let refused =
             got.is_none_or(|code| (400..=431).contains(&code) || matches!(code, 501 | 505));
-        // Two servers may read these differently, so a proxy may not pass them
-        // on.
+        // Two servers may read these differently, so a proxy must not forward them.
         let ambiguous = [
             "length and chunked",
             "two lengths",
@@ -286,8 +283,8 @@ async fn large_bodies_are_limited() {
     alive().await;
 }
 
-/// Clients begin a request and do not go on. Other callers must be served
-/// meanwhile.
+/// Some clients begin a request and do not continue. Other callers must still be
+/// served.
 #[tokio::test]
 async fn half_open_connections_starve_nobody() {
     let client = front().admin_client();
@@ -349,11 +346,11 @@ async fn http2_body_with_an_empty_last_frame() {
     }
 }
 
-/// Floods over HTTP/2 with frames that cost the sender nothing.
+/// Sends HTTP/2 floods of frames that cost the sender nothing.
 #[tokio::test]
 async fn http2_floods_end_with_the_connection() {
     let client = front().admin_client();
-    // Streams are opened and reset at once, thousands of times.
+    // Opens thousands of streams, and resets each at once.
     let stream = client.tls_stream(b"h2").await.expect("a connection");
     let (sender, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
     let connection = tokio::spawn(connection);
@@ -377,7 +374,6 @@ async fn http2_floods_end_with_the_connection() {
     alive().await;
 }
 
-/// Refused requests leave nothing in memory.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn memory_stays_flat() {

@@ -1,4 +1,4 @@
-//! Tests a cache with less memory than the objects it is asked to hold.
+//! Tests a cache whose memory limit is below the size of the requested objects.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn what_has_no_room_is_answered_upstream() {
     assert!(front.metric("apifront_cache_shed_total", &refused).await >= 1.0);
     both.finish();
 
-    // With more memory the resource is cached, at a later try.
+    // With more memory, a later attempt caches the resource.
     let roomy = Apifront::start(cluster, |config| {
         config["cache"]["memoryLimit"] = json!("1Gi");
         config["cache"]["idleTimeout"] = json!("1s");
@@ -56,7 +56,7 @@ async fn what_has_no_room_is_answered_upstream() {
     .await;
     let client = roomy.admin_client();
     roomy.warm(&client, &large_list).await;
-    // Nobody reads the resource any more.
+    // The resource is no longer read.
     let labels = [("resource", "configmaps")];
     eventually("it is dropped", SOON, || async {
         let text = roomy.metrics().await;
@@ -75,7 +75,7 @@ async fn what_has_no_room_is_answered_upstream() {
     roomy.stop().await;
 }
 
-/// A huge page stays whole for the rest of its values.
+/// With huge pages, a page stays resident while any of its values is in use.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_has_no_huge_pages() {

@@ -43,7 +43,7 @@ async fn the_list_of_metrics_is_true() {
         undocumented.is_empty(),
         "not in docs/metrics.md: {undocumented:?}"
     );
-    // A series that was never counted is not shown.
+    // A series that was never counted does not appear.
     let sleeping = [
         "aggregator_unavailable_apiservice",
         "aggregator_unavailable_apiservice_total",
@@ -54,7 +54,7 @@ async fn the_list_of_metrics_is_true() {
         "apiserver_request_terminations_total",
         "apiserver_request_aborts_total",
         "apiserver_longrunning_requests",
-        // Nobody was refused, and nobody waited.
+        // Requests were neither refused nor delayed.
         "apifront_turns_rejected_requests_total",
         "apifront_turns_wait_duration_seconds",
         "apiserver_flowcontrol_current_inqueue_requests",
@@ -96,8 +96,7 @@ async fn the_list_of_metrics_is_true() {
     front.stop().await;
 }
 
-/// Events that come while a watcher is there are measured, repeated history is
-/// not.
+/// Events that arrive while somebody watches are measured. Repeated history is not.
 #[tokio::test]
 async fn delivery_is_measured_from_an_events_arrival() {
     skip_under_oracle!("the metric is apifront's");

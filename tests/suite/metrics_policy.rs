@@ -1,5 +1,5 @@
-//! Compares the promises about metrics with kube-apiserver's, and checks rules
-//! and dashboard with Prometheus' own parsers and engine.
+//! Compares the promises about metrics with kube-apiserver's, and checks rules and
+//! dashboard with Prometheus' own parsers and engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const REFERENCE: &str = include_str!("../../docs/metrics.md");
 const RULES: &str = include_str!("../../charts/apifront/files/apifront.rules.yaml");
 const DASHBOARD: &str = include_str!("../../charts/apifront/files/apifront.dashboard.json");
 
-/// The previous release, whose hidden metrics are shown.
+/// The previous release. The metrics hidden since then are shown.
 const VERSION: &str = "1.36";
 
 /// Returns a cluster that shows hidden metrics, too.
@@ -42,7 +42,6 @@ fn about(text: &str) -> BTreeMap<&str, Vec<&str>> {
     about
 }
 
-/// Both servers describe a metric of the same name in the same words.
 #[tokio::test]
 async fn help_texts_are_those_of_kube_apiserver() {
     skip_under_oracle!("the metrics are apifront's");
@@ -85,8 +84,8 @@ async fn help_texts_are_those_of_kube_apiserver() {
     ] {
         assert!(compared.contains(name), "{name} in {compared:?}");
     }
-    // kube-apiserver has the metric no more since 1.37. Here it is hidden
-    // without the setting, also after a reload.
+    // kube-apiserver 1.37 no longer has the metric. Here it is hidden without the
+    // setting, also after a reload.
     let hidden = "apiserver_flowcontrol_request_concurrency_in_use";
     assert!(served.contains_key(hidden));
     let mut config = front.read_config();
@@ -107,7 +106,7 @@ fn documented() -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Fails unless all names are documented metrics, or recorded by a rule.
+/// Fails unless each name is a documented metric or recorded by a rule.
 #[track_caller]
 fn all_exist(what: &str, names: &[String], recorded: &BTreeSet<&str>) {
     let documented = documented();
@@ -117,7 +116,7 @@ fn all_exist(what: &str, names: &[String], recorded: &BTreeSet<&str>) {
             .find_map(|end| name.strip_suffix(end))
             .filter(|base| documented.contains(base));
         let known = documented.contains(base.unwrap_or(name)) || recorded.contains(name.as_str());
-        // `up` is Prometheus' own.
+        // `up` comes from Prometheus itself.
         assert!(known || name == "up", "{what}: no metric {name}");
     }
 }

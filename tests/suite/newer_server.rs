@@ -1,5 +1,5 @@
-//! Tests apifront before an API server newer than our schema. Fields that we do
-//! not know must reach the client in every representation.
+//! Tests apifront before an API server newer than our schema. Fields that we do not
+//! know must reach the client in every representation.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ async fn unknown_fields_in_every_representation() {
     for _ in 0..2 {
         for (path, accept) in &reads {
             // kube-apiserver makes the protobuf of objects with fields that the
-            // schema does not know.
+            // schema does not have.
             let expected = match accept.contains("protobuf") {
                 true => Expect::Bypass("representation"),
                 false => Expect::Hit,
@@ -160,8 +160,8 @@ async fn unknown_fields_in_watches() {
     }
 }
 
-/// Watches directly and through apifront, then makes a change. Returns what
-/// each watch sent up to the change.
+/// Watches directly and through apifront, then makes a change. Returns the bytes of
+/// each watch up to the change.
 async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> Vec<String> {
     let mut streams = [
         Stream::open(&servers.direct(), path, accept).await,
@@ -189,7 +189,6 @@ async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> 
     both
 }
 
-/// The bytes of a watch.
 struct Stream {
     body: Incoming,
     read: BytesMut,
@@ -205,9 +204,9 @@ impl Stream {
         }
     }
 
-    /// Returns all bytes up to the end of the last of `those`, in this order.
-    /// Returns `None` if the watch ends before: a watch that meets an object
-    /// that it cannot write ends, and its successor is forwarded.
+    /// Returns all bytes up to the end of the last of `those`, which must come in
+    /// this order. Returns `None` if the watch ends before that: a watch ends when
+    /// it meets an object that it cannot write, and its successor is forwarded.
     async fn until(&mut self, those: &[&[u8]]) -> Option<&[u8]> {
         let end = loop {
             let found = those.iter().try_fold(0, |from, what| {

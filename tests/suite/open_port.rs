@@ -1,5 +1,5 @@
 //! Tests that the port without authentication names no caller and no object, and
-//! that the same paths name them to callers with a grant on the secure port.
+//! that the same paths on the secure port name them to callers with a grant.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::harness::watch::Watch;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A part of every name that a caller has, brings or gives.
+/// A part of every name that a caller has or uses.
 const TELLTALE: &str = "telltale";
 
 /// The paths that need a grant on the secure port.
@@ -42,7 +42,7 @@ impl Drop for Busy {
     }
 }
 
-/// Asks for each path without end, many times at once.
+/// Requests each path repeatedly, with many concurrent requests.
 fn keep_asking(client: &Client, paths: &[String]) -> Busy {
     const AT_ONCE: usize = 64;
     let asks = (0..AT_ONCE).map(|n| {
@@ -56,7 +56,7 @@ fn keep_asking(client: &Client, paths: &[String]) -> Busy {
     Busy(asks.collect())
 }
 
-/// Returns every path that the open port answers: those of each check, too.
+/// Returns every path that the open port answers, including those of single checks.
 async fn open_paths(open: &Client) -> Vec<String> {
     let mut paths: Vec<String> = OWN_PATHS.map(str::to_owned).into();
     for path in ["/livez", "/readyz", "/healthz"] {
@@ -129,13 +129,14 @@ async fn the_open_port_named_users_and_objects() {
             maps.clone(),
             format!("{maps}/telltale-map-1"),
             format!("{maps}?labelSelector=telltale-label%3Dtelltale-value"),
-            // What the user may not read, and what is not there.
+            // These objects are forbidden to the user, or do not exist.
             format!("/api/v1/namespaces/{ns}/secrets/telltale-secret"),
             format!("/apis/telltale.example/v1/namespaces/{ns}/telltales/telltale-one"),
             "/telltale-path/telltale".to_owned(),
         ],
     );
-    // An administrator may read what does not exist: its name is not proven, either.
+    // An administrator may read things that do not exist. Their names are not proven
+    // either.
     for path in ["/apis/telltale.example/v1/telltales", "/api/v1/telltales"] {
         assert_eq!(through.get(path).await.status, 404, "{path}");
     }
@@ -167,7 +168,7 @@ async fn the_open_port_named_users_and_objects() {
             assert_eq!(answer.status, expected, "{path}: {shown}");
         }
     }
-    // The requests were there all the time.
+    // The requests were in progress all the time.
     let dump = through.get(REQUESTS).await.text();
     assert!(dump.contains(&user), "{dump}");
     drop(busy);
@@ -175,7 +176,7 @@ async fn the_open_port_named_users_and_objects() {
     front.stop().await;
 }
 
-/// The rest is on the open port, too.
+/// The rest appears on the open port, too.
 async fn says_what_it_may(open: &Client, through: &Client) {
     let status = open.get("/status.json").await.expect(200);
     assert_eq!(
@@ -245,10 +246,10 @@ async fn names_are_shown_to_whom_upstream_allows() {
         reader.get("/status.json").await.text().contains(&name)
     })
     .await;
-    // The reader's own request is the one that executes.
+    // The only executing request is the reader's own.
     let dump = reader.get(REQUESTS).await.text();
     assert!(dump.contains(&name), "{dump}");
-    // The open port has no audience of its own: credentials change nothing there.
+    // The open port knows no callers, so credentials change nothing there.
     let open = Client::plain(front.observability);
     let impersonating = [
         ("impersonate-user", name.as_str()),
@@ -260,8 +261,8 @@ async fn names_are_shown_to_whom_upstream_allows() {
     assert!(!answer.text().contains(&name));
 }
 
-/// `/readyz/config` answers everybody, on every port. It quoted the file, which names
-/// users, groups and objects.
+/// `/readyz/config` answers every caller on every port. It must not quote the
+/// configuration, which names users, groups and objects.
 #[tokio::test]
 async fn a_health_check_quoted_the_configuration() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");

@@ -22,7 +22,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
     let plain = Client::plain(front.address);
     assert!(front.address.ip().is_loopback());
 
-    // Cached and forwarded answers are what the user sees.
+    // Cached and forwarded answers are those for this user.
     let direct = cluster.client(None).token("token-of-root");
     for path in ["/version", "/api/v1/namespaces/default", "/apis/apps"] {
         let (expected, got) = (
@@ -45,7 +45,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
         .ok();
     assert!(printed.contains("namespace/default\n"), "{printed}");
 
-    // A page in a browser may not act as the user.
+    // Web pages in a browser must not act as the user.
     for headers in [
         &[("host", "attacker.example.test")][..],
         &[("origin", "https://attacker.example.test")],

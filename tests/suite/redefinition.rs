@@ -1,6 +1,5 @@
-//! Custom resources are read at once after their definition has changed.
-//! kube-apiserver then shows objects and columns in another form, under the
-//! versions that they had.
+//! Reads custom resources at once after their definition has changed. kube-apiserver
+//! then shows objects and columns in another form, under their old versions.
 
 use std::time::Duration;
 
@@ -20,16 +19,15 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const SOON: Duration = Duration::from_secs(30);
 
-/// The number of changes of the definition.
+/// The variable with the number of changes of the definition.
 const CHANGES: &str = "APIFRONT_TEST_REDEFINITIONS";
 
-/// The objects of the resource. Most of them are never written after their
-/// creation.
+/// The number of objects. Most of them are never written after their creation.
 const OBJECTS: usize = 40;
 
-/// Returns the version of the definition after so many changes. Each change has
-/// another default. Some prune a field, show another field in the same column,
-/// name the column anew, or let another field be selected.
+/// Returns the definition's version after this many changes. Each change has another
+/// default. Some prune a field, show another field in the same column, rename the
+/// column, or make another field selectable.
 fn version(change: usize) -> Value {
     let mut spec = json!({
         "color": { "type": "string", "default": format!("color-{change}") },
@@ -74,7 +72,7 @@ fn widget(group: &str, number: usize) -> Value {
     })
 }
 
-/// One resource, asked directly and through apifront.
+/// A resource, read directly and through apifront.
 struct Redefined {
     direct: Client,
     front: Client,
@@ -84,9 +82,8 @@ struct Redefined {
 }
 
 impl Redefined {
-    /// Asks kube-apiserver before and after apifront. Its server never goes
-    /// back to an earlier definition, so that apifront must answer as one of
-    /// both.
+    /// Asks kube-apiserver before and after apifront. kube-apiserver never goes back
+    /// to an earlier definition, so apifront's answer must equal one of the two.
     async fn ask(&mut self, path: &str, accept: &str) -> Answer {
         let before = self.direct.get_as(path, accept).await;
         let front = self.answered(path, accept).await;
@@ -102,8 +99,8 @@ impl Redefined {
         front
     }
 
-    /// Asks apifront until kube-apiserver's storage of the resource is there: it
-    /// is made anew for each definition, and refuses meanwhile.
+    /// Asks apifront until kube-apiserver's storage of the resource exists. That is
+    /// recreated for each definition, and refuses requests in the meantime.
     async fn answered(&self, path: &str, accept: &str) -> Answer {
         let headers = [("accept", accept), DEBUG];
         let deadline = tokio::time::Instant::now() + SOON;
@@ -120,7 +117,7 @@ impl Redefined {
 
 #[tokio::test]
 async fn a_list_right_after_a_change_has_the_new_form() {
-    // The versions of lists are compared, which are those of all writes.
+    // This test compares versions of lists, which any write would change.
     let cluster = Cluster::leased(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let admin = cluster.admin_client();
@@ -157,7 +154,7 @@ async fn a_list_right_after_a_change_has_the_new_form() {
         assert_eq!(patched.status, 200, "{}", patched.text());
         asked.ask(&all, JSON).await;
         asked.ask(&all, TABLE).await;
-        // One object is written after the change, and so has a new version.
+        // One object is written after the change, and so gets a new version.
         let written = json!({ "metadata": { "labels": { "change": change.to_string() } } });
         let path = format!("{mine}/w000");
         let answer = admin.patch(&path, "merge-patch+json", &written).await;
@@ -174,8 +171,7 @@ async fn a_list_right_after_a_change_has_the_new_form() {
         asked
             .ask(&format!("{mine}?labelSelector=change"), TABLE)
             .await;
-        // The next change comes at once, or after apifront has noticed this
-        // one.
+        // The next change comes at once, or after apifront has noticed this one.
         if change % 2 == 0 {
             eventually("a Table from the cache", SOON, || async {
                 let headers = [("accept", TABLE), DEBUG];
@@ -183,7 +179,7 @@ async fn a_list_right_after_a_change_has_the_new_form() {
                 table.is_hit()
             })
             .await;
-            // Nothing changes now, and all of it is answered from the cache.
+            // Nothing changes now, so the cache must answer everything.
             for (path, accept) in [(&all, TABLE), (&all, JSON), (&mine, JSON), (&all, METADATA)] {
                 let answer = asked.ask(path, accept).await;
                 let unmet = Expect::Hit.unmet(&answer);

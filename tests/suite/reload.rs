@@ -61,8 +61,6 @@ async fn a_changed_file_is_taken_and_a_bad_one_is_not() {
     front.stop().await;
 }
 
-/// A changed field that decides about requests takes effect for the next
-/// request.
 #[tokio::test]
 async fn a_changed_field_has_its_effect() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -81,7 +79,7 @@ async fn a_changed_field_has_its_effect() {
         client.get(path).await.header("x-apifront-cache") == "bypass; reason=excluded"
     })
     .await;
-    // Watches that are open end, and start again upstream.
+    // Open watches end, and start again upstream.
     let (_, end) = watch.rest().await;
     assert!(matches!(end, End::Clean), "{end:?}");
     front.stop().await;
@@ -100,8 +98,7 @@ async fn sighup_reads_the_file_again() {
     front.stop().await;
 }
 
-/// A certificate was once used though another part of its configuration was
-/// invalid.
+/// A certificate must not be used if another part of its configuration is invalid.
 #[tokio::test]
 async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -123,7 +120,7 @@ async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     .await;
     let still = client.served_certificate().await.expect("a handshake");
     assert_eq!(still, shown);
-    // Without the mistake the certificate is used.
+    // Without the error the certificate is used.
     config["observability"]
         .as_object_mut()
         .expect("a section")
@@ -136,7 +133,7 @@ async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     front.stop().await;
 }
 
-/// New handshakes show the new certificate; open connections go on.
+/// New handshakes show the new certificate, and open connections continue.
 #[tokio::test]
 async fn a_renewed_certificate_is_served() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -153,15 +150,14 @@ async fn a_renewed_certificate_is_served() {
     watch.next().await.expect("an event");
 
     let second = cluster.certificates.another_serving("renewed-2");
-    // The key is replaced first. The pair matches only when the certificate
-    // follows.
+    // The key is replaced first. The pair matches only when the certificate follows.
     std::fs::rename(&second.key, &first.key).expect("rename");
     std::fs::rename(&second.cert, &first.cert).expect("rename");
     eventually("the new certificate is shown", SOON, || async {
         client.served_certificate().await.expect("a handshake") != shown
     })
     .await;
-    // The earlier connection is still in use.
+    // The old connection still works.
     client
         .get("/api/v1/namespaces?resourceVersion=0")
         .await
@@ -199,7 +195,8 @@ async fn unknown_fields_are_refused_at_the_start() {
     assert!(said.contains("tlsCertfile"), "{said}");
 }
 
-/// `--validate-only` also checks the files that are named, and starts nothing.
+/// `--validate-only` also checks the files that the configuration names, and starts
+/// nothing.
 #[tokio::test]
 async fn validate_only_says_what_cannot_be_used() {
     let folder = crate::harness::process::temporary_folder("validate");

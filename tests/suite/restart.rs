@@ -1,5 +1,5 @@
-//! kube-apiserver is killed and restarted during writes. No watcher may miss,
-//! repeat or reorder a change.
+//! kube-apiserver is killed and restarted during writes. No watcher may miss, repeat
+//! or reorder a change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,15 +15,14 @@ use crate::harness::objects::config_map;
 use crate::harness::watch::{Event, Watch};
 
 const WATCHERS: usize = 5;
-/// The object that is written last.
 const LAST: &str = "last";
 const NAMES: usize = 12;
-/// The duration of writing before the kill, without a server, and after the
-/// restart.
+/// The duration of each phase: writing before the kill, without a server, and after
+/// the restart.
 const PHASE: Duration = Duration::from_millis(1500);
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
-/// A watching client's view of the objects: name to version.
+/// A watching client's view of the objects: version by name.
 #[derive(Default)]
 struct Replay {
     objects: BTreeMap<String, u64>,
@@ -55,7 +54,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Applies an event. Returns false when the server says to list again.
+    /// Applies an event. Returns false if the server tells the client to list again.
     fn apply(&mut self, event: &Event) -> bool {
         if event.kind == "ERROR" {
             assert_eq!(event.object["code"], 410, "{}", event.line);
@@ -101,8 +100,7 @@ impl Replay {
         true
     }
 
-    /// Lists and watches until `stop`. Adds one to `arrived` when [`LAST`] has
-    /// arrived.
+    /// Lists and watches until `stop`. Increments `arrived` when [`LAST`] arrives.
     async fn follow(
         mut self,
         client: Client,
@@ -145,8 +143,8 @@ impl Replay {
     }
 }
 
-/// Creates, changes and deletes until told to stop. Failures are expected.
-/// Returns the number of acknowledged writes.
+/// Creates, changes and deletes until told to stop. Failures are expected. Returns
+/// the number of acknowledged writes.
 async fn write(client: Client, list: &str, stop: &AtomicBool) -> usize {
     let mut acknowledged = 0;
     for n in 0usize.. {
@@ -179,7 +177,7 @@ async fn write(client: Client, list: &str, stop: &AtomicBool) -> usize {
 }
 
 /// Checks watchers of one server during a restart of the API server. The API
-/// server ends its own streams when it dies; apifront need not end its streams.
+/// server's own streams end when it dies; apifront's need not end.
 async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay> {
     let ns = cluster.namespace("restart").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -205,8 +203,8 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
         // Every watcher must see this last write.
         let last = config_map(LAST, json!({}), json!({}));
         direct.post(&list, &last).await.expect(201);
-        // A watcher whose server was down tries again after a pause. A watcher
-        // that never sees the write is found below.
+        // A watcher whose server was down tries again after a pause. The checks
+        // below find a watcher that never sees the write.
         let deadline = tokio::time::Instant::now() + ARRIVES_WITHIN;
         while arrived.load(Ordering::Relaxed) < WATCHERS && tokio::time::Instant::now() < deadline {
             crate::harness::pace::of_tries(Duration::from_millis(50)).await;
@@ -242,7 +240,7 @@ async fn apifront() {
     let front = Apifront::start(&cluster, |_| {}).await;
     let replays = no_event_is_lost(&mut cluster, front.admin_client()).await;
     for replay in &replays {
-        // The restart must not cause lists by clients.
+        // The restart must not make clients list.
         assert_eq!(replay.relists, 0);
     }
     front.stop().await;

@@ -1,6 +1,6 @@
-//! Tests the status page: its data are those of `/metrics` and `/debug/cache`,
-//! it is shown to whom upstream allows, and callers' names neither fill it nor
-//! act on it.
+//! Tests the status page. Its data are those of `/metrics` and `/debug/cache`, only
+//! callers whom the upstream allows see it, and callers' names can neither fill it
+//! nor inject anything.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const MEASURES: [&str; 5] = [
     "bytesFromCache",
 ];
 
-/// The most names of a ranking, and the most bytes of a name.
+/// The most names in a ranking, and the most bytes of a name.
 const MAX_ENTRIES: usize = 64;
 const MAX_NAME: usize = 128;
 
@@ -34,7 +34,7 @@ async fn status(front: &Apifront) -> Value {
     front.admin_client().get("/status.json").await.expect(200)
 }
 
-/// Returns the entry of a name in a ranking, or null.
+/// Returns a name's entry in a ranking, or null.
 fn entry(status: &Value, dimension: &str, measure: &str, name: &str) -> Value {
     let entries = status["topTalkers"][dimension][measure]["entries"].as_array();
     let entries = entries.expect("entries");
@@ -76,7 +76,7 @@ async fn its_numbers_are_those_of_metrics_and_of_the_cache() {
         let of = |r: &Value| r[if hit { "hits" } else { "bypasses" }].as_u64();
         resources.iter().filter_map(of).sum::<u64>()
     };
-    // Nothing changes but what the server itself does beside.
+    // Nothing changes now except the server's own work.
     eventually("the same numbers everywhere", SOON, || async {
         let metrics = front.metrics().await;
         let status = status(&front).await;
@@ -156,7 +156,7 @@ async fn its_numbers_are_those_of_metrics_and_of_the_cache() {
     assert!(advice.contains("cache.exclude"), "{advice}");
     let admin = count(&status, "users", "watchesOpened", ADMIN);
     assert_eq!(admin, 1, "{:#}", status["topTalkers"]["users"]);
-    // The sample under way is shown after a second.
+    // The current sample appears after a second.
     eventually("a sample", SOON, || async {
         let samples = self::status(&front).await["history"]["samples"].clone();
         samples.as_array().is_some_and(|samples| {
@@ -202,7 +202,7 @@ async fn it_is_guarded_against_other_pages_and_caches() {
             assert_eq!(answer.header("x-content-type-options"), "nosniff");
         }
     }
-    // The page may ask for its data; a page of another origin may not.
+    // The page may fetch its data, but a page of another origin may not.
     let plain = Client::plain(front.observability);
     for (site, expected) in [("same-origin", 200), ("none", 200), ("cross-site", 403)] {
         for path in ["/status", "/status.json"] {
@@ -246,7 +246,7 @@ async fn it_is_shown_to_whom_upstream_allows() {
         client.get("/status").await.status == 200 && client.get("/status.json").await.status == 200
     })
     .await;
-    // apifront answers only GET itself, and only these two paths.
+    // apifront itself answers only GET, and only these two paths.
     let through = front.admin_client();
     for path in ["/status/", "/statusz", "/status.js"] {
         let (direct, through) = (admin.get(path).await, through.get(path).await);
@@ -277,7 +277,7 @@ async fn the_personal_mode_shows_it_too() {
     eventually("the request is counted", SOON, || async {
         let status = client.get("/status.json").await.expect(200);
         assert_eq!(status["mode"], "personal");
-        // Whoever reaches the port has no name of their own.
+        // The callers of this port have no names.
         count(&status, "userAgents", "requests", "somebody") == 1
             && count(&status, "users", "requests", "") > 0
     })
@@ -332,8 +332,8 @@ async fn callers_are_counted_by_user_and_by_program() {
     front.stop().await;
 }
 
-/// One caller invents user agents; the page stays small, and shows the programs
-/// of others.
+/// One caller invents user agents. The page must stay small, and still show the
+/// programs of others.
 #[tokio::test]
 async fn invented_user_agents_fill_nothing() {
     skip_under_oracle!("the page is apifront's");
@@ -348,7 +348,7 @@ async fn invented_user_agents_fill_nothing() {
     let invent = async |from: usize, to: usize| {
         for n in from..to {
             let agent = format!("{n}-{}", "y".repeat(500));
-            // The caller lacks the right, which is the cheapest way.
+            // The caller lacks the right, which makes these requests cheap.
             let answer = as_agent(&inventor, "/api/v1/secrets", &agent).await;
             assert_eq!(answer.status, 403);
         }
@@ -363,7 +363,7 @@ async fn invented_user_agents_fill_nothing() {
     let body = front.admin_client().get("/status.json").await;
     let status = body.json();
     let found = entry(&status, "userAgents", "requests", "honest-program");
-    // Sums of before the flood may be in doubt, but not those of the name itself.
+    // Earlier sums may be uncertain, but those of the name itself are not.
     let (most, error) = (found["count"].as_u64(), found["maxError"].as_u64());
     let (most, error) = (most.expect("a count"), error.expect("an error"));
     assert!((most - error..=most).contains(&3), "{found}");
@@ -380,7 +380,6 @@ async fn invented_user_agents_fill_nothing() {
         }
     }
     assert!(body.body.len() < 512 << 10, "{} bytes", body.body.len());
-    // Names are no labels.
     let metrics = front.metrics().await;
     assert!(!metrics.contains("yyyy") && !metrics.contains("honest"));
     front.stop().await;

@@ -1,6 +1,5 @@
-//! Tests logs, exec, attach and port-forward, whose connections change
-//! protocol. kubectl uses SPDY or WebSocket; both must work, including
-//! half-closes.
+//! Tests logs, exec, attach and port-forward, whose connections change protocol.
+//! kubectl uses SPDY or WebSocket; both must work, including half-closes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::harness::kwok::{COUNT_PORT, ECHO_PORT, Kwok, append_line};
 use crate::harness::process;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
-/// The number of bytes sent, more than any window or buffer on the way.
+/// The number of bytes to send, more than any window or buffer on the way.
 const MUCH: usize = 3 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +33,7 @@ fn through_apifront() -> PathBuf {
     through(Apifront::shared())
 }
 
-/// Returns the kubeconfig of the admin of [`Cluster::shared`] for `front`.
+/// Returns a kubeconfig with `front` as the server and [`Cluster::shared`]'s admin.
 pub(super) fn through(front: &Apifront) -> PathBuf {
     let cluster = Cluster::shared();
     let folder = process::temporary_folder("streams");
@@ -153,8 +152,8 @@ async fn exec(config: &Path, protocol: Protocol) {
     );
 }
 
-/// Sends stdin as `kubectl cp` does. The command counts the bytes itself, since
-/// kwok never closes the stdin of its commands.
+/// Sends stdin as `kubectl cp` does. The command counts the bytes itself, since kwok
+/// never closes the stdin of its commands.
 async fn exec_stdin(config: &Path, protocol: Protocol) {
     let ns = pod().await;
     let input = "0123456789abcde\n".repeat(MUCH / 16);
@@ -170,7 +169,7 @@ async fn attach(config: &Path, protocol: Protocol) {
     let ns = pod().await;
     let mut child = kubectl(config, protocol).start(&["attach", "-n", &ns, "p"]);
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    // Lines appended before the attachment is established are not shown.
+    // Lines from before the attachment do not appear.
     let mark = format!("attached in {ns}");
     let seen = async {
         loop {
@@ -190,8 +189,7 @@ async fn attach(config: &Path, protocol: Protocol) {
     child.kill().await.expect("kubectl attach");
 }
 
-/// Starts `kubectl port-forward`, and returns it with the address on which it
-/// listens.
+/// Starts `kubectl port-forward`, and returns it with its listening address.
 pub(super) async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (Child, String) {
     let ns = pod().await;
     let target = format!(":{port}");
@@ -200,7 +198,7 @@ pub(super) async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (
     let line = tokio::time::timeout(SOON, lines.next_line()).await;
     let line = line.expect("it says where").expect("stdout");
     let line = line.expect("a line");
-    // kubectl goes on writing to stdout, which must be read.
+    // kubectl keeps writing to stdout, which must be read.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let address = line
         .strip_prefix("Forwarding from ")

@@ -1,5 +1,4 @@
-//! Watches over WebSocket come from the cache, and are on the wire as
-//! kube-apiserver writes them.
+//! Watches over WebSocket come from the cache, with kube-apiserver's bytes.
 
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ const END: Duration = Duration::from_secs(8);
 
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// Returns a correct handshake for `path`. The headers in `changes` are
-/// replaced, or left out if empty.
+/// Returns a valid handshake for `path`. The headers in `changes` are replaced, or
+/// left out if empty.
 pub fn handshake(path: &str, changes: &[(&str, &str)]) -> String {
     let mut headers = vec![
         ("Host", "localhost"),
@@ -55,16 +54,16 @@ async fn conversation(client: &Client, request: &str) -> Vec<u8> {
     connection.read_until_quiet(END).await
 }
 
-/// Returns a client's frame, masked with zeros so that it is readable. Its
-/// length must fit into a byte.
+/// Returns a client's frame, masked with zeros so that it is readable. Its length
+/// must fit into a byte.
 fn client_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("short");
     assert!(length < 126);
     [&[first, 0x80 | length, 0, 0, 0, 0], payload].concat()
 }
 
-/// Returns what an answer means to its receiver, whichever proxies passed it
-/// on: the status, the meaningful headers, and the body.
+/// Returns the meaning of an answer to its receiver, independent of proxies: the
+/// status, the meaningful headers, and the body.
 fn meaning(answer: &[u8]) -> (String, Vec<String>, Vec<u8>) {
     let at = answer.windows(4).position(|w| w == b"\r\n\r\n");
     let (head, body) = answer.split_at(at.map_or(answer.len(), |at| at + 4));
@@ -109,8 +108,7 @@ async fn both(path: &str, changes: &[(&str, &str)]) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// Fails unless the answers are the same to the byte, as they must be from the
-/// cache.
+/// Fails unless the answers are equal to the byte, as they must be from the cache.
 async fn assert_same(path: &str, changes: &[(&str, &str)]) {
     let (direct, front) = both(path, changes).await;
     let text = |said: &[u8]| String::from_utf8_lossy(said).into_owned();
@@ -118,19 +116,19 @@ async fn assert_same(path: &str, changes: &[(&str, &str)]) {
     assert!(front.starts_with(b"HTTP/1.1 101 "), "{}", text(&front));
 }
 
-/// Fails unless forwarded answers are the same except for connection headers.
+/// Fails unless forwarded answers are equal except for connection headers.
 async fn assert_alike(path: &str, changes: &[(&str, &str)]) {
     let (direct, front) = both(path, changes).await;
     assert_eq!(meaning(&direct), meaning(&front), "{path} {changes:?}");
 }
 
-/// What [`assert_same`] does, for each of these changes at once: most of them wait for
-/// a connection's end.
+/// Does the same as [`assert_same`] for each of these changes concurrently: most of
+/// them wait for the end of a connection.
 async fn all_same(path: &str, changes: &[(&str, &str)]) {
     join_all(changes.chunks(1).map(|change| assert_same(path, change))).await;
 }
 
-/// What [`assert_alike`] does, for each of these changes at once.
+/// Does the same as [`assert_alike`] for each of these changes concurrently.
 async fn all_alike(path: &str, changes: &[(&str, &str)]) {
     join_all(changes.chunks(1).map(|change| assert_alike(path, change))).await;
 }
@@ -161,7 +159,7 @@ async fn frames_and_headers_are_those_of_kube_apiserver() {
             "application/json;as=Table;v=v1;g=meta.k8s.io",
             "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
         ];
-        // Protobuf makes binary frames, YAML makes none.
+        // Protobuf makes binary frames, and YAML has no frames.
         let others = ["application/vnd.kubernetes.protobuf", "application/yaml"];
         let as_text = as_text.map(|accept| ("Accept", accept));
         let others = others.map(|accept| ("Accept", accept));
@@ -250,8 +248,8 @@ async fn other_requests_with_an_upgrade() {
     join_all(paths.map(|path| assert_alike(path, &[]))).await;
 }
 
-/// A browser, which can set no header, sends its token as Kubernetes allows:
-/// among the protocols.
+/// A browser cannot set headers. It sends its token as a protocol, as Kubernetes
+/// allows.
 #[tokio::test]
 async fn a_token_among_the_protocols_says_who_is_asking() {
     let cluster = Cluster::shared();
@@ -342,7 +340,8 @@ async fn chat(words: &[u8]) -> (Vec<u8>, Vec<u8>) {
             head.extend(connection.read_exact(1).await.expect("a head"));
         }
         assert!(head.starts_with(b"HTTP/1.1 101"));
-        // Fails where a server ends the connection before it has read everything.
+        // The write fails if a server ends the connection before it has read
+        // everything.
         let _ = connection.write(words).await;
         said.push(connection.read_until_quiet(END).await);
     }
@@ -402,7 +401,7 @@ async fn changes_arrive_each_in_a_frame_and_stopping_says_so() {
     let mut connection = open(&client, &handshake(&path, &[])).await;
     let mut said = Vec::new();
     for name in ["a", "b", "c"] {
-        // The large object needs the long form of a length.
+        // This object needs the long form of a length.
         let size = if name == "b" { 70_000 } else { 300 };
         let data = serde_json::json!({ "text": "x".repeat(size) });
         let map = objects::config_map(name, serde_json::json!({}), data);
@@ -427,7 +426,7 @@ async fn changes_arrive_each_in_a_frame_and_stopping_says_so() {
     stop.await.expect("stopped");
 }
 
-/// Returns the whole frames in `said`, after its head: first byte and payload.
+/// Returns the complete frames after the head, as first byte and payload.
 fn frames(said: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let head = said.windows(4).position(|w| w == b"\r\n\r\n");
     let mut rest = &said[head.map_or(said.len(), |at| at + 4)..];

@@ -35,7 +35,7 @@ impl EmbeddedServer {
         })
     }
 
-    /// Restarts a container of one pod, each time of another pod.
+    /// Restarts a container of one pod, a different one each time.
     fn stir(&self, turn: usize) {
         let pods = GroupResource {
             group: String::new(),
@@ -77,8 +77,7 @@ impl EmbeddedServer {
             "lastState".to_owned(),
             json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}),
         );
-        // If another write came first, watches have something to show all the
-        // same.
+        // If another write came first, watches have something to show anyway.
         let _ = self
             .storage()
             .put(&pods, key, Expect::Revision(pod.revision), value);

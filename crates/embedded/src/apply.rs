@@ -54,7 +54,6 @@ impl Conflicts {
     }
 }
 
-/// Returns the live object after `manager` applied `object`.
 pub fn apply(
     live: &Value,
     object: &Value,
@@ -100,8 +99,7 @@ pub fn apply(
     Ok(new)
 }
 
-/// Writes the manager's entry. Without `fields` it has the fields of the object
-/// itself.
+/// Writes the manager's entry. Without `fields`, it has the object's own fields.
 pub fn record(
     object: &mut Value,
     fields: Option<Value>,
@@ -185,7 +183,7 @@ fn tree(value: &Value) -> Value {
     }
 }
 
-/// Returns the leaves of `fields` with their paths, as key lists.
+/// Returns the paths of the leaves of `fields`, as lists of keys.
 fn leaves(fields: &Value) -> Vec<Vec<String>> {
     let Some(map) = fields.as_object().filter(|map| !map.is_empty()) else {
         return vec![Vec::new()];

@@ -10,10 +10,9 @@ use kubernetes_wire::representation::{Encoding, Envelope, Form, json_envelope::w
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-/// Writes a built-in object as an item of a list, without kind and apiVersion.
-/// The schema has the order of its fields, and knows which empty ones are
-/// written. An object that does not fit the schema is written as it was stored,
-/// metadata first.
+/// Writes a built-in object as a list item, without kind and apiVersion. The schema
+/// tells the order of its fields, and which empty ones are written. An object that
+/// does not fit the schema is written as it was stored, metadata first.
 pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
     let envelope = Envelope::new(Form::Struct, api_version, kind, "");
     let as_go = |json: &[u8]| {
@@ -26,12 +25,11 @@ pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
     })
 }
 
-/// Writes a built-in object on its own, with kind and apiVersion.
+/// Writes a built-in object with its kind and apiVersion.
 pub fn whole(api_version: &str, kind: &str, value: &Value) -> Bytes {
     with_type(api_version, kind, &built_in(api_version, kind, value))
 }
 
-/// Writes a custom resource, with every map sorted.
 pub fn custom(value: &Value) -> Bytes {
     go_json::to_vec(value).into()
 }

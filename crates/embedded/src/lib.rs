@@ -1,6 +1,6 @@
-//! An API server in memory: the HTTP surface of kube-apiserver over storage
-//! that lasts as long as the process. `make run` serves it behind the proxy,
-//! and tests use it as a backend.
+//! An API server in memory: kube-apiserver's HTTP surface over storage that lasts
+//! as long as the process. `make run` serves it behind the proxy, and tests use it
+//! as a backend.
 //!
 //! ```text
 //! http (routing, negotiation, handlers) ─▶ registry (what is served, strategies)

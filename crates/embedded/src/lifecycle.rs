@@ -17,7 +17,6 @@ use super::{
 /// that the object stays, and another DELETE starts its collection again.
 const COLLECTION_ATTEMPTS: usize = 16;
 
-/// Namespaces that exist from the start.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 pub fn namespaces() -> GroupResource {
@@ -121,8 +120,8 @@ impl EmbeddedServer {
             resource: text("/spec/names/plural"),
         };
         for (key, object) in &self.storage().snapshot(&resource).objects {
-            // A concurrent write may come first; the object's resource goes all
-            // the same.
+            // A concurrent write may come first; the object's resource is removed
+            // in any case.
             let _ = self
                 .storage()
                 .remove(&resource, key, Expect::Revision(object.revision));
@@ -192,8 +191,8 @@ impl EmbeddedServer {
         }
     }
 
-    /// Does the garbage collector's work for an object that waits for it:
-    /// removes its finalizers, and the object if no other finalizers keep it.
+    /// Does the garbage collector's work for a waiting object: removes its
+    /// finalizers, and the object if no other finalizers keep it.
     pub(super) fn finish_collection(&self, resource: &GroupResource, key: &str, uid: &str) {
         for _ in 0..COLLECTION_ATTEMPTS {
             let Some(stored) = self.storage().get(resource, key) else {
@@ -225,7 +224,6 @@ impl EmbeddedServer {
         }
     }
 
-    /// Ends a pod's graceful termination.
     pub(super) fn finish_termination(&self, resource: &GroupResource, key: &str, uid: &str) {
         let Some(stored) = self.storage().get(resource, key) else {
             return;

@@ -4,8 +4,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use rand::Rng;
 use serde_json::{Map, Value};
 
-/// Kubernetes appends these characters to generateName. There are no vowels,
-/// and none that look alike.
+/// The characters that Kubernetes appends to generateName: no vowels, and none that
+/// look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const RANDOM_LENGTH: usize = 5;
 /// The longest prefix that leaves room for the random part in a label.

@@ -7,7 +7,6 @@ use super::{
     storage::{self, Storage},
 };
 
-/// The options that the user of the server may choose.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The time between bookmarks of a watch that allows them.
@@ -59,7 +58,6 @@ impl EmbeddedServer {
         server
     }
 
-    /// Makes a server with sample objects.
     pub fn with_samples() -> Self {
         let server = Self::new();
         server.load_samples();

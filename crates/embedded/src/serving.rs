@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{http, server::EmbeddedServer};
 
-/// The most connections; further ones wait in the listen queue. A user's tools
-/// or a test open far fewer, and this many do not exhaust descriptors.
+/// The most connections; further ones wait in the listen queue. A user's tools or a
+/// test open far fewer, and this many do not exhaust the file descriptors.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// The pause after the system refused to accept, mostly for lack of
-/// descriptors.
+/// The pause after the system refused to accept a connection, mostly for lack of
+/// file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running server. Dropping the handle stops it.

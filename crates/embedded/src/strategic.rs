@@ -1,9 +1,9 @@
 //! Strategic merge patch (apimachinery `util/strategicpatch`) for the lists
 //! that the built-in kinds merge by key.
 //!
-//! The tags of the Go types name the lists that merge, and their keys. Here it
-//! is a table by field name, which is right for every kind that is served.
-//! Other lists are replaced, which is the default of the tags.
+//! The tags of the Go types name the lists that merge, and their keys. Here these
+//! are in a table by field name, which is right for every served kind. Other lists
+//! are replaced, as without tags.
 
 use serde_json::{Map, Value};
 
@@ -160,7 +160,7 @@ fn remove_values(list: Option<&mut Value>, gone: &Value) {
     }
 }
 
-/// Orders the items that the directive names. Other items stay behind them.
+/// Orders the items that the directive names. Other items come after them.
 fn reorder(list: Option<&mut Value>, order: &Value, key: Option<&str>) {
     let (Some(Value::Array(list)), Some(order)) = (list, order.as_array()) else {
         return;

@@ -1,5 +1,4 @@
-//! Shows objects in two more representations: rows of a Table and
-//! PartialObjectMetadata.
+//! Two more representations of objects: rows of a Table and PartialObjectMetadata.
 
 use std::sync::Arc;
 
@@ -27,7 +26,6 @@ fn printer(resource: &Resource) -> &Printer {
         .unwrap_or_else(|| Printer::default_columns())
 }
 
-/// Returns the Table of a list.
 pub fn list(
     resource: &Resource,
     items: &[Arc<Stored>],
@@ -68,12 +66,10 @@ pub fn event(
         .map(Bytes::from)
 }
 
-/// Returns the PartialObjectMetadata of one object.
 pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
     partial_object_metadata::object(object, &envelope(resource), version)
 }
 
-/// Returns the PartialObjectMetadataList of a list.
 pub fn metadata_list(
     resource: &Resource,
     items: &[Arc<Stored>],

@@ -1,4 +1,4 @@
-//! Shows stored objects in one version of a resource.
+//! Converts stored objects to one version of a resource.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -23,7 +23,6 @@ pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
     }
 }
 
-/// Returns the object on its own.
 pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
     let item = item(resource, stored);
     if resource.custom.is_some() {
@@ -33,7 +32,7 @@ pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
     }
 }
 
-/// Returns the whole value with kind and apiVersion, as a patch sees it.
+/// Returns the value with kind and apiVersion, as a patch sees it.
 pub fn value(resource: &Resource, stored: &Stored) -> Value {
     let mut value = stored.value.clone();
     set_type(resource, &mut value);
@@ -47,8 +46,8 @@ fn set_type(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Changes a value into its stored form: built-in kinds without kind and
-/// apiVersion, custom resources in their storage version.
+/// Changes a value into its stored form: built-in kinds have no kind and
+/// apiVersion, custom resources have their storage version.
 pub fn to_stored(resource: &Resource, value: &mut Value) {
     let Some(map) = value.as_object_mut() else {
         return;
@@ -78,7 +77,6 @@ fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     Cow::Owned(value)
 }
 
-/// Returns the envelopes around the objects of a resource.
 pub fn envelope(resource: &Resource) -> Envelope {
     let form = if resource.custom.is_some() {
         Form::Map
@@ -93,7 +91,6 @@ pub fn envelope(resource: &Resource) -> Envelope {
     )
 }
 
-/// Returns the body of a LIST.
 pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
     let envelope = envelope(resource);
     let (prefix, suffix) = envelope.list(Encoding::Json, meta, 0);
@@ -108,7 +105,6 @@ pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<
     out
 }
 
-/// Returns the object of a BOOKMARK event.
 pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) -> Bytes {
     let object = empty(resource);
     BookmarkTemplate::learn(&object)
@@ -116,8 +112,8 @@ pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) ->
         .unwrap_or(object)
 }
 
-/// Returns an object without any field set, as the real server converts it from
-/// its internal type.
+/// Returns an object without any field set, as the real server converts it from its
+/// internal type.
 fn empty(resource: &Resource) -> Bytes {
     let mut value = json!({"metadata": {"resourceVersion": "0"}});
     if resource.custom.is_some() {

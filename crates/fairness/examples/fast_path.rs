@@ -11,12 +11,11 @@ use kubernetes_wire::api::{Query, UserInfo};
 use kubernetes_wire::request::RequestInfo;
 use prometheus::Registry;
 
-/// The server's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Of so many batches the fastest counts: it is the one that the machine did
-/// nothing else beside.
+/// The fastest of this many batches counts: it is the one that the rest of the
+/// machine disturbed least.
 const BATCHES: u32 = 1000;
 const BATCH: u32 = 2000;
 
@@ -51,7 +50,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the nanoseconds of a call.
 fn fastest<T>(call: impl Fn() -> T) -> f64 {
     let batch = |_| {
         let start = Instant::now();

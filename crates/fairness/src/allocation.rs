@@ -1,7 +1,6 @@
 //! Divides seats among levels in proportion to what they want, within each
 //! level's bounds (k8s.io/apiserver `util/flowcontrol/conc_alloc.go`).
 
-/// What a level wants, and the bounds of what it may get.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wish {
     pub target: f64,
@@ -9,8 +8,8 @@ pub(crate) struct Wish {
     pub upper: f64,
 }
 
-/// The seats of each wish, and the fraction of its target that a wish gets if
-/// its bounds allow.
+/// The seats of each wish, and the fraction of its target that a wish gets unless a
+/// bound prevents it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Allocation {
     pub seats: Vec<f64>,
@@ -31,8 +30,8 @@ pub(crate) enum Impossible {
 const LEAST_TARGET: f64 = 0.001;
 const EPSILON: f64 = 0.000_000_1;
 
-/// Divides `total` seats. Each level gets the same fraction of its target, or
-/// the bound that keeps it from this. The sum is `total`.
+/// Divides all of `total` among the levels. Each level gets the same fraction of
+/// its target, or its bound if the fraction lies beyond it.
 pub(crate) fn allocate(total: usize, wishes: &[Wish]) -> Result<Allocation, Impossible> {
     let total = total as f64;
     for wish in wishes {
@@ -95,8 +94,8 @@ fn fair_fraction(total: f64, lower: f64, least: f64, wishes: &[Wish]) -> f64 {
     if leaves_all && unbounded <= fold(wishes, upper_fraction, f64::min) {
         return unbounded;
     }
-    // Each bound with what it adds to the sum of the targets that grow with the
-    // fraction: a level grows from its lower bound to its upper one.
+    // Each bound, with the change that it makes to the sum of the growing targets:
+    // a level's seats grow with the fraction between its lower and its upper bound.
     let mut bounds: Vec<(f64, f64)> = wishes
         .iter()
         .flat_map(|w| {
@@ -135,7 +134,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The properties that define the division.
         #[test]
         fn each_gets_its_fraction_or_a_bound(
             levels in prop::collection::vec((0.0..500.0_f64, 0.0..1.0_f64, 0.0..500.0_f64), 1..9),

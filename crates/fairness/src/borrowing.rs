@@ -1,5 +1,5 @@
-//! Lets levels use seats that others do not need, by new limits every ten
-//! seconds (`updateBorrowingLocked` of k8s.io/apiserver
+//! Gives levels new limits every ten seconds, so that they can use seats that
+//! others do not need (`updateBorrowingLocked` of k8s.io/apiserver
 //! `util/flowcontrol/apf_controller.go`).
 
 use std::collections::BTreeMap;
@@ -11,20 +11,22 @@ use crate::queue_set::config::Dispatching;
 
 pub(crate) const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
-/// The seats that levels without an exemption share, and how they do.
+/// How the seats are divided among the levels that are not exempt.
 enum Division {
-    /// Each has its lower limit: exempt requests have taken all the rest.
+    /// Each level has its lower limit: exempt requests have taken all the rest.
     Lower,
-    /// Each has its lower limit and this part of the way to its own floor.
+    /// Each level has this fraction of the way from its lower limit to its own
+    /// floor.
     Between(f64),
-    /// By demand, in the order of the levels.
+    /// Seats by demand, in the order of the levels.
     Fair(Vec<f64>),
-    /// As before.
+    /// Each level keeps its limit.
     Unchanged,
 }
 
 /// Gives each level a new limit. `nominal_sum` is the sum of the nominal limits.
-/// Returns the fraction of its target that a level gets if its bounds allow.
+/// Returns the fraction of its target that a level gets unless its bounds prevent
+/// it.
 pub(crate) fn adjust(
     levels: &mut BTreeMap<String, LevelState>,
     nominal_sum: usize,
@@ -61,7 +63,7 @@ pub(crate) fn adjust(
         let whole = floor_sum.saturating_sub(lower_sum) as f64;
         (Division::Between(part / whole), 0.0)
     } else {
-        // kube-apiserver divides the nominal seats here, too, not the remaining
+        // Like kube-apiserver, this divides the nominal seats, not the remaining
         // ones.
         match allocate(nominal_sum, &wishes) {
             Ok(found) => (Division::Fair(found.seats), found.fair_fraction),
@@ -86,9 +88,10 @@ pub(crate) fn adjust(
 }
 
 impl LevelState {
-    /// Returns what the level had at most, and not more than its nominal limit,
-    /// unless it is exempt. It does not get less than that, nor than its lower
-    /// limit.
+    /// Returns the fewest seats that the level gets: the most that it used in the
+    /// last period, but at least its lower limit. An exempt level may have used
+    /// more than its nominal limit; for other levels no more than that limit
+    /// counts.
     fn floor(&self) -> usize {
         let had = self.demand.high_watermark;
         let had = match self.level.is_exempt() {

@@ -10,7 +10,7 @@ use crate::objects::DistinguisherMethod;
 use crate::request_digest::RequestDigest;
 use crate::schema::Schema;
 
-/// The schema and the level of a request. A clone is a pointer.
+/// The schema and the level of a request. Cloning copies one pointer.
 #[derive(Clone, Debug)]
 pub struct Classification(Arc<Classified>);
 
@@ -18,7 +18,7 @@ struct Classified {
     schema: Arc<Schema>,
     flow: u64,
     is_watch: bool,
-    /// A dump shows its words.
+    /// Dumps show the request's words.
     request: Arc<dyn RequestDigest>,
 }
 
@@ -61,7 +61,6 @@ impl Classification {
         &self.0.schema.level
     }
 
-    /// Returns the hash of the request's flow.
     pub(crate) fn flow(&self) -> u64 {
         self.0.flow
     }
@@ -74,7 +73,8 @@ impl Classification {
         &*self.0.request
     }
 
-    /// Returns what distinguishes the request's flow in its schema.
+    /// Returns the value that tells the request's flow from the other flows of its
+    /// schema.
     pub(crate) fn distinguisher(&self) -> &str {
         distinguisher(&self.0.schema, self.request())
     }
@@ -87,16 +87,14 @@ impl Classification {
         self.level().name()
     }
 
-    /// Returns the value of the header
-    /// `X-Kubernetes-PF-FlowSchema-UID`. A schema that is not an object of the
-    /// cluster has none.
+    /// Returns the value of the header `X-Kubernetes-PF-FlowSchema-UID`, or `None`
+    /// if the schema is not an object of the cluster.
     pub fn flow_schema_uid(&self) -> Option<&HeaderValue> {
         self.schema().uid.value()
     }
 
-    /// Returns the value of the header
-    /// `X-Kubernetes-PF-PriorityLevel-UID`. A level that is not an object of the
-    /// cluster has none.
+    /// Returns the value of the header `X-Kubernetes-PF-PriorityLevel-UID`, or
+    /// `None` if the level is not an object of the cluster.
     pub fn priority_level_uid(&self) -> Option<&HeaderValue> {
         self.schema().level_uid.value()
     }
@@ -107,7 +105,7 @@ impl Classification {
     }
 
     /// Returns the most seats that an estimator may give to one request of the
-    /// level. Levels that never had queues set no such bound.
+    /// level. A level that never had queues sets no bound.
     pub fn max_seats(&self) -> Option<u64> {
         self.level().max_seats()
     }

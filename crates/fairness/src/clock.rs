@@ -1,4 +1,4 @@
-//! Time as the engine sees it. Tests bring a clock of their own.
+//! Time as the engine sees it. Tests set their own clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) struct Time(pub u64);
 
 impl Time {
-    /// Returns how long ago `earlier` was, or zero.
+    /// Returns the time from `earlier` to this one, or zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -21,11 +21,10 @@ impl Time {
 
 pub(crate) trait Clock: Send + Sync {
     fn now(&self) -> Time;
-    /// Returns the time since 1970, for people and for whole seconds.
+    /// Returns the time since 1970, for dumps and for counts by whole seconds.
     fn unix(&self, time: Time) -> Duration;
 }
 
-/// The machine's monotonic clock.
 pub(crate) struct SystemClock {
     start: Instant,
     started_at: Duration,

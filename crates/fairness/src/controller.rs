@@ -1,4 +1,4 @@
-//! Turns objects into levels and schemas (`cfgMeal` of k8s.io/apiserver
+//! Turns API objects into levels and schemas (`cfgMeal` of k8s.io/apiserver
 //! `util/flowcontrol/apf_controller.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +15,16 @@ use crate::queue_set::config::{Queuing, is_mandatory};
 use crate::schema::Schema;
 use crate::seat_demand::SeatDemand;
 
-/// What is known of a level besides its queues.
 #[derive(Debug)]
 pub(crate) struct LevelState {
     pub level: Arc<Level>,
     object: PriorityLevelConfiguration,
     pub queuing: Queuing,
     pub limits: Limits,
-    /// The limit at the moment.
+    /// The limit that is in force now.
     pub current: usize,
     pub demand: SeatDemand,
-    /// The seats that the level wants. Exempt ones have no such target.
+    /// The seats that the level wants. An exempt level has no target.
     pub target: Option<f64>,
 }
 
@@ -40,11 +39,11 @@ pub(crate) struct Controller {
     fair_fraction: f64,
 }
 
-/// What requests need of a configuration.
+/// The part of a configuration that requests use.
 pub(crate) struct Active {
-    /// In the order in which they are matched.
+    /// In the order of matching.
     pub schemas: Vec<Arc<Schema>>,
-    /// The schema for requests that none matches.
+    /// The schema for requests that no other schema matches.
     pub catch_all: Arc<Schema>,
     pub levels: Vec<Arc<Level>>,
 }
@@ -81,7 +80,6 @@ impl Controller {
         self.fair_fraction
     }
 
-    /// Gives the levels new limits, by what they needed since the last time.
     pub(crate) fn adjust(&mut self) {
         self.fair_fraction = adjust(&mut self.levels, self.nominal_sum, self.total_seats);
     }
@@ -105,7 +103,8 @@ impl Controller {
         (active, ignored)
     }
 
-    /// Takes up each level that an object describes well. Returns their names.
+    /// Takes over each level that an object describes correctly. Returns their
+    /// names.
     fn take_up_levels(&mut self, ignored: &mut Vec<Ignored>) -> BTreeSet<String> {
         let mut named = BTreeSet::new();
         for object in self.objects.priority_levels.clone() {
@@ -148,8 +147,9 @@ impl Controller {
         }
     }
 
-    /// Returns the schemas that lead to a level, in their order. The mandatory
-    /// ones are added if they are absent: the first and the last.
+    /// Returns the schemas that lead to a level, in the order of matching. The
+    /// mandatory ones, which are the first and the last, are added if they are
+    /// absent.
     fn ordered_schemas(
         &self,
         named: &BTreeSet<String>,
@@ -186,7 +186,7 @@ impl Controller {
         schemas
     }
 
-    /// Removes levels that no object describes, once they have no requests.
+    /// Removes levels that no object describes once they have no requests.
     fn keep_or_retire(&mut self, named: &BTreeSet<String>) {
         self.levels.retain(|name, state| {
             named.contains(name) || is_mandatory(name) || !state.level.unwant()
@@ -232,8 +232,8 @@ impl Controller {
         }
     }
 
-    /// Returns a schema for all requests. Every configuration has its own, so
-    /// that this one is for a case that does not happen.
+    /// Returns a schema for all requests. Every configuration has a catch-all
+    /// schema, so this one is needed only if that is ever untrue.
     fn last_resort(&self) -> Arc<Schema> {
         let [_, object] = mandatory_flow_schemas();
         let level = match self.levels.get(CATCH_ALL) {

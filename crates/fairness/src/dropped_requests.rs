@@ -1,17 +1,17 @@
-//! The `Retry-After` of a level: it doubles while the level refuses many
-//! requests, and goes down by a second at a time (k8s.io/apiserver
+//! The `Retry-After` of a level: it doubles while the level refuses many requests,
+//! and falls by a second at a time (k8s.io/apiserver
 //! `util/flowcontrol/dropped_requests_tracker.go`).
 
 use std::collections::VecDeque;
 
-/// The longest that a client is told to stay away, in seconds.
+/// The longest time that a client is told to wait, in seconds.
 const LONGEST: u64 = 32;
-/// So many refusals in each second of the last interval double it.
+/// `Retry-After` doubles if the last interval had this many refusals per second.
 const MANY: u64 = 3;
 
 #[derive(Debug)]
 pub(crate) struct DroppedRequests {
-    /// Past seconds with the number of their refusals, oldest first. It has at
+    /// Past seconds with the number of their refusals, oldest first. There is at
     /// most one entry for each of the last `LONGEST` seconds.
     history: VecDeque<(u64, u64)>,
     second: u64,
@@ -39,7 +39,8 @@ impl DroppedRequests {
 
     /// Counts a refusal in a second since 1970.
     pub(crate) fn record(&mut self, second: u64) {
-        // A clock that went back counts in the second that was reached.
+        // If the clock went back, the refusal counts in the last second that was
+        // reached.
         let second = second.max(self.second);
         if second == self.second {
             self.count = self.count.saturating_add(1);
@@ -60,7 +61,8 @@ impl DroppedRequests {
         self.adjust();
     }
 
-    /// Judges the interval of `retry_after` seconds before this one.
+    /// Raises or lowers `retry_after` by the refusals of the last `retry_after`
+    /// seconds.
     fn adjust(&mut self) {
         let interval = self.retry_after;
         let dropped: u64 = self

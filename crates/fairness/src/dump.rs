@@ -1,6 +1,6 @@
 //! The texts of `/debug/api_priority_and_fairness` (k8s.io/apiserver
-//! `util/flowcontrol/apf_controller_debug.go`). kube-apiserver has the levels
-//! in any order; here they are in that of their names.
+//! `util/flowcontrol/apf_controller_debug.go`). Levels are in the order of their
+//! names; kube-apiserver has them in no fixed order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::level::{Level, Stage};
 use crate::queue_set::dump::{RequestDump, SetDump};
 use crate::table::table;
 
-/// The time at which a request began that did not begin: Go's zero time.
+/// The start time of a request that has not begun: Go's zero time.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 pub(crate) fn priority_levels(levels: &[Arc<Level>]) -> String {
@@ -39,7 +39,7 @@ pub(crate) fn priority_levels(levels: &[Arc<Level>]) -> String {
             dump.executing.to_string(),
             dump.dispatched.to_string(),
             dump.rejected.to_string(),
-            // kube-apiserver counts the others among the cancelled ones.
+            // kube-apiserver counts these among the cancelled ones.
             "0".to_owned(),
             dump.cancelled.to_string(),
         ]);

@@ -1,4 +1,4 @@
-//! The front of the engine: what a server asks of it.
+//! The engine's interface: the calls that a server makes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,12 @@ use crate::width::Width;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The seats of all levels together: kube-apiserver's
+    /// The seats of all levels together: the sum of kube-apiserver's
     /// `--max-requests-inflight` and `--max-mutating-requests-inflight`.
     pub total_seats: usize,
 }
 
-/// Decides which requests execute, wait and are refused.
+/// Decides which requests execute, which wait and which are refused.
 pub struct Fairness {
     surroundings: Arc<Surroundings>,
     pub(crate) controller: Arc<Mutex<Controller>>,
@@ -55,7 +55,7 @@ impl Fairness {
         });
         let objects = Objects::defaults();
         let mut controller = Controller::new(surroundings.clone(), settings.total_seats, objects);
-        // kube-apiserver's own objects are not ignored.
+        // None of kube-apiserver's own objects is ignored.
         let (active, _) = controller.digest();
         let controller = Arc::new(Mutex::new(controller));
         metrics.observe(&controller);
@@ -66,16 +66,16 @@ impl Fairness {
         })
     }
 
-    /// Puts another number of seats in force.
+    /// Changes the number of seats.
     pub fn set_total_seats(&self, seats: usize) {
         let mut controller = self.controller.lock();
         controller.set_total_seats(seats);
         self.digest(&mut controller);
     }
 
-    /// Puts the objects of a cluster in force. The mandatory ones are added if
-    /// they are absent. Requests that wait keep their places, and levels that
-    /// are gone end their requests. Returns what is ignored, and why.
+    /// Puts the objects of a cluster in force. The mandatory ones are added if they
+    /// are absent. Waiting requests keep their places, and removed levels finish
+    /// their requests. Returns the objects that are ignored, with reasons.
     pub fn configure(&self, objects: Objects) -> Vec<Ignored> {
         let mut controller = self.controller.lock();
         controller.set_objects(objects);
@@ -88,8 +88,8 @@ impl Fairness {
         ignored
     }
 
-    /// Finds the schema and the level of a request. Every request has them whose
-    /// caller is known.
+    /// Finds the schema and the level of a request. The result is `None` only if
+    /// the caller is not known.
     pub fn classify(&self, request: Arc<dyn RequestDigest>) -> Option<Classification> {
         let active = self.active.load();
         let (info, user) = (request.info(), request.user()?);
@@ -114,8 +114,8 @@ impl Fairness {
         }
     }
 
-    /// Takes the seats of a request, and waits for them no longer than `wait`.
-    /// Cancel-safe: a dropped future leaves its queue.
+    /// Takes the seats of a request, waiting no longer than `wait`. Cancel-safe:
+    /// dropping the future leaves the queue.
     pub async fn admit(
         &self,
         class: &Classification,
@@ -128,9 +128,9 @@ impl Fairness {
         }
     }
 
-    /// Begins a request whose level was retired after the request was
-    /// classified: in the level that now has the name, or in the one for
-    /// requests that nothing else matches, which is always there.
+    /// Begins a request whose level was retired after the request was classified.
+    /// Its new level is the one that has the same name now, or else the catch-all
+    /// level, which always exists.
     fn start_elsewhere(&self, class: &Classification, width: Width) -> Option<(SeatedIn, Started)> {
         let active = self.active.load();
         let named = |name: &str| active.levels.iter().find(|level| level.name() == name);
@@ -143,14 +143,13 @@ impl Fairness {
             })
     }
 
-    /// Returns the seconds after which refused clients of the level should come
-    /// back.
+    /// Returns the `Retry-After` for refused clients of the level, in seconds.
     pub fn retry_after(&self, class: &Classification) -> u64 {
         class.level().retry_after()
     }
 
     /// Adjusts the limits of the levels, ends additional latencies and removes
-    /// levels that are gone, for ever.
+    /// retired levels, forever.
     pub async fn run(self: Arc<Self>) {
         let mut adjust = interval(ADJUSTMENT_PERIOD);
         adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -171,19 +170,17 @@ impl Fairness {
         }
     }
 
-    /// Gives the levels new limits, by what they needed since the last time.
     pub(crate) fn adjust(&self) {
         self.controller.lock().adjust();
     }
 
-    /// Ends the additional latencies that are over.
     pub(crate) fn end_latencies(&self) {
         for level in &self.active.load().levels {
             level.change(|set, now| set.advance(now));
         }
     }
 
-    /// Removes levels that are gone and have become idle.
+    /// Removes unwanted levels that have become idle.
     pub(crate) fn reap(&self) {
         if self.surroundings.reap.swap(false, Ordering::Relaxed) {
             let mut controller = self.controller.lock();

@@ -1,22 +1,22 @@
-//! The number that stands for a flow, from which its queues are dealt.
+//! The hash of a flow, which selects the flow's queues.
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-/// How many flows of a schema are remembered. Each may evict one other, which
-/// then costs a hash again.
+/// The number of flows of a schema that are remembered. A flow can evict one other,
+/// which is then hashed again.
 const SLOTS: usize = 256;
-/// Longer words are not remembered.
+/// Longer distinguishers are not remembered.
 const LONGEST: usize = 128;
 
-/// The hashes of a schema's flows. On a processor without instructions for
-/// SHA-256, hashing would take longer than all the rest of a request's way.
+/// The hashes of a schema's flows. On a processor without SHA-256 instructions,
+/// hashing would take longer than all the rest of a request's way.
 pub(crate) struct FlowHashes {
     flow_schema: String,
     recent: Box<[Mutex<Slot>]>,
 }
 
-/// What distinguished a flow, and its hash.
+/// A flow's distinguisher and its hash.
 type Slot = Option<(Box<str>, u64)>;
 
 impl FlowHashes {
@@ -28,7 +28,7 @@ impl FlowHashes {
     }
 
     pub(crate) fn hash(&self, distinguisher: &str) -> u64 {
-        // Nobody waits for a slot: to hash again is quicker.
+        // A slot that is locked is not waited for: hashing again is quicker.
         let slot = self.recent.get(slot(distinguisher));
         let mut slot = slot.and_then(Mutex::try_lock);
         if let Some(Some((known, hash))) = slot.as_deref()
@@ -46,7 +46,8 @@ impl FlowHashes {
     }
 }
 
-/// Returns the slot of a flow. Names mostly differ in their last letters.
+/// Returns the slot of a flow. It depends on the last letters, in which names
+/// mostly differ.
 fn slot(distinguisher: &str) -> usize {
     let bytes = distinguisher.as_bytes();
     let last = match bytes.last_chunk::<8>() {
@@ -56,12 +57,12 @@ fn slot(distinguisher: &str) -> usize {
             .fold(0, |sum: u64, byte| sum.rotate_left(8) ^ u64::from(*byte)),
     };
     let mixed = (last ^ bytes.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The highest bits depend on all others.
+    // The highest bits depend on all the others.
     (mixed >> 56) as usize
 }
 
-/// Returns the first eight bytes, as a little-endian number, of the SHA-256 of
-/// the schema's name, a zero byte and what distinguishes the flow.
+/// Returns the first eight bytes, as a little-endian number, of the SHA-256 of the
+/// schema's name, a zero byte and the flow's distinguisher.
 fn flow_hash(flow_schema: &str, distinguisher: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update(flow_schema.as_bytes());

@@ -1,15 +1,14 @@
-//! Histograms that a level's lock guards: of observations, and of a ratio over
-//! time.
+//! Histograms of observations, and of a ratio over time. A level's lock guards
+//! them.
 
 use std::time::Duration;
 
 use crate::clock::Time;
 
-/// The most bounds of a histogram.
 const MOST_BOUNDS: usize = 13;
 
-/// Counts by upper bounds. The count after the last bound's is of what is above
-/// all.
+/// Counts by upper bounds. One more count, after that of the last bound, is for
+/// values above all bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     sum: f64,
@@ -18,7 +17,6 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// Makes a histogram of `N` bounds, of which there may be only so many.
     pub(crate) fn new<const N: usize>(bounds: &'static [f64; N]) -> Self {
         const { assert!(N <= MOST_BOUNDS) };
         Self {
@@ -58,7 +56,7 @@ impl Histogram {
         self.sum
     }
 
-    /// Returns the upper bounds with the numbers of values up to them.
+    /// Returns each upper bound with the number of values up to it.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let mut sum = 0_u64;
         self.bounds
@@ -71,19 +69,20 @@ impl Histogram {
     }
 }
 
-/// The lowest numerators, whose times are summed up until somebody reads.
+/// Numerators below this one have their times summed up until the histogram is
+/// read.
 const LOWEST: usize = 16;
 
-/// A ratio over time: each nanosecond is an observation (component-base
-/// `metrics/prometheusextension`).
+/// A histogram of a ratio over time, in which each nanosecond is an observation
+/// (component-base `metrics/prometheusextension`).
 #[derive(Clone, Debug)]
 pub(crate) struct TimingRatio {
     histogram: Histogram,
     last: Time,
     numerator: usize,
     denominator: usize,
-    /// The nanoseconds of each of the lowest numerators that the histogram does
-    /// not have yet. An addition costs a request less than a division.
+    /// The nanoseconds of each numerator below `LOWEST` that are not in the
+    /// histogram yet. For a request, an addition here costs less than a division.
     nanos: [u64; LOWEST],
 }
 
@@ -109,7 +108,6 @@ impl TimingRatio {
         self.denominator = denominator.max(1);
     }
 
-    /// Returns the histogram up to now.
     pub(crate) fn read(&mut self, now: Time) -> Histogram {
         self.advance(now);
         self.sum_up();
@@ -163,7 +161,7 @@ mod tests {
         let counts: Vec<(f64, u64)> = seen.cumulative().collect();
         assert_eq!(counts, [(0.0, 10), (0.5, 40), (1.0, 40)]);
         assert_eq!((seen.count(), seen.sum()), (45, 30.0 * 0.5 + 5.0 * 2.0));
-        // Time is reckoned with the denominator that it had.
+        // Past time counts with the denominator of that time.
         ratio.set(Time(150), 1000);
         ratio.set_denominator(Time(151), 1000);
         let seen = ratio.read(Time(154));

@@ -1,5 +1,4 @@
-//! The moments of a number over time: its average, its deviation, its highest
-//! value.
+//! The average, the deviation and the highest value of a number over time.
 
 use crate::clock::Time;
 
@@ -14,13 +13,11 @@ pub(crate) struct Integrator {
     highest: f64,
 }
 
-/// What an integrator saw since its last reset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Moments {
     pub seconds: f64,
     pub average: f64,
-    /// The standard deviation. It is not a number if rounding makes the
-    /// variance negative.
+    /// The standard deviation. It is NaN if rounding makes the variance negative.
     pub deviation: f64,
     pub highest: f64,
 }
@@ -39,7 +36,7 @@ impl Integrator {
         self.highest = self.highest.max(value);
     }
 
-    /// Returns what was seen, and begins anew.
+    /// Returns the moments since the last reset, and begins anew.
     pub(crate) fn reset(&mut self, now: Time) -> Moments {
         self.advance(now);
         let average = self.integral / self.seconds;

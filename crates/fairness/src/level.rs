@@ -1,4 +1,5 @@
-//! A priority level: a set of queues behind a lock, and those who wait for it.
+//! A priority level: a set of queues behind a lock, and the callers who wait for
+//! it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use crate::queue_set::request::RequestId;
 use crate::queue_set::{QueueSet, Started};
 use crate::width::Width;
 
-/// What all levels share: the clock, and the call for the task that keeps them.
+/// What all levels share: the clock, and the signals to [`crate::Fairness::run`].
 pub(crate) struct Surroundings {
     pub clock: Arc<dyn Clock>,
-    /// A level's additional latencies end earlier than the task knows, or a
-    /// level can be removed.
+    /// Sent when an additional latency ends earlier than the task expects, or when
+    /// a level can be removed.
     pub wake: Notify,
-    /// A level that is not wanted any more has become idle.
+    /// Set when an unwanted level has become idle.
     pub reap: AtomicBool,
 }
 
@@ -39,7 +40,7 @@ struct State {
     stage: Stage,
 }
 
-/// What becomes of a level:
+/// The stages of a level:
 ///
 /// ```text
 /// wanted ⇄ quiescing (no object names it, requests are left) ─▶ retired
@@ -48,7 +49,7 @@ struct State {
 pub(crate) enum Stage {
     Wanted,
     Quiescing,
-    /// It takes no requests any more, and has none.
+    /// It has no requests, and takes no more.
     Retired,
 }
 
@@ -77,7 +78,7 @@ impl Level {
         &self.name
     }
 
-    /// The name decides: no other level may be exempt.
+    /// Only the level with the name of the exempt one is exempt.
     pub(crate) fn is_exempt(&self) -> bool {
         self.name == EXEMPT
     }
@@ -90,14 +91,15 @@ impl Level {
         self.max_seats.store(seats, Ordering::Relaxed);
     }
 
-    /// Changes the set of queues, and then tells those who wait of their luck.
+    /// Changes the set of queues, and then notifies the waiting requests that may
+    /// begin.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut QueueSet, Time) -> T) -> T {
         self.change_state(|state, now| change(&mut state.set, now))
     }
 
     fn change_state<T>(&self, change: impl FnOnce(&mut State, Time) -> T) -> T {
         let mut state = self.state.lock();
-        // Read under the lock, so that time never goes back in a set.
+        // The time is read under the lock, so that it never goes back in a set.
         let now = self.surroundings.clock.now();
         let due = state.set.next_due();
         let result = change(&mut state, now);
@@ -109,7 +111,7 @@ impl Level {
         let is_done = state.stage == Stage::Quiescing && state.set.is_idle();
         drop(state);
         for go in granted {
-            // One that has left meanwhile ends its request itself.
+            // A caller who has left meanwhile ends its request itself.
             let _ = go.send(());
         }
         if is_done {
@@ -121,7 +123,7 @@ impl Level {
         result
     }
 
-    /// Begins a request. Returns `None` if the level is retired.
+    /// Returns `None` if the level is retired.
     pub(crate) fn start(&self, class: &Classification, width: Width) -> Option<Started> {
         self.change_state(|state, now| {
             if state.stage == Stage::Retired {
@@ -139,8 +141,8 @@ impl Level {
         self.change(|set, now| set.finish(now, id));
     }
 
-    /// Takes a request that waited for too long out of its queue. Returns false
-    /// if it has begun to execute.
+    /// Takes a request whose wait timed out out of its queue. Returns false if it
+    /// has begun to execute.
     pub(crate) fn leave(&self, id: RequestId) -> bool {
         self.change_state(|state, now| {
             let left = state.set.leave(now, id);
@@ -168,7 +170,7 @@ impl Level {
         self.state.lock().stage = Stage::Wanted;
     }
 
-    /// Retires a level that no object names, or lets it end its requests first.
+    /// Retires a level that no object names, or makes it finish its requests first.
     /// Returns whether it is retired.
     pub(crate) fn unwant(&self) -> bool {
         let mut state = self.state.lock();
@@ -179,7 +181,6 @@ impl Level {
         state.stage == Stage::Retired
     }
 
-    /// Looks at the set of queues.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueSet, Stage, Time) -> T) -> T {
         let mut state = self.state.lock();
         let now = self.surroundings.clock.now();

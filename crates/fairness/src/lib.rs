@@ -1,15 +1,15 @@
-//! API Priority and Fairness (KEP-1040), as kube-apiserver does it
-//! (k8s.io/apiserver `util/flowcontrol`): which requests execute, which wait,
-//! and which are refused.
+//! API Priority and Fairness (KEP-1040), as in kube-apiserver (k8s.io/apiserver
+//! `util/flowcontrol`): it decides which requests execute, which wait, and which
+//! are refused.
 //!
-//! - [`Fairness`] is the front. It has the configuration in force.
-//! - `objects` are the API's objects; `controller.rs` makes levels and schemas
-//!   of them.
-//! - `matching.rs` finds a request's schema, `flow_hash.rs` and
-//!   `shuffle_sharding.rs` its queues.
+//! - [`Fairness`] is the interface. It holds the configuration in force.
+//! - `objects` are the API's objects; `controller.rs` turns them into levels and
+//!   schemas.
+//! - `matching.rs` finds a request's schema; `flow_hash.rs` and
+//!   `shuffle_sharding.rs` find its queues.
 //! - `queue_set` is one level's fair queuing, without lock, clock or task.
-//!   `level.rs` has its lock, `seats.rs` its waiting callers.
-//! - `borrowing.rs` gives levels new limits, by `allocation.rs`.
+//!   `level.rs` has the lock, `seats.rs` the waiting callers.
+//! - `borrowing.rs` gives levels new limits, which `allocation.rs` computes.
 //!
 //! ```
 //! use std::sync::Arc;

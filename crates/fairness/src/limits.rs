@@ -1,24 +1,25 @@
-//! The limits that configuration gives a level. What it has of them at the
-//! moment depends on demand (`borrowing.rs`).
+//! The limits that the configuration gives a level. The limit in force lies between
+//! them and depends on demand (`borrowing.rs`).
 
 use crate::objects::PriorityLevelSpec;
 
-/// An estimator gives no more of a level's seats to one request.
+/// The largest part of a level's nominal limit that an estimator may give to one
+/// request.
 const MOST_OF_LEVEL: f64 = 0.15;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub nominal: usize,
-    /// What remains if the level lends all that it may.
+    /// The seats that remain if the level lends all that it may.
     pub lower: usize,
-    /// What the level has if it borrows all that it may.
+    /// The seats that the level has if it borrows all that it may.
     pub upper: usize,
 }
 
 impl Limits {
-    /// Returns the limits of a level of a server with so many seats, whose
-    /// levels have so many shares. The nominal limits are rounded up, so that
-    /// they may sum to more than the seats.
+    /// Returns the limits of a level of a server with `total_seats`, whose levels
+    /// have `all_shares` together. Nominal limits are rounded up, so their sum may
+    /// exceed the seats.
     pub(crate) fn of(spec: &PriorityLevelSpec, total_seats: usize, all_shares: f64) -> Self {
         let shares = f64::from(spec.shares());
         let nominal = match all_shares > 0.0 {
@@ -34,8 +35,8 @@ impl Limits {
         }
     }
 
-    /// Returns the most seats of one request, for a level whose flows have so
-    /// many queues each.
+    /// Returns the most seats of one request, for a level whose flows have
+    /// `hand_size` queues each.
     pub(crate) fn max_seats(self, hand_size: usize) -> u64 {
         let part = (self.nominal as f64 * MOST_OF_LEVEL).ceil() as usize;
         let of_a_queue = self.nominal.checked_div(hand_size).unwrap_or(0);
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
     use crate::objects::Objects;
 
-    /// What a kube-apiserver with 600 seats publishes for its own objects.
+    /// A kube-apiserver with 600 seats publishes these limits for its own objects.
     #[test]
     fn limits_of_the_default_objects() {
         let objects = Objects::defaults();

@@ -1,4 +1,4 @@
-//! Whether a rule of a FlowSchema matches a request (k8s.io/apiserver
+//! Decides whether a FlowSchema's rule matches a request (k8s.io/apiserver
 //! `util/flowcontrol/rule.go`).
 
 use kubernetes_wire::api::UserInfo;
@@ -6,11 +6,11 @@ use kubernetes_wire::request::RequestInfo;
 
 use crate::objects::{NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule, Subject};
 
-/// Matches everything, if it stands where it may.
+/// The wildcard. It counts only in the places where the API allows it.
 const ALL: &str = "*";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// A rule in the form in which it is asked often.
+/// A rule, prepared for fast matching.
 #[derive(Debug)]
 pub(crate) struct Rule {
     subjects: Vec<Callers>,
@@ -26,7 +26,7 @@ enum Callers {
     Group(String),
     /// The service account of this user name.
     ServiceAccount(String),
-    /// The service accounts whose user names begin so.
+    /// The service accounts whose user names have this prefix.
     OfNamespace(String),
 }
 
@@ -117,8 +117,8 @@ impl NonResourcePolicyRule {
     }
 }
 
-/// Tells whether a URL of a rule matches a path. `/x/*` and also `/x` match all
-/// paths below `/x/`.
+/// Tells whether a rule's URL matches a path. Both `/x/*` and `/x` match all paths
+/// below `/x/`.
 fn has_path(url: &str, path: &str) -> bool {
     if url == ALL || url == path {
         return true;
@@ -132,7 +132,7 @@ fn has_path(url: &str, path: &str) -> bool {
     }
 }
 
-/// Tells whether a list has a word, or is the one word for all.
+/// Tells whether a list contains a word, or is only the wildcard.
 fn contains(list: &[String], word: &str) -> bool {
     matches!(list, [only] if only == ALL) || list.iter().any(|listed| listed == word)
 }

@@ -1,6 +1,6 @@
 //! Why a request is refused with 429.
 
-/// The reason, in the words of the label `reason` of
+/// The reason, as in the label `reason` of
 /// `apiserver_flowcontrol_rejected_requests_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("too many requests: {}", self.as_str())]
@@ -9,7 +9,7 @@ pub enum Rejected {
     ConcurrencyLimit,
     /// The queue of the request's flow is full.
     QueueFull,
-    /// The request waited for as long as it may, or its client left.
+    /// The request's waiting time ran out, or its client left.
     TimeOut,
 }
 

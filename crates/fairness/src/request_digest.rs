@@ -1,10 +1,11 @@
-//! A request is classified by its digest (KEP-1040): what is asked, and by whom.
+//! The digest by which a request is classified (KEP-1040): what is requested, and
+//! by whom.
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
-/// A request that can be classified. Classifications keep it, because a dump
-/// shows the words of requests in flight.
+/// A request that can be classified. Classifications keep it, because dumps show
+/// the words of requests in flight.
 pub trait RequestDigest: Send + Sync {
     fn info(&self) -> &RequestInfo;
 

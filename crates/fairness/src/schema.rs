@@ -1,4 +1,4 @@
-//! A FlowSchema that leads to a level, ready to be matched.
+//! A FlowSchema with its level, ready for matching.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::uid::Uid;
 pub(crate) struct Schema {
     pub name: String,
     pub uid: Uid,
-    /// What divides the schema's requests into flows.
+    /// The property that divides the schema's requests into flows.
     pub distinguisher: Option<DistinguisherMethod>,
-    /// Tells whether flows matter, because the level has several queues.
+    /// Whether flows matter: the level has several queues.
     pub has_flows: bool,
     pub level: Arc<Level>,
     pub level_uid: Uid,
     flows: FlowHashes,
     rules: Vec<Rule>,
-    /// Where the level last counted the schema.
+    /// The schema's last known place in the level's statistics.
     place: AtomicUsize,
 }
 
@@ -58,7 +58,6 @@ impl Schema {
         self.rules.iter().any(|rule| rule.matches(info, user))
     }
 
-    /// Returns the number that stands for a flow of the schema.
     pub(crate) fn flow(&self, distinguisher: &str) -> u64 {
         match self.has_flows {
             true => self.flows.hash(distinguisher),
@@ -70,7 +69,7 @@ impl Schema {
         self.place.load(Ordering::Relaxed)
     }
 
-    /// Remembers the place. It hardly ever changes, and is written only then.
+    /// Remembers the place. It is written only when it changes, which is rare.
     pub(crate) fn set_place(&self, place: usize) {
         if self.place() != place {
             self.place.store(place, Ordering::Relaxed);

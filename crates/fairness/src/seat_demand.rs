@@ -2,7 +2,7 @@
 
 use crate::integrator::Moments;
 
-/// What remains of the smoothed demand after a period of ten seconds. Its
+/// The part of the smoothed demand that remains after a period of ten seconds. Its
 /// half-life is five minutes.
 const SMOOTHING: f64 = 0.977;
 
@@ -11,7 +11,7 @@ pub(crate) struct SeatDemand {
     pub average: f64,
     pub deviation: f64,
     pub high_watermark: usize,
-    /// It follows a rise at once, and a fall slowly.
+    /// The demand, smoothed: it follows a rise at once and a fall slowly.
     pub smoothed: f64,
 }
 

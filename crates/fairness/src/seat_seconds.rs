@@ -1,11 +1,11 @@
-//! Work, as seats times time. One request's place in virtual time is measured in
-//! it (k8s.io/apiserver `util/flowcontrol/request`, and the comment of
+//! Work, as seats times time. A request's place in virtual time is measured in it
+//! (k8s.io/apiserver `util/flowcontrol/request`, and the comment of
 //! `fairqueuing/queueset`).
 
 use std::fmt;
 use std::time::Duration;
 
-/// Hundred-millionths of a seat-second: of ten nanoseconds of one seat.
+/// Hundred-millionths of a seat-second. One unit is one seat for ten nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SeatSeconds(pub u64);
 
@@ -19,13 +19,12 @@ impl SeatSeconds {
         // A cast of a float saturates.
         let units = seats * nanos(duration) / NANOS_PER_UNIT as f64;
         let whole = units as u64;
-        // The nearest number. `f64::round` is a call on x86-64.
+        // Rounds to the nearest number. `f64::round` is a function call on x86-64.
         let up = units - whole as f64 >= 0.5;
         Self(whole.saturating_add(u64::from(up)))
     }
 
-    /// Does the same for a whole number of seats, which takes no division of
-    /// floats.
+    /// Computes the work of a whole number of seats, without a division of floats.
     pub(crate) fn of_whole(seats: usize, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).ok();
         let work = nanos.and_then(|nanos| nanos.checked_mul(seats as u64));
@@ -47,14 +46,14 @@ impl SeatSeconds {
         self.0 as f64 / PER_SEAT_SECOND as f64
     }
 
-    /// Returns for how long so many seats do this work.
+    /// Returns how long this many seats take for the work.
     pub(crate) fn duration_per_seat(self, seats: usize) -> Duration {
         let nanos = self.0 as f64 / (seats.max(1) as f64) * NANOS_PER_UNIT as f64;
         Duration::from_nanos(nanos as u64)
     }
 }
 
-/// Returns the nanoseconds of a duration of less than 584 years.
+/// Returns the nanoseconds of a duration. Durations of 584 years and more are cut.
 fn nanos(duration: Duration) -> f64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) as f64
 }
@@ -94,7 +93,7 @@ mod tests {
                     SeatSeconds::of_whole(seats, time),
                     SeatSeconds::of(seats as f64, time),
                 ];
-                // A float has 53 bits.
+                // A float has a precision of 53 bits.
                 let differ = whole.0.abs_diff(float.0);
                 assert!(
                     differ <= whole.0 >> 52,

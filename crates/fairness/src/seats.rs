@@ -12,12 +12,13 @@ use crate::level::Level;
 use crate::queue_set::request::RequestId;
 use crate::rejected::Rejected;
 
-/// The level whose seats a request takes. Threads wait for each other to count
-/// the users of a level, so a request keeps its own classification instead.
+/// The level whose seats a request takes. A request keeps its own classification
+/// instead of a pointer to the level, since threads would wait for each other to
+/// count a level's users.
 #[derive(Debug)]
 pub(crate) enum SeatedIn {
     Classified(Classification),
-    /// The level of the classification was retired.
+    /// Another level, because that of the classification was retired.
     Another(Arc<Level>),
 }
 
@@ -32,14 +33,14 @@ impl Deref for SeatedIn {
     }
 }
 
-/// A request gets this unless it is refused.
+/// The result for a request that is not refused.
 pub enum Admission {
     Seats(Seats),
     Waits(Place),
 }
 
-/// The seats of a request. Dropping it ends the request: its seats are given
-/// back, after its additional latency if it has one.
+/// The seats of a request. Dropping it ends the request: its seats are given back,
+/// after the additional latency if there is one.
 #[derive(Debug)]
 pub struct Seats {
     level: SeatedIn,
@@ -51,7 +52,6 @@ impl Seats {
         Self { level, id }
     }
 
-    /// Returns the time that the request waited for its seats.
     #[cfg(test)]
     pub(crate) fn waited(&self) -> Duration {
         self.level.look(|set, _, _| set.waited(self.id))
@@ -84,7 +84,7 @@ impl Place {
     pub async fn seats(mut self, most: Duration) -> Result<Seats, Rejected> {
         let told = timeout(most, &mut self.go).await;
         let level = self.level.take().ok_or(Rejected::TimeOut)?;
-        // The seats may have come in the last moment.
+        // The seats may have come at the last moment.
         if !matches!(told, Ok(Ok(()))) && level.leave(self.id) {
             return Err(Rejected::TimeOut);
         }

@@ -1,15 +1,14 @@
-//! Deals each flow a few of a level's queues, so that two flows rarely share all
-//! of theirs (k8s.io/apiserver `util/shufflesharding`).
+//! Deals each flow a few of a level's queues, so that two flows rarely share all of
+//! their queues (k8s.io/apiserver `util/shufflesharding`).
 
-/// The most bits of a hash that a hand may use up, so that the last card is
-/// nearly as random as the first.
+/// The most bits of a hash that a hand may use up. This keeps the last card nearly
+/// as random as the first.
 const MOST_BITS: f64 = 60.0;
-/// No hand that keeps to `MOST_BITS` has more cards.
+/// The most cards of a hand that keeps to `MOST_BITS`.
 pub(crate) const MOST_CARDS: usize = 15;
 const MOST_QUEUES: usize = 1 << 26;
 
-/// Deals `hand` cards out of a deck. The cards of a deck are the numbers of
-/// queues.
+/// Deals `hand` cards out of a deck. Each card is the number of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dealer {
     deck: usize,
@@ -33,19 +32,19 @@ impl Dealer {
         Ok(Self { deck, hand })
     }
 
-    /// Returns the cards that the hash stands for.
+    /// Returns the cards that the hash selects.
     pub(crate) fn deal(&self, mut hash: u64) -> Hand {
         let mut cards = [0; MOST_CARDS];
         let mut left = self.deck as u64;
-        // Card by card: a number among those that are left in the deck.
+        // Each card is first a number among the cards that are still in the deck.
         for card in cards.iter_mut().take(self.hand) {
             let rest = hash.checked_div(left).unwrap_or(0);
             *card = hash.wrapping_sub(rest.wrapping_mul(left)) as u32;
             hash = rest;
             left = left.saturating_sub(1);
         }
-        // That number counts only the cards that are left: those dealt before
-        // and not above it push it up.
+        // That number counts only the cards that were left. Each card dealt before
+        // it that is not above it raises it by one.
         let drawn = cards;
         for (at, card) in cards.iter_mut().enumerate().take(self.hand) {
             for before in drawn.iter().take(at).rev() {
@@ -59,7 +58,7 @@ impl Dealer {
     }
 }
 
-/// The cards of a flow, in the order in which they were dealt.
+/// A flow's cards, in the order in which they were dealt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hand {
     cards: [u32; MOST_CARDS],
@@ -72,15 +71,16 @@ impl Hand {
     }
 }
 
-/// How many hands a level remembers: dealing takes a division for each card.
+/// The number of hands that a level remembers, since dealing takes a division for
+/// each card.
 const REMEMBERED: usize = 64;
 
-/// The hands that were dealt last. A flow may evict one other, which is then
+/// The hands that were dealt last. A flow can evict one other, whose hand is then
 /// dealt anew.
 #[derive(Debug, Default)]
 pub(crate) struct Hands {
     dealer: Option<Dealer>,
-    /// By the lowest bits of their hashes.
+    /// Indexed by the lowest bits of the hash.
     recent: Vec<Option<(u64, Hand)>>,
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let dealers = dealers.map(|(deck, hand)| Dealer::new(deck, hand).unwrap());
         let mut hands = Hands::default();
         for dealer in dealers {
-            // Some share their slots.
+            // Some of these hashes share a slot.
             let hashes = (0..3 * REMEMBERED as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for hash in hashes.clone().chain(hashes) {
                 let dealt = [hands.of(&dealer, hash), hands.of(&dealer, hash)];

@@ -1,19 +1,20 @@
-//! Rows of words with commas between them, in columns, as Go's `text/tabwriter`
-//! aligns the tables of kube-apiserver's dumps.
+//! Writes rows of comma-separated words in columns, aligned as Go's
+//! `text/tabwriter` aligns the tables of kube-apiserver's dumps.
 
 use std::fmt::Write;
 
-/// A column is at least so wide, and a space wider than its widest word.
+/// The least width of a column. A column is also a space wider than its widest
+/// word.
 const LEAST_WIDTH: usize = 8;
 
-/// Writes the rows. Each has as many words as the first.
+/// Writes the rows. Each row has as many words as the first.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| row.iter().map(|word| shown(word)).collect())
         .collect();
     let columns = rows.first().map_or(0, Vec::len);
-    // With its comma and a space.
+    // The width with a comma and a space.
     let width = |word: &String| word.chars().count().saturating_add(2);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -35,8 +36,8 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Shows a word without what would begin a new line or column: callers choose
-/// paths and names.
+/// Escapes control characters, which could begin a new line or column: callers
+/// choose paths and names.
 fn shown(word: &str) -> String {
     match word.contains(char::is_control) {
         true => word.escape_debug().to_string(),
@@ -48,7 +49,7 @@ fn shown(word: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The expected text is what `text/tabwriter` writes.
+    /// The expected text is the output of `text/tabwriter`.
     #[test]
     fn columns_are_as_wide_as_their_widest_word() {
         let row = |words: [&str; 3]| words.map(str::to_owned).to_vec();

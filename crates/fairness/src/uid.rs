@@ -1,4 +1,4 @@
-//! The UID of an object, as answers name it.
+//! The UID of an object, as response headers carry it.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http::HeaderValue;
 use parking_lot::Mutex;
 
-/// The UIDs that are kept for ever. Values of such text have no count of their
-/// users, for which threads would wait.
+/// The UIDs that are kept forever. A header value of static text has no reference
+/// count, for which threads would wait.
 static KEPT: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// So many UIDs are kept, none longer than this. A cluster has a few dozen, of
-/// 36 bytes each, and a new one for each object that is made anew.
+/// The most UIDs that are kept, and the greatest length of each. A cluster has a
+/// few dozen of 36 bytes each, and a new one for each object that is created again.
 const MOST_KEPT: usize = 4_096;
 const LONGEST_KEPT: usize = 64;
 
@@ -29,14 +29,13 @@ impl Uid {
         Self(value.filter(|value| !value.is_empty()))
     }
 
-    /// Returns the value of a header. Objects that are not the cluster's have no
-    /// UID.
+    /// Returns the header value, or `None` if the object is not in the cluster.
     pub(crate) fn value(&self) -> Option<&HeaderValue> {
         self.0.as_ref()
     }
 }
 
-/// Returns the text as one that is kept for ever, if there is room for it.
+/// Returns the text as static text, if there is room to keep it.
 fn kept(text: &str) -> Option<&'static str> {
     let mut kept = KEPT.lock();
     if let Some(known) = kept.get(text) {

@@ -1,21 +1,21 @@
-//! How much of a level a request takes.
+//! The number of a level's seats that a request takes.
 
 use std::time::Duration;
 
-/// The seats of a request, as an estimator of its work says.
+/// The seats of a request, as estimated from its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     /// The seats while the request executes.
     pub initial_seats: u64,
     /// The seats during the additional latency.
     pub final_seats: u64,
-    /// For how long seats stay taken after the request has been answered. The
-    /// caller does not wait for it.
+    /// How long seats stay taken after the request has been answered. The caller
+    /// does not wait for it.
     pub additional_latency: Duration,
 }
 
 impl Width {
-    /// Returns a width of so many seats without additional latency.
+    /// Returns a width of `seats` seats without additional latency.
     pub const fn of(seats: u64) -> Self {
         Self {
             initial_seats: seats,
@@ -32,7 +32,7 @@ impl Width {
         usize::try_from(self.final_seats).unwrap_or(usize::MAX)
     }
 
-    /// Returns the most seats that the request takes at one moment. These are
+    /// Returns the most seats that the request takes at one moment. This many are
     /// taken from its beginning to the end of the additional latency.
     pub fn max_seats(&self) -> usize {
         self.initial_seats().max(self.final_seats())

@@ -1,10 +1,9 @@
-//! Turns that callers take one after the other, and a queue for those who find
-//! none free.
+//! Turns that callers take, and a queue for callers who find none free.
 //!
-//! Free turns go round among the callers who wait, however much each of them
-//! wants. When too much waits, the newest of the caller with the most waiting is
-//! refused: a flood takes no place from the others. Taking, waiting and leaving
-//! are O(log n).
+//! Free turns go round among the waiting callers, however much each of them wants.
+//! When too many wait, the newest waiter of the caller with the most is refused, so
+//! a flood takes no place from other callers. Taking, waiting and leaving cost
+//! O(log n).
 
 mod line;
 #[cfg(test)]
@@ -19,18 +18,18 @@ use tokio::sync::oneshot;
 
 use self::line::State;
 
-/// The limits of a queue; 0 is no limit. What is larger than a limit has its turn
-/// when nothing else counts against that limit.
+/// The limits of a queue; 0 means no limit. Something larger than a limit has its
+/// turn when nothing else counts against that limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// The weight of the turns that are taken, by all callers.
+    /// The total weight of the turns that all callers have taken.
     pub at_a_time: usize,
-    /// The weight of the turns of one caller. The turns of others stay free while
-    /// this caller holds its own for long.
+    /// The weight of the turns of one caller. This keeps turns free for others
+    /// while one caller holds its own for long.
     pub at_a_time_of_one: usize,
-    /// How many wait, of all callers.
+    /// The number of waiters of all callers.
     pub waiting: usize,
-    /// How many wait, of one caller.
+    /// The number of waiters of one caller.
     pub waiting_of_one: usize,
 }
 
@@ -47,7 +46,7 @@ pub struct Turn<C: Clone + Eq + Hash> {
     weight: usize,
 }
 
-/// The answer to a caller who asks for a turn.
+/// The result of asking for a turn.
 #[derive(Debug)]
 pub enum Asked<C: Clone + Eq + Hash> {
     Turn(Turn<C>),
@@ -84,7 +83,7 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
         begins.then(|| self.turn(caller, weight))
     }
 
-    /// Takes a turn, or a place in the queue.
+    /// Takes a turn, or else a place in the queue.
     pub fn ask(self: &Arc<Self>, caller: &C, weight: usize) -> Result<Asked<C>, QueueFull> {
         let mut state = self.0.lock();
         if state.begin(caller, weight) {
@@ -109,24 +108,24 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
         }
     }
 
-    /// Returns the weight of all turns that are taken.
+    /// Returns the total weight of the turns that are taken.
     pub fn taken(&self) -> usize {
         self.0.lock().turns.total()
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         self.0.lock().waiting.total()
     }
 
-    /// Tells whether the queue remembers nobody.
+    /// Tells whether nobody has a turn or waits.
     pub fn is_idle(&self) -> bool {
         self.0.lock().is_idle()
     }
 }
 
 impl<C: Clone + Eq + Hash> Turn<C> {
-    /// Makes the turn weigh so much from now on, whatever is free.
+    /// Changes the turn's weight, whatever is free.
     pub fn set_weight(&mut self, weight: usize) {
         let mut state = self.queue.0.lock();
         state.turns.take_off(Some(&self.caller), self.weight);

@@ -1,11 +1,11 @@
-//! The amounts that callers have of something that they share.
+//! Counts the amounts that each caller has of something that callers share.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
 
 use priority_queue::PriorityQueue;
 
-/// The most that callers may have. 0 is no limit.
+/// The most that callers may have. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// All callers together.
@@ -17,12 +17,13 @@ pub struct Limits {
 /// The most that one caller may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfOne {
-    /// So much; 0 is no limit.
+    /// A fixed amount; 0 means no limit.
     Most(usize),
-    /// No more than is free: who takes a little at a time can take half of the total
-    /// alone, two can take a third each, and as much is left for the next one. So the
-    /// callers with the most are refused first (the dynamic threshold of switches
-    /// that share a buffer among their ports; Choudhury and Hahne, 1998).
+    /// As much as is free at the moment. One caller who takes a little at a time
+    /// can have half of the total, two can have a third each, and as much is left
+    /// for the next one. So the callers with the most are refused first (the
+    /// dynamic threshold of switches that share a buffer among their ports;
+    /// Choudhury and Hahne, 1998).
     WhatIsFree,
 }
 
@@ -34,8 +35,8 @@ pub enum Exceeded {
 }
 
 impl Limits {
-    /// Makes a limit of all callers, of which each may have as much as is free.
-    /// 0 is no limit.
+    /// Makes a limit for all callers together, where each may have as much as is
+    /// free. 0 means no limit.
     pub const fn shared(total: usize) -> Self {
         Self {
             total,
@@ -43,7 +44,7 @@ impl Limits {
         }
     }
 
-    /// Makes limits of a fixed size, 0 for none.
+    /// Makes fixed limits; 0 means no limit.
     pub const fn of(total: usize, of_one: usize) -> Self {
         Self {
             total,
@@ -52,8 +53,8 @@ impl Limits {
     }
 }
 
-/// The amounts of all callers, under a lock of its owner. Callers who have nothing
-/// are not remembered. Who has the most is known without a search.
+/// The amounts of all callers. The owner keeps it under a lock. Callers who have
+/// nothing are not remembered. The caller with the most is known without a search.
 #[derive(Debug)]
 pub struct Ledger<C: Eq + Hash> {
     limits: Limits,
@@ -70,7 +71,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         }
     }
 
-    /// Sets other limits. What callers have already they keep.
+    /// Sets other limits. Callers keep what they have already.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -100,8 +101,8 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         Some((caller, *amount))
     }
 
-    /// Tells whether the caller may have so much more. `None` is a caller without a
-    /// limit of its own.
+    /// Checks whether the caller may have `more` in addition. `None` stands for a
+    /// caller without a limit of its own.
     pub fn allows(&self, caller: Option<&C>, more: usize) -> Result<(), Exceeded> {
         if let Some(caller) = caller {
             self.allows_one(caller, more)?;
@@ -126,7 +127,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         }
     }
 
-    /// Tells whether this caller has half of what one may have of what is free.
+    /// Tells whether this caller has at least half of the amount that is free.
     pub fn is_crowded_by(&self, caller: &C) -> bool {
         self.of(caller) >= self.free().div_ceil(2)
     }
@@ -135,8 +136,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         self.limits.total.saturating_sub(self.total)
     }
 
-    /// Adds to what the caller has. What the limits allow is for the caller of this
-    /// to ask ([`Ledger::allows`]).
+    /// Adds to the caller's amount without a check. Use [`Ledger::allows`] before.
     pub fn add(&mut self, caller: Option<&C>, amount: usize) {
         if amount == 0 {
             return;
@@ -194,7 +194,8 @@ mod tests {
         assert_eq!((ledger.total(), ledger.callers()), (0, 0));
     }
 
-    /// Lets callers take one unit in turn, until none may. Returns what each has.
+    /// Lets callers take one unit each in turn until no one may. Returns the amount
+    /// of each.
     fn fill(ledger: &mut Ledger<u64>, callers: u64) -> Vec<usize> {
         loop {
             let before = ledger.total();

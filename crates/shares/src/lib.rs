@@ -1,5 +1,5 @@
-//! Places, bytes and turns that callers share: a bound for all callers together,
-//! and a part for each.
+//! Places, bytes and turns that callers share, with a limit for all callers
+//! together and a part for each.
 
 // No value from the wire or a file may cause an arithmetic overflow or an index
 // out of bounds.

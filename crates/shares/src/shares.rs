@@ -1,4 +1,4 @@
-//! Callers hold amounts of something that they share.
+//! Amounts that callers hold of something that they share.
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::Hash;
@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::ledger::{Exceeded, Ledger, Limits};
 
-/// Something that callers share. Who finds too little of it is refused at once.
+/// Something that callers share. A caller who finds too little of it is refused at
+/// once.
 pub struct Shares<C: Eq + Hash>(Arc<Mutex<Ledger<C>>>);
 
 /// The amount that one caller holds. Dropping it gives it back.
@@ -44,20 +45,20 @@ impl<C: Clone + Eq + Hash> Shares<C> {
         Self(Arc::new(Mutex::new(Ledger::new(limits))))
     }
 
-    /// Sets other limits. What callers hold already they keep.
+    /// Sets other limits. Callers keep what they hold already.
     pub fn set_limits(&self, limits: Limits) {
         self.0.lock().set_limits(limits);
     }
 
-    /// Takes an amount for this caller, if the limits allow it. `None` is a caller
-    /// without a limit of its own.
+    /// Takes an amount for this caller, if the limits allow it. `None` stands for a
+    /// caller without a limit of its own.
     pub fn take(&self, caller: impl Into<Option<C>>, amount: usize) -> Result<Share<C>, Exceeded> {
         let mut share = self.nothing(caller);
         share.grow(amount)?;
         Ok(share)
     }
 
-    /// Takes an amount that counts, whatever the limits are.
+    /// Takes an amount even if it exceeds the limits. It counts all the same.
     pub fn take_anyway(&self, caller: impl Into<Option<C>>, amount: usize) -> Share<C> {
         let mut share = self.nothing(caller);
         share.set(amount);
@@ -73,7 +74,7 @@ impl<C: Clone + Eq + Hash> Shares<C> {
         }
     }
 
-    /// Returns what all callers hold.
+    /// Returns the amount that all callers hold.
     pub fn held(&self) -> usize {
         self.0.lock().total()
     }
@@ -89,7 +90,7 @@ impl<C: Clone + Eq + Hash> Share<C> {
         self.amount
     }
 
-    /// Takes more, if the limits allow it, or nothing.
+    /// Takes more, if the limits allow it. Otherwise takes nothing.
     pub fn grow(&mut self, more: usize) -> Result<(), Exceeded> {
         let mut held = self.shares.0.lock();
         held.allows(self.caller.as_ref(), more)?;
@@ -98,14 +99,14 @@ impl<C: Clone + Eq + Hash> Share<C> {
         Ok(())
     }
 
-    /// Gives some of it back.
+    /// Gives back a part.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
         self.shares.0.lock().take_off(self.caller.as_ref(), less);
         self.amount = self.amount.saturating_sub(less);
     }
 
-    /// Makes the share so large, whatever the limits are.
+    /// Sets the share's amount, even if it exceeds the limits.
     pub fn set(&mut self, amount: usize) {
         let mut held = self.shares.0.lock();
         held.take_off(self.caller.as_ref(), self.amount);

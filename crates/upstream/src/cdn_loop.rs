@@ -1,29 +1,29 @@
-//! Detects requests that come back to this process, because the process is its
-//! own upstream, directly or over others.
+//! Detects requests that come back to this process, because the process is its own
+//! upstream, directly or through other proxies.
 //!
-//! Each request to a server names this process in the header `CDN-Loop` (RFC
-//! 8586). A request that arrives with the name has been here before.
+//! Each request to a server names this process in the header `CDN-Loop` (RFC 8586).
+//! A request that arrives with that name has been here before.
 
 use std::sync::LazyLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::{Reason, Status};
 
-/// The header with the names of all proxies that a request has passed.
+/// The header that names all proxies that a request has passed.
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
 /// "Loop Detected" (RFC 5842, 7.2).
 pub(crate) const LOOP_DETECTED: u16 = 508;
 
-/// The beginning of all names of apifronts.
+/// The prefix of the names of all apifronts.
 const APIFRONT: &[u8] = b"apifront-";
 
-/// The parameter beside the name in a request that apifront makes for its cache
-/// or for itself, and does not forward.
+/// The parameter beside the name in requests that apifront makes itself instead of
+/// forwarding them.
 const OWN: &str = "role=cache";
 
-/// The process's name. It is random, so that replicas of one apifront and
-/// levels of a tree never have the same one, and need no setting for it.
+/// The process's name. It is random, so replicas of one apifront and levels of a
+/// tree never share a name, and no setting is needed.
 static NAME: LazyLock<String> =
     LazyLock::new(|| format!("apifront-{:032x}", rand::random::<u128>()));
 
@@ -46,9 +46,9 @@ pub(crate) fn own_entry() -> HeaderValue {
     OWN_ENTRY.clone()
 }
 
-/// Tells whether the cache of an apifront asks, directly or over others. A
-/// caller may claim it: nothing but the time of its bookmarks, and the end of its
-/// watch at a resync, may depend on it.
+/// Tells whether the request comes from an apifront's cache, directly or through
+/// other proxies. A caller may claim this falsely: nothing may depend on it but the
+/// time of the caller's bookmarks, and the end of its watch at a resync.
 pub fn is_of_a_cache(headers: &HeaderMap) -> bool {
     entries(headers).any(|entry| {
         let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -57,8 +57,8 @@ pub fn is_of_a_cache(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Tells whether a request has passed this process before. A caller who sends
-/// the name gets its own request refused, and nothing else.
+/// Tells whether a request has passed this process before. If a caller sends the
+/// name itself, only its own request is refused.
 pub fn has_passed(headers: &HeaderMap) -> bool {
     names(headers, &NAME)
 }
@@ -71,15 +71,14 @@ pub fn refusal() -> Status {
     Status::failure(LOOP_DETECTED, Reason::Unknown, message)
 }
 
-/// Tells whether `name` is one of the header's names.
 fn names(headers: &HeaderMap, name: &str) -> bool {
     entries(headers)
         .filter_map(|entry| entry.split(|byte| *byte == b';').next())
         .any(|id| id.trim_ascii() == name.as_bytes())
 }
 
-/// Returns the header's entries: a name each, and parameters after semicolons.
-/// Commas in quoted parameters divide entries, too: otherwise an unfinished
+/// Returns the header's entries: each is a name, with parameters after semicolons.
+/// Commas in quoted parameters separate entries, too: otherwise an unfinished
 /// quotation before a name would hide the name.
 fn entries(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let values = headers.get_all(CDN_LOOP).into_iter();

@@ -43,13 +43,11 @@ impl ConnectError {
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A new connection, by the protocol that client and server agreed on.
 pub(super) enum NewConnection {
     Http1(Box<dyn Io>),
     Http2(Box<dyn Io>),
 }
 
-/// The protocols that are offered to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
     /// HTTP/1.1 alone, for upgrades: HTTP/2 has none.
@@ -59,8 +57,7 @@ pub(super) enum Offer {
     Either,
 }
 
-/// Makes the TCP connection and the TLS handshake, both together within
-/// `after`.
+/// Makes the TCP connection and the TLS handshake, both together within `after`.
 pub(super) async fn connect(
     endpoint: &Endpoint,
     offer: Offer,

@@ -29,8 +29,8 @@ type Service = BoxCloneSyncService<Request<Body>, Response<HeaderMap>, BoxError>
 impl HeaderSource {
     pub(super) fn new(config: &kube::Config) -> Result<Self, BoxError> {
         let mut config = config.clone();
-        // The token file is read here, since kube would send the newline at its
-        // end along with the token.
+        // The token file is read here, since kube would send its trailing newline
+        // as part of the token.
         let token_file = config
             .auth_info
             .token_file

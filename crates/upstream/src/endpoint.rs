@@ -35,11 +35,11 @@ pub struct Endpoint {
     pub(super) shared_connections: SharedConnections,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
-    /// Whether the last attempt to reach the server had an answer, even an error.
+    /// True if the last attempt to reach the server had an answer, even an error.
     reached: AtomicBool,
-    /// Whether the last check found that requests to the server come back.
+    /// True if the last check found that requests to the server come back.
     looping: AtomicBool,
-    /// The last question whether they do, and the address that was asked.
+    /// The time of the last loop check, and the address that was asked.
     loop_checked: Mutex<Option<(Instant, SocketAddr)>>,
     /// The number of error answers since the last answer that was not an error.
     errors: AtomicU32,
@@ -70,7 +70,7 @@ impl Endpoint {
         // until the health check has noticed a server that is off the network.
         let mut client = certificate_only(&server.own);
         client.connect_timeout = Some(timing.connect_timeout);
-        // There are two purposes for each of the two sets of credentials.
+        // Each of the two sets of credentials has two purposes.
         let group = index.wrapping_mul(4);
         let headers =
             |config: &kube::Config| HeaderSource::new(config).map_err(|e| wrong(e.to_string()));
@@ -87,8 +87,8 @@ impl Endpoint {
                 .map_err(wrong)?,
             shared_connections: SharedConnections::new(metrics.shared_connections.clone()),
             address: ArcSwapOption::empty(),
-            // Healthy until a check says otherwise, so that the first request
-            // need not wait.
+            // The server counts as healthy until a check fails, so that the first
+            // request need not wait.
             healthy: AtomicBool::new(true),
             reached: AtomicBool::new(true),
             looping: AtomicBool::new(false),
@@ -104,8 +104,8 @@ impl Endpoint {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    /// Tells whether the server could be reached lately. A server that answers
-    /// with errors is not healthy, but it can be reached.
+    /// Tells whether the server could be reached lately. A server that answers with
+    /// errors is unhealthy, but it can be reached.
     pub(super) fn is_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
     }
@@ -120,8 +120,8 @@ impl Endpoint {
         self.reached(before.is_reached());
     }
 
-    /// Tells whether other servers are asked instead, because this server
-    /// answered with errors.
+    /// Tells whether other servers are preferred, because this server answered with
+    /// errors.
     pub(crate) fn is_ejected(&self, now: Instant) -> bool {
         self.ejected_until.lock().is_some_and(|until| until > now)
     }
@@ -156,8 +156,8 @@ impl Endpoint {
         }
     }
 
-    /// Records whether requests to the server come back. The beginning of that
-    /// is logged, also if the server was not healthy before.
+    /// Records whether requests to the server come back. The start of a loop is
+    /// logged even if the server was unhealthy before.
     pub(super) fn loops(&self, looping: bool) {
         let before = self.looping.swap(looping, Ordering::Relaxed);
         if looping && !before {
@@ -173,7 +173,7 @@ impl Endpoint {
         self.looping.load(Ordering::Relaxed)
     }
 
-    /// Tells whether to ask now if requests to the server come back, and notes that.
+    /// Tells whether a loop check is due now, and records that it begins.
     pub(super) fn begins_loop_check(&self, now: Instant) -> bool {
         let Some(address) = self.address.load_full() else {
             return true;

@@ -110,7 +110,6 @@ mod tests {
 
     use super::*;
 
-    /// Resolves a user whose plugin is the shell script `script`.
     async fn resolved(script: &str) -> Result<AuthInfo, ExecError> {
         let exec: ExecConfig = serde_json::from_value(serde_json::json!({
             "apiVersion": "client.authentication.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! Active health checks: `/readyz` of each API server, and less often whether
+//! Active health checks: `/readyz` of each API server and, less often, whether
 //! requests to it come back.
 
 use std::sync::Arc;
@@ -18,18 +18,18 @@ pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
 
-/// While nothing is asked of the upstream, the checks are this many times rarer:
-/// the failure of a request tells at once what a check would.
+/// While no requests go to the upstream, checks are this many times rarer: a
+/// failing request tells at once what a check would.
 const RARER_IN_QUIET: u32 = 3;
 
-/// A server that passes its checks is asked this often whether requests to it come
-/// back. A change of the address is another reason to ask.
+/// The period of loop checks of a server that passes its health checks. A changed
+/// address causes one, too.
 pub(super) const LOOP_CHECK: Duration = Duration::from_secs(60);
 
-/// The path that all API servers answer, and that each apifront forwards.
+/// The path that all API servers answer and each apifront forwards.
 pub(super) const VERSION: &str = "/version";
 
-/// The reason why a server is not healthy that sends requests back.
+/// The reason for the bad health of a server that sends requests back.
 const LOOP: &str = "requests to it come back";
 
 /// Checks the servers of the current upstream, forever.
@@ -38,8 +38,8 @@ pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
         let current = upstream.load_full();
         current.check_health().await;
         let (checked, picked) = (Instant::now(), current.picked());
-        // A request may find out meanwhile that no server can be reached. The
-        // pause is then as short as after a check that found it out.
+        // Meanwhile a request may find that no server can be reached. The pause
+        // then becomes as short as after a failed check.
         loop {
             let pause = current.health_check_pause(current.picked() == picked);
             let left = pause.saturating_sub(checked.elapsed());
@@ -64,8 +64,8 @@ impl Upstream {
         futures::future::join_all(checks).await;
     }
 
-    /// Returns the time to wait between checks. It is short while no server
-    /// answers, so that a server's return is noticed, and long in quiet.
+    /// Returns the time between checks. It is short while no server answers, so
+    /// that a server's return is noticed, and long while no requests go upstream.
     pub(crate) fn health_check_pause(&self, is_quiet: bool) -> Duration {
         let interval = self.timing.health_check_interval;
         match (self.any_healthy(), is_quiet) {
@@ -75,7 +75,7 @@ impl Upstream {
         }
     }
 
-    /// Asks `/readyz`. The error says why the server is not ready.
+    /// Asks `/readyz`. The error is the reason why the server is not ready.
     async fn readiness(&self, endpoint: &Endpoint) -> Result<(), String> {
         let request = http::Request::get("/readyz")
             .body(Body::empty())
@@ -108,9 +108,10 @@ impl Upstream {
         }
     }
 
-    /// Tells whether requests to a server come back, to this process or to
-    /// another one. An apifront answers `/readyz` itself, so this asks for what
-    /// each of them forwards. No other answer counts. It tells the release, too.
+    /// Tells whether requests to a server come back, to this process or to another.
+    /// It asks for [`VERSION`], because an apifront forwards that path but answers
+    /// `/readyz` itself. An answer other than the refusal of a loop does not count.
+    /// The answer also tells the release.
     async fn loops(&self, endpoint: &Endpoint) -> bool {
         if !endpoint.is_reached() {
             return false;
@@ -135,7 +136,6 @@ impl Upstream {
     }
 }
 
-/// Reads the release in an answer to [`VERSION`].
 pub(super) async fn release_in(answer: http::Response<ResponseBody>) -> Option<Release> {
     if answer.status() != StatusCode::OK {
         return None;

@@ -1,5 +1,5 @@
-//! Checks a kubeconfig's files and fields before they are used, and names the
-//! wrong one: the libraries that use them say what is wrong, but not where.
+//! Checks a kubeconfig's files and fields before use, and names the wrong one: the
+//! libraries that use them say what is wrong, but not where.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,6 @@ use secrecy::ExposeSecret;
 
 use super::transport::pem_certificates;
 
-/// A wrong field of a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 #[error("kubeconfig {file:?}: {field}: {problem}")]
 pub struct KubeconfigFieldError {
@@ -59,7 +58,6 @@ pub(super) fn check(
     Ok(())
 }
 
-/// A field and what is wrong with it.
 type Problem = (String, String);
 
 fn check_cluster(cluster: &Cluster) -> Result<(), Problem> {

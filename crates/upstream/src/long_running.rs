@@ -31,8 +31,8 @@ use super::{Endpoint, Upstream};
 /// is 100.
 const MAX_HEADERS: usize = 256;
 
-/// The number of times that one server is asked in all when it says that it did
-/// not process the request, or when a connection turns out to be closed.
+/// The total number of attempts at one server, if it says that it did not process
+/// the request or if a connection turns out to be closed.
 const ATTEMPTS: usize = 3;
 
 /// How a request is sent.
@@ -51,13 +51,13 @@ pub enum Sending {
 pub struct AnsweredBy(pub Arc<Endpoint>);
 
 impl Upstream {
-    /// Sends a request and waits without a time limit for the head of its answer:
-    /// a log that nothing is written to has no head yet. The body is sent while
-    /// it comes, once a server can be connected to.
-    /// Servers that cannot be connected to are passed over. Once the request is
-    /// sent, its answer is final, unless the request is repeatable and there
-    /// is no answer. Only the answer to an upgrade changes the protocol. Dropping the
-    /// answer, or this future, cancels the request upstream.
+    /// Sends a request and waits without a time limit for the head of its answer: a
+    /// log that nothing is written to has no head yet. The body is sent as it
+    /// arrives, once there is a connection to a server. Servers that cannot be
+    /// connected to are passed over. Once the request is sent, its answer is final,
+    /// unless the request is repeatable and there is no answer. Only the answer to
+    /// an upgrade changes the protocol. Dropping the answer, or this future,
+    /// cancels the request upstream.
     pub async fn send_long_running(
         &self,
         request: Request<()>,
@@ -135,8 +135,7 @@ impl Upstream {
     }
 }
 
-/// Tells whether the server speaks another protocol from here on, though nobody asked
-/// it to.
+/// Tells whether the server switches protocols although no one asked it to.
 fn is_unasked_switch<B>(answer: &Response<B>, sending: Sending) -> bool {
     answer.status() == StatusCode::SWITCHING_PROTOCOLS && sending != Sending::Upgrade
 }
@@ -197,9 +196,8 @@ async fn ask(
     Ok(answer.map(LongRunningBody::own))
 }
 
-/// Copies between the two streams until both directions have ended. Each
-/// direction closes on its own, so that the rest of the other direction still
-/// arrives.
+/// Copies between the two streams until both directions have ended. Each direction
+/// closes separately, so that the rest of the other one still arrives.
 pub async fn join<C>(
     mut client: C,
     upgrade: hyper::upgrade::OnUpgrade,

@@ -26,7 +26,7 @@ pub enum LongRunningError {
 }
 
 impl LongRunningError {
-    /// Tells whether another server may be asked.
+    /// Tells whether another server may be tried.
     pub(super) fn allows_another(&self, sending: Sending) -> bool {
         match self {
             Self::Connect(_) => true,

@@ -10,7 +10,7 @@ use prometheus::{
     register_int_gauge_vec_with_registry,
 };
 
-/// Seconds. They range from a cached discovery document to a slow LIST.
+/// Seconds: from a cached discovery document to a slow LIST.
 const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
 ];
@@ -26,11 +26,11 @@ pub enum UpstreamKind {
     Watch,
     /// A short watch for events from before a store's history.
     EarlierEvents,
-    /// A reflector's question for the server's current resourceVersion.
+    /// A reflector's request for the server's current resourceVersion.
     Probe,
     /// A read whose result is compared with the cache.
     SelfCheck,
-    /// A read of the most recent state, for all callers who wait for it.
+    /// A read of the newest state, for all callers who wait for it.
     SharedRead,
     TokenReview,
     SubjectAccessReview,
@@ -124,7 +124,7 @@ impl UpstreamMetrics {
         self.sum(|_| true)
     }
 
-    /// Returns the number of requests that are no caller's.
+    /// Returns the number of requests that are not forwarded for callers.
     pub fn own(&self) -> u64 {
         self.sum(|kind| kind != UpstreamKind::Forward.as_str())
     }

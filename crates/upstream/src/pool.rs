@@ -1,4 +1,4 @@
-//! The pool of all API servers. It picks the server that a request goes to.
+//! The pool of all API servers, which picks the server for each request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,13 @@ use crate::shared_release::SharedRelease;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// The request failed. `causes` begins with the outermost cause: "client
-    /// error (Connect)" alone helps nobody.
+    /// The request failed. `causes` starts with the outermost error and names the
+    /// inner ones, too: "client error (Connect)" alone helps nobody.
     #[error("{server}: {causes}")]
     Request {
         server: String,
         causes: String,
-        /// The reason, if the request was not sent because the server could not
-        /// be reached.
+        /// Set if the request was not sent because the server could not be reached.
         unreachable: Option<Unreachable>,
     },
     #[error("no credentials for {server}: {error}")]
@@ -84,9 +83,9 @@ impl Upstream {
         self.endpoints.iter().any(|e| e.is_healthy())
     }
 
-    /// Tells whether no server can be reached: each refused its last connection
-    /// or did not answer its last check. A server that answers with errors is
-    /// not lost.
+    /// Tells whether no server can be reached: each refused its last connection or
+    /// did not answer its last check. A server that answers with errors counts as
+    /// reached.
     pub fn is_lost(&self) -> bool {
         !self.endpoints.is_empty() && !self.endpoints.iter().any(|e| e.is_reached())
     }
@@ -155,13 +154,14 @@ impl Upstream {
         self.get_as(kind, path_and_query, "application/json").await
     }
 
-    /// Asks for the release of Kubernetes, or returns an answer of this very
-    /// second. `None` if there is no answer that tells.
+    /// Asks for the release of Kubernetes. An answer of the last second is used
+    /// again. `None` if no answer tells the release.
     pub async fn release(&self) -> Option<Release> {
         self.release.get(|| self.ask_release()).await
     }
 
-    /// Does the same, or returns what a health check has found out lately.
+    /// Like [`Upstream::release`], but also accepts the finding of a recent health
+    /// check.
     pub async fn recent_release(&self) -> Option<Release> {
         let lately = LOOP_CHECK.saturating_add(CHECK_TIMEOUT);
         self.release.get_within(lately, || self.ask_release()).await
@@ -172,7 +172,7 @@ impl Upstream {
         release_in(response).await
     }
 
-    /// Does the same as [`Upstream::get`] for another media type.
+    /// Like [`Upstream::get`], but for another media type.
     pub async fn get_as(
         &self,
         kind: UpstreamKind,
@@ -183,7 +183,7 @@ impl Upstream {
             .await
     }
 
-    /// Does the same as [`Upstream::get`] with these headers.
+    /// Like [`Upstream::get`], but with these headers.
     pub async fn get_with(
         &self,
         kind: UpstreamKind,
@@ -202,7 +202,7 @@ impl Upstream {
         .await
     }
 
-    /// GETs from this server and no other, with apifront's own credentials.
+    /// GETs from this server only, with apifront's own credentials.
     pub async fn get_from(
         &self,
         endpoint: &Endpoint,
@@ -229,7 +229,7 @@ impl Upstream {
         .await
     }
 
-    /// Asks one server after the other. apifront itself sends only reads and
+    /// Tries one server after the other. apifront itself sends only reads and
     /// reviews, which change nothing and may be sent again.
     async fn send(
         &self,
@@ -314,7 +314,6 @@ mod tests {
         serving(200).await
     }
 
-    /// Starts a server that answers every request with this code.
     async fn serving(code: u16) -> SocketAddr {
         use hyper::service::service_fn;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -334,7 +333,6 @@ mod tests {
         address
     }
 
-    /// Returns an address at which nobody listens.
     async fn dead() -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
@@ -381,7 +379,7 @@ mod tests {
             upstream.answered(first, code);
             assert_eq!(picks(first), still, "{code}");
         }
-        // Without any other healthy server, the ejected one is asked.
+        // While no other server is healthy, the ejected one is used.
         gone(&upstream, second);
         assert!(picks(first) && !picks(second));
         tokio::time::sleep(Duration::from_millis(60)).await;
@@ -437,7 +435,7 @@ mod tests {
         assert!(!dead.is_lost(), "nobody has tried yet");
         dead.check_health().await;
         assert!(dead.is_lost() && !dead.any_healthy());
-        // A reload keeps what is known of the same servers, and of no others.
+        // A reload keeps the knowledge about the same servers, and about no others.
         let addresses = [0, 1].map(|n| dead.endpoints[n].name.parse().unwrap());
         let reloaded = upstream(&addresses);
         reloaded.continue_from(&dead);

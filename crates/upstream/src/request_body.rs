@@ -7,12 +7,12 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// The body. It is sent piece by piece, as it comes from the client.
+/// The body. It is sent piece by piece, as it arrives from the client.
 #[derive(Debug, Default)]
 pub struct RequestBody(Option<mpsc::Receiver<Piece>>);
 
-/// The client's side of a body. Dropped before [`BodySender::end`], it breaks the
-/// request off.
+/// The client's side of a body. Dropping it before [`BodySender::end`] aborts the
+/// request.
 #[derive(Debug)]
 pub struct BodySender(mpsc::Sender<Piece>);
 
@@ -28,7 +28,7 @@ enum Piece {
 pub struct BodyBrokeOff;
 
 impl RequestBody {
-    /// Makes a body whose pieces are sent by the other value.
+    /// Makes a body whose pieces come from the sender.
     pub fn streamed() -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(1);
         (BodySender(sender), Self(Some(receiver)))

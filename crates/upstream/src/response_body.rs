@@ -1,9 +1,9 @@
-//! The bodies of answers to apifront's own requests: the limits for reading
-//! them, and the end of the wait for an API server that has fallen silent.
+//! The bodies of answers to apifront's own requests: the limits for reading them,
+//! and the end of a body whose API server has fallen silent.
 //!
-//! A machine that loses its network, or a process that hangs, closes no
-//! connection. A watch on it would never receive another event, and the cache
-//! would be out of date without anybody noticing.
+//! A machine that loses its network, or a process that hangs, closes no connection.
+//! A watch on it would receive no more events, and the cache would be out of date
+//! without anybody noticing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,8 +25,8 @@ const SILENT_CHECKS: u32 = 2;
 #[error("the API server does not answer its health checks")]
 struct Silent;
 
-/// The most bytes of an answer that are read, and the most time. No server is
-/// trusted to end an answer.
+/// The most bytes of an answer, and the most time for it. No server is trusted to
+/// end an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimit {
     pub bytes: usize,
@@ -167,7 +167,7 @@ impl HttpBody for BodyStream {
     }
 }
 
-/// Counts unanswered checks, and tells the count to the bodies that are being
+/// Counts unanswered checks, and passes the count to the bodies that are being
 /// read.
 pub(super) struct Silence(watch::Sender<u32>);
 
@@ -192,7 +192,7 @@ impl Silence {
         });
     }
 
-    /// Returns the same body, which fails once the server is given up.
+    /// Wraps a body so that it fails once the server is given up.
     pub(super) fn bound<B>(&self, body: B) -> ResponseBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,

@@ -7,7 +7,7 @@ use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
 use super::{BodyLimit, Upstream};
 use crate::metrics::UpstreamKind;
 
-/// The limit of an answer. A review has a few kilobytes: a user, the groups, a
+/// The limit of an answer. A review takes a few kilobytes: a user, the groups, a
 /// reason.
 const ANSWER: BodyLimit = BodyLimit::new(1 << 20, REVIEW_TIMEOUT);
 

@@ -1,5 +1,5 @@
-//! The identity of the servers behind a URL: the cluster, and the exact version
-//! of kube-apiserver.
+//! The identity of the servers behind a URL: the cluster, and the exact version of
+//! kube-apiserver.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,19 +10,18 @@ use crate::{BodyLimit, Upstream, UpstreamKind};
 /// The cluster and the version of the server that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// The uid of the namespace kube-system, which every cluster has for as
-    /// long as it lives.
+    /// The uid of the namespace kube-system, which every cluster has all its life.
     pub cluster: String,
     /// The exact version, such as `v1.36.2`.
     pub git_version: String,
 }
 
-/// The reason why a server's identity is not known.
+/// Why a server's identity is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unidentified {
-    /// No server could answer. It may later.
+    /// No server could answer now; one may later.
     Later,
-    /// The server does not tell.
+    /// The server does not disclose it.
     Untold,
 }
 

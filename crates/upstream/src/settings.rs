@@ -48,7 +48,7 @@ pub struct Settings {
     pub outliers: OutlierDetection,
 }
 
-/// The rule for passing over a server that answers with errors.
+/// When to pass over a server that answers with errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutlierDetection {
     /// The number of consecutive errors after which a server is passed over; 0

@@ -50,7 +50,6 @@ const _: () =
 /// reach this budget.
 const SMALL_FRAMES_BUDGET: usize = 32 << 20;
 
-/// The most bytes that an answer's headers may have: pingora's limit.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
 
 /// The time between two pings on a connection that carries streams, and the
@@ -58,14 +57,12 @@ const MAX_HEADER_BYTES: u32 = 1 << 20;
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The connection for one request.
 pub(super) enum StreamConnection {
     /// A connection for this request alone, over HTTP/1.1.
     Dedicated(Box<dyn Io>),
     Shared(StreamSlot),
 }
 
-/// The shared connections to one server.
 pub(super) struct SharedConnections {
     connections: Mutex<Vec<Arc<SharedConnection>>>,
     /// Only one task connects at a time, so that many watches that start
@@ -73,8 +70,8 @@ pub(super) struct SharedConnections {
     /// when that attempt began: tasks that waited for the attempt fail with the
     /// same error.
     connecting: tokio::sync::Mutex<Option<(Instant, ConnectError)>>,
-    /// The server last chose HTTP/1.1. Nobody then waits for a connection that
-    /// cannot be shared.
+    /// True if the server last chose HTTP/1.1. Requests then do not wait for each
+    /// other's connections, which cannot be shared.
     speaks_http1: AtomicBool,
     /// The number of shared connections that are open.
     open: IntGauge,
@@ -141,7 +138,7 @@ impl SharedConnections {
         connections.iter().find_map(SharedConnection::take)
     }
 
-    /// Drops connections that nobody has used for a while.
+    /// Drops connections that have been idle for long.
     pub(super) fn sweep(&self, now: Instant) {
         self.connections
             .lock()
@@ -164,9 +161,9 @@ impl SharedConnections {
                 .initial_connection_window_size(CONNECTION_WINDOW)
                 .max_header_list_size(MAX_HEADER_BYTES)
                 .data_frame_budget(SMALL_FRAMES_BUDGET)
-                // Answers that callers give up count as local resets. This
-                // limit protects a server from its clients; here it would end
-                // the connection for all callers.
+                // Answers that callers give up count as local resets. This limit
+                // protects a server from its clients; here it would end the
+                // connection for all callers.
                 .max_local_error_reset_streams(None)
                 // No stream is opened before the server has said how many it
                 // allows.
@@ -214,7 +211,6 @@ impl SharedConnections {
 }
 
 impl StreamSlot {
-    /// Sends the request and waits for the head of its answer.
     pub(super) async fn send(
         self,
         endpoint: &Endpoint,
@@ -280,7 +276,7 @@ fn for_http2(endpoint: &Endpoint, request: &Request<()>) -> Result<Request<()>, 
 }
 
 /// Moves the frames of a connection until it ends or stops answering pings. The
-/// streams end with the connection.
+/// streams end with it.
 async fn drive(
     mut connection: Connection<Box<dyn Io>, Bytes>,
     shared: std::sync::Weak<SharedConnection>,

@@ -1,34 +1,33 @@
-//! One answer about upstream's release for all that ask at about the same time:
-//! each resource asks before it is listed or watched. Health checks find it out
-//! as well.
+//! One answer about upstream's release for all requests at about the same time:
+//! each resource needs it before it is listed or watched. Health checks find it
+//! out, too.
 
 use std::time::{Duration, Instant};
 
 use kubernetes_wire::api::Release;
 use tokio::sync::Mutex;
 
-/// The longest time for which an answer is shared, from the beginning of its
-/// question on. An API server of another release takes longer to start, so the
-/// server that is asked next is still the one that answered, or none. Behind one
-/// address there may be several servers of different releases: then the next
-/// watch finds out, with a shared answer as without one.
+/// The time for which an answer is shared, from the start of its request. An API
+/// server of another release takes longer to start, so the next request reaches the
+/// server that answered, or none. If several servers of different releases share
+/// one address, sharing makes no difference: the next watch finds out in any case.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// The last answer, and the time at which it was asked for.
+/// The last answer, and the time of its request.
 #[derive(Debug, Default)]
 pub(crate) struct SharedRelease {
     last: Mutex<Option<(Instant, Release)>>,
 }
 
 impl SharedRelease {
-    /// Returns the last answer if it is no older than [`SHARED_FOR`], and asks otherwise.
-    /// Callers at the same time wait for one question. A failure is not shared: it would
-    /// last for as long as the watch of its caller.
+    /// Returns the last answer if it is no older than [`SHARED_FOR`], and asks
+    /// otherwise. Concurrent callers wait for one request. A failure is not shared:
+    /// it would last as long as its caller's watch.
     pub(crate) async fn get(&self, ask: impl AsyncFnOnce() -> Option<Release>) -> Option<Release> {
         self.get_within(SHARED_FOR, ask).await
     }
 
-    /// Does the same with an answer that may be older.
+    /// Like [`SharedRelease::get`], but an answer up to `max_age` old is returned.
     pub(crate) async fn get_within(
         &self,
         max_age: Duration,
@@ -47,7 +46,6 @@ impl SharedRelease {
         Some(release)
     }
 
-    /// Notes an answer to a question that began at `asked`.
     pub(crate) async fn note(&self, asked: Instant, release: Release) {
         *self.last.lock().await = Some((asked, release));
     }

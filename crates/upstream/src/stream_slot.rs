@@ -16,7 +16,6 @@ pub(super) const STREAMS_PER_CONNECTION: usize = 100;
 /// server, or a load balancer on the way, closes it during a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One HTTP/2 connection to an API server.
 #[derive(Debug)]
 pub(super) struct SharedConnection {
     pub(super) sender: SendRequest<Bytes>,
@@ -24,7 +23,7 @@ pub(super) struct SharedConnection {
     pub(super) streams: AtomicUsize,
     /// The most streams that the server allows.
     pub(super) most: AtomicUsize,
-    /// The connection takes no more streams.
+    /// True if the connection takes no more streams.
     pub(super) closed: AtomicBool,
     /// The time at which the last stream ended.
     pub(super) idle_since: Mutex<Instant>,
@@ -46,7 +45,8 @@ impl Drop for StreamSlot {
 }
 
 impl SharedConnection {
-    /// Takes a slot, if the connection has one. Called under the lock of the list.
+    /// Takes a slot, if the connection has one. Must be called under the lock of
+    /// the connections' list.
     pub(super) fn take(self: &Arc<Self>) -> Option<StreamSlot> {
         let most = self
             .most
@@ -63,7 +63,6 @@ impl SharedConnection {
         })
     }
 
-    /// Tells whether the connection is still of use.
     pub(super) fn is_kept(&self, now: Instant) -> bool {
         let idle = self.streams.load(Ordering::Acquire) == 0;
         let since = *self.idle_since.lock();

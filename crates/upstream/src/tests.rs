@@ -1,4 +1,4 @@
-//! Tests of streams that share connections, against a server with adjustable
+//! Tests of streams on shared connections, against a server with adjustable
 //! behaviour.
 
 use std::net::SocketAddr;
@@ -20,7 +20,6 @@ use crate::metrics::UpstreamMetrics;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The server's behaviour.
 #[derive(Clone, Copy)]
 struct Manner {
     http2: bool,

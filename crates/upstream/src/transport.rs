@@ -22,27 +22,26 @@ use crate::Timeouts;
 /// be busy, and the loss of a connection affects few callers.
 const H2_STREAMS_PER_CONNECTION: usize = 100;
 
-/// The bytes that one stream, and one connection, may hold before the readers
-/// take them. pingora's default is 8 MiB for both: a few answers that one
-/// caller does not read would fill the connection's window, and every other
-/// answer on the connection would stop. With these values, a fifth of the
-/// connection's window stays open even if all its streams are full and unread.
+/// The bytes that one stream, and one connection, may hold before readers take
+/// them. pingora's default is 8 MiB for both: a few answers that one caller does
+/// not read would fill the connection's window, and every other answer on it would
+/// stop. With these values, a fifth of the connection's window stays free even if
+/// all its streams are full and unread.
 ///
-/// The connection's window is also the most memory that its unread answers
-/// take: 32 MiB for each hundred requests in flight. The stream's window limits
-/// the speed of one answer to a window for each round trip: 128 MB/s at 2 ms,
-/// which is far within one cluster, 5 MB/s at 50 ms.
+/// The connection's window also bounds the memory of its unread answers: 32 MiB for
+/// each hundred requests in flight. The stream's window limits one answer to a
+/// window per round trip: 128 MB/s at 2 ms, which is far within one cluster, 5 MB/s
+/// at 50 ms.
 const H2_STREAM_WINDOW: u32 = 256 << 10;
 const H2_CONNECTION_WINDOW: u32 = 32 << 20;
 const _: () = assert!(
     H2_STREAMS_PER_CONNECTION as u64 * (H2_STREAM_WINDOW as u64) < H2_CONNECTION_WINDOW as u64
 );
 
-/// After this many requests were given up, new requests go over new
-/// connections. An answer that comes late to a request that was given up counts
-/// as a local reset, sometimes several times, and h2 ends a connection after
-/// 1024 of them, with the requests of all callers on it. pingora has no setting
-/// for that limit.
+/// After this many requests were given up, new requests use new connections. A late
+/// answer to such a request counts as a local reset, sometimes several times. After
+/// 1024 of them, h2 ends the connection with the requests of all callers on it.
+/// pingora has no setting for that limit.
 const GIVEN_UP_AT_MOST: u64 = 200;
 
 /// The time after which an idle upstream connection is dropped, before the API
@@ -60,12 +59,12 @@ pub enum Purpose {
     Short,
     /// Watches and logs: one lost connection must not end many of them.
     LongRunning,
-    /// Requests with large heads, and those whose bodies were read before, each alone
-    /// on its connection.
+    /// Requests with large heads, or with bodies that were read before. Each is
+    /// alone on its connection.
     Alone,
 }
 
-/// The bit of a group's key that separates connections for requests alone.
+/// The bit in a group's key that separates the connections of [`Purpose::Alone`].
 const ALONE: u64 = 1 << 63;
 
 pub struct Transport {
@@ -100,13 +99,14 @@ impl Transport {
             .map_err(|e| e.to_string())?
             .map(Arc::new);
 
-        // The address is set per connection. An empty SNI would switch
-        // certificate verification off: `name` is never empty.
+        // The address is set for each connection. An empty SNI would switch
+        // certificate verification off, but `name` is never empty.
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut template = HttpPeer::new(unset, secure, name);
         template.group_key = group;
-        // Upgrades never pass pingora: see `long_running.rs`. By itself it would
-        // complete an `Upgrade: websocket` that no `Connection` names.
+        // Upgrades never pass through pingora: see `long_running.rs`. Without this
+        // policy, pingora would complete an `Upgrade: websocket` that no
+        // `Connection` names.
         template.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
         if secure {
             template.options.alpn = ALPN::H2H1;
@@ -176,7 +176,7 @@ pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
     config
 }
 
-/// Returns the certificates in a PEM text and skips anything else in it.
+/// Returns the certificates in a PEM text. Anything else in it is skipped.
 pub(super) fn pem_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     CertificateDer::pem_slice_iter(pem)
         .flatten()
@@ -206,8 +206,7 @@ fn authorities(config: &kube::Config) -> Result<Option<Arc<CaType>>, String> {
     Ok(Some(parsed.into()))
 }
 
-/// Checks that pingora can parse a certificate: pingora panics on one that it
-/// cannot parse.
+/// Checks that pingora can parse a certificate. pingora panics if it cannot.
 fn check_certificate(der: &[u8]) -> Result<(), String> {
     x509_parser::parse_x509_certificate(der)
         .map(|_| ())

@@ -1,9 +1,9 @@
 //! Decides which failures show that an API server cannot be reached.
 //!
-//! A failure counts only if it comes before any part of a request was sent, and
-//! if this machine did not cause it. A later failure (an answer that cannot be
-//! parsed, a reset, a timeout) may be caused by that one request: if it
-//! counted, one caller could take every server out of service for all.
+//! A failure counts only if it comes before any part of a request was sent, and if
+//! this machine did not cause it. A later failure (an unparsable answer, a reset, a
+//! timeout) may be caused by that one request: if it counted, one caller could take
+//! every server out of service for all.
 
 use std::error::Error;
 use std::fmt;
@@ -11,12 +11,12 @@ use std::io;
 
 use pingora_core::ErrorType;
 
-/// Linux' codes for: no more file descriptors in this process and on this
-/// machine, no more ports, no buffers, and no memory.
+/// Linux error codes: no more file descriptors in this process and on this machine,
+/// no more ports, no buffers, no memory.
 const OUR_OWN_LIMITS: [i32; 5] = [24, 23, 99, 105, 12];
 
-/// The reason why a server could not be connected to. It cannot be made from
-/// any other failure, so no other failure can be reported.
+/// The reason why a server could not be connected to. It cannot be made from other
+/// failures, so none of them can be reported as one.
 #[derive(Clone, Debug)]
 pub struct Unreachable(String);
 

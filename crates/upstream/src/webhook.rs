@@ -16,15 +16,15 @@ use super::{Credentials, HeaderSource, Server, SettingsError};
 /// kube-apiserver's timeout for all webhooks.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The most bytes of an answer that are read. Nobody needs the answer, but its
-/// connection can be reused when it has been read.
+/// The most bytes of an answer that are read. The answer is not needed, but its
+/// connection can be reused once it has been read.
 const MAX_ANSWER: usize = 64 << 10;
 
 pub struct WebhookClient {
     client: kube::Client,
     headers: HeaderSource,
-    /// The path in the kubeconfig's URL, with the timeout that client-go sends
-    /// to servers.
+    /// The path of the kubeconfig's URL, with the timeout that client-go sends
+    /// along.
     path: String,
 }
 

@@ -1,6 +1,6 @@
-//! Fingerprints of contents, for reports of differences. Two of one process are equal
-//! if the contents are. They tell nothing else: the key is random and stays in the
-//! process, so that nobody can try guesses against them.
+//! Fingerprints of contents, for reports of differences. Within one process, equal
+//! contents have equal fingerprints. The random key never leaves the process, so
+//! nobody can test guesses of the contents against a fingerprint.
 
 use std::fmt;
 
@@ -8,15 +8,14 @@ use ring::hmac::{self, HMAC_SHA256};
 use ring::rand::SystemRandom;
 use sha2::{Digest as _, Sha256};
 
-/// The bytes of a fingerprint that are shown.
 const SHOWN_BYTES: usize = 16;
 
-/// The SHA-256 of contents. It can be compared, and not be shown: contents that are
-/// short or known could be guessed from it.
+/// The SHA-256 of contents. It may be compared but not shown: short or known
+/// contents could be guessed from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 32]);
 
-/// The key of the fingerprints of a process: 256 bits from the system's randomness.
+/// The key of a process' fingerprints: 256 bits from the system's randomness.
 #[derive(Clone)]
 pub struct FingerprintKey(hmac::Key);
 

@@ -8,8 +8,8 @@ use kubernetes_wire::api::dns_name::is_dns_label;
 /// One or more resources, written as in `kubectl`:
 /// `RESOURCE[.VERSION][.GROUP]`.
 ///
-/// A name without a group means the core group. `events` alone means both
-/// events: they are one resource with two names (core and events.k8s.io).
+/// A name without a group means the core group. `events` alone means the events of
+/// both groups (core and events.k8s.io): they are one resource with two names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourcePattern {
     /// `*`
@@ -73,8 +73,8 @@ impl ResourcePattern {
     }
 }
 
-/// Tells whether the text is a version, as `v1` or `v2beta1`. That
-/// distinguishes `pods.v1` from `deployments.apps`.
+/// Tells whether the text is a version, like `v1` or `v2beta1`. This distinguishes
+/// `pods.v1` from `deployments.apps`.
 fn is_version(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('v') else {
         return false;

@@ -1,10 +1,9 @@
-//! The live self-check (`cache.selfCheck`). At an interval, every cached
-//! resource is compared, byte for byte, with upstream's list of the same
-//! version.
+//! The live self-check (`cache.selfCheck`). At an interval, every cached resource is
+//! compared, byte for byte, with upstream's list of the same version.
 //!
-//! Upstream makes a whole list of each resource at each interval, so that the
-//! check is off by default. One resource is compared at a time, a page at a
-//! time. The interval is random, which keeps several replicas apart.
+//! The check is off by default, because upstream makes a whole list of each resource
+//! at each interval. One resource is compared at a time, a page at a time. The
+//! interval is random, which keeps several replicas apart.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +40,8 @@ const OFF: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub result: SelfCheckResult,
-    /// The reason why it was skipped, or the fingerprints of the difference. The
-    /// message names no object and holds no contents.
+    /// The reason why the comparison was skipped, or the fingerprints of the
+    /// difference. The message names no object and holds no contents.
     pub message: String,
     pub version: u64,
     /// The number of objects in the compared state.
@@ -109,7 +108,6 @@ impl SelfChecks {
         }
     }
 
-    /// Forgets resources that are not cached any more.
     fn retain(&self, cached: impl Fn(&GroupVersionResource) -> bool) {
         self.last.lock().retain(|gvr, _| cached(gvr));
     }
@@ -128,7 +126,7 @@ enum Skipped {
     Upstream(#[from] UpstreamError),
     #[error("the list broke off: {0}")]
     Body(String),
-    /// The parser's own text may quote what it has read.
+    /// Only the place is shown: the parser's own message may quote contents.
     #[error("the answer is not a list: line {}, column {}", .0.line(), .0.column())]
     Json(#[from] serde_json::Error),
     /// Upstream ignores `resourceVersionMatch=Exact`.
@@ -141,9 +139,9 @@ enum Skipped {
 /// The first object that differs.
 #[derive(Debug, PartialEq, Eq)]
 struct Difference {
-    /// The object's key in the store.
     key: String,
-    /// Either side's bytes. `None` if the side has no such object.
+    /// The digest of each side's bytes. `None` if the side has no object with the
+    /// key.
     cached: Option<Digest>,
     upstream: Option<Digest>,
 }
@@ -188,8 +186,8 @@ fn judge(
     }
 }
 
-/// Compares the state at the snapshot's version, as the cache would answer an
-/// exact list, with upstream's list.
+/// Compares the cache's answer to an exact list of the snapshot's version with
+/// upstream's answer.
 async fn compare(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -212,14 +210,14 @@ async fn compare(
         listed.extend(page.items);
         next = page.continue_token;
     }
-    // The state is still kept, or is made again from the history. Either is the
-    // state that clients would get.
+    // Clients would get the same state: it is still kept, or made again from the
+    // history.
     let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
     let of = store.clone();
     aside(move || difference(&state, &listed, &of.resource.envelope)).await
 }
 
-/// Runs what takes seconds for a large resource, on a thread that serves no requests.
+/// Runs work that may take seconds, on a thread that serves no requests.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Skipped> {
     Ok(tokio::task::spawn_blocking(work).await?)
 }
@@ -245,14 +243,13 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
 struct Page {
     resource_version: String,
     continue_token: String,
-    /// Digests are kept instead of objects: a large resource must not be in memory
-    /// twice.
+    /// Digests instead of objects: a large resource must not be in memory twice.
     items: Vec<(String, Digest)>,
 }
 
 impl Page {
     fn read(body: &[u8], store: &Store) -> Result<Self, serde_json::Error> {
-        // The bytes of a page are limited, and therefore its items.
+        // The bytes of a page are bounded, so its items need no bound.
         let list = List::from_json(body, usize::MAX)?;
         Ok(Self {
             items: list
@@ -372,7 +369,8 @@ mod tests {
         assert_eq!((found.key.as_str(), found.cached), ("a/c", None));
     }
 
-    /// The report once had the SHA-256 of either object, and what a parser quoted.
+    /// A short value could be guessed from its SHA-256, and a parser's message may
+    /// quote contents.
     #[test]
     fn messages_hold_no_contents_and_nothing_to_guess_them_from() {
         let gvr = GroupVersionResource::new("", "v1", "configmaps");

@@ -22,20 +22,20 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
-    /// Resources of other servers than upstream's own of which the owner says
-    /// that their server shows the same to every caller who may list them.
+    /// Resources of aggregated servers. The owner vouches that their server shows
+    /// the same objects to every caller who may list them.
     pub aggregated: Vec<ResourcePattern>,
     /// The resources that are cached before the first request. Each pattern
     /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
-    /// The resources that the cache's owner reads itself. They stay cached,
-    /// whatever `include` and `exclude` say of the reads of others.
+    /// The resources that the cache's owner reads itself. They stay cached:
+    /// `include` and `exclude` are about the reads of others.
     pub pinned: Vec<ResourcePattern>,
     /// `None` if stores are not saved.
     pub persistence: Option<Persistence>,
 }
 
-/// The way in which stores outlive the process.
+/// How stores are saved, so that they outlive the process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Persistence {
     pub directory: PathBuf,
@@ -56,26 +56,26 @@ pub struct CacheModes {
     pub shadow: ShadowLimits,
 }
 
-/// The use that is made of a resource in memory.
+/// How a resource in memory is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMode {
     /// Reads are answered from it.
     Serve,
-    /// Every read is forwarded. The answer that would have been given is made
-    /// for a sample of them, and compared with upstream's.
+    /// Every read is forwarded. For a sample of reads, the cache also makes its own
+    /// answer and compares it with upstream's.
     Shadow,
 }
 
-/// The costs that comparisons may have.
+/// The bounds for the cost of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowLimits {
-    /// The number of reads, of each million, that are compared.
+    /// The number of reads in a million that are compared.
     pub sampling_rate_per_million: u32,
-    /// The bytes of upstream's answers that are held at a time.
+    /// The most bytes of upstream's answers that are held at a time.
     pub max_held_bytes: usize,
 }
 
-/// Decides about a cache while it runs.
+/// The owner's decisions about a cache. They may change while it runs.
 pub trait Policy {
     fn settings(&self) -> &Settings;
 
@@ -113,14 +113,13 @@ impl Consistency {
     }
 }
 
-/// The requests with a `shardSelector` (KEP-5866) that are answered from the
-/// cache.
+/// Which requests with a `shardSelector` (KEP-5866) are answered from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardedListAndWatch {
     /// Those that upstream would answer, too. Others are forwarded.
     Upstream,
-    /// All of them. None is forwarded: a server that does not know the selector
-    /// would ignore it.
+    /// All of them. None is forwarded, because a server that does not know the
+    /// selector would ignore it.
     Always,
 }
 
@@ -179,8 +178,8 @@ impl Settings {
         self.pinned.iter().any(|p| p.matches(gvr))
     }
 
-    /// Tells whether the store of `gvr` may be saved. APIServices are not: what
-    /// upstream serves itself is asked anew after each start.
+    /// Tells whether the store of `gvr` may be saved. APIServices are never saved:
+    /// upstream is asked anew after each start which resources it serves itself.
     pub fn saves(&self, gvr: &GroupVersionResource) -> bool {
         let may = |p: &Persistence| !p.exclude.iter().any(|p| p.matches(gvr));
         self.persistence.as_ref().is_some_and(may)

@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::{BuiltInObject, TableOptions};
 
-/// The example pod. A server would send it in protobuf; it is JSON here to be
+/// The example pod. A server would send it in protobuf; here it is JSON, to be
 /// readable.
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1",
     "metadata":{"name":"web","namespace":"shop","creationTimestamp":"2026-01-01T00:00:00Z"},

@@ -1,12 +1,12 @@
 //! Kubernetes objects and requests on the wire, byte for byte as kube-apiserver
 //! reads and writes them.
 //!
-//! - [`representation`] turns built-in objects from protobuf to JSON and back,
-//!   and writes lists, watch events, Tables, PartialObjectMetadata and YAML.
-//! - [`negotiation`] reads from Accept headers which of these a client wants.
-//! - [`request`] reads method, path and query into a `RequestInfo`.
-//! - [`api`] has the vocabulary of the API as types: continue tokens,
-//!   selectors, `Status`, list options, resource versions.
+//! - [`representation`] converts built-in objects between protobuf and JSON, and
+//!   writes lists, watch events, Tables, PartialObjectMetadata and YAML.
+//! - [`negotiation`] reads from the Accept headers which of these a client wants.
+//! - [`request`] turns method, path and query into a `RequestInfo`.
+//! - [`api`] has the vocabulary of the API as types: continue tokens, selectors,
+//!   `Status`, list options, resource versions.
 //! - [`schema`] holds the messages of all built-in kinds of one release.
 //!
 //! The crate does no I/O. An unknown value is an error and is never dropped.

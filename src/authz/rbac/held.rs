@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::rules::Rules;
 
-/// Each role once, by its place in memory, with the number of bindings that give it. A
-/// copy shares everything.
+/// The roles, each once and ordered by address, with the number of bindings that
+/// give it. Copies share everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held(Arc<[(Arc<Rules>, usize)]>);
 
@@ -18,14 +18,14 @@ impl Held {
         self.0.iter().map(|(rules, _)| rules)
     }
 
-    /// Tells whether these are the same roles, however many bindings give them.
+    /// Tells whether the roles are the same, however many bindings give them.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let mut both = self.roles().zip(other.roles());
         Arc::ptr_eq(&self.0, &other.0)
             || self.0.len() == other.0.len() && both.all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Notes one more binding that gives the role.
+    /// Adds a binding that gives the role.
     pub(super) fn add(&mut self, rules: &Arc<Rules>) {
         let mut roles = self.0.to_vec();
         match self.find(rules) {
@@ -39,7 +39,7 @@ impl Held {
         self.0 = roles.into();
     }
 
-    /// Notes that a binding does not give the role any more.
+    /// Removes a binding that gave the role.
     pub(super) fn remove(&mut self, rules: &Arc<Rules>) {
         let Ok(at) = self.find(rules) else {
             return;

@@ -1,5 +1,5 @@
-//! RBAC's objects as they come and go, and the rights that they give together. A change
-//! of an object changes the rights of its subjects, and costs as much as they are many.
+//! RBAC's objects as they come and go, and the rights that follow from them. A
+//! change of an object costs time in proportion to its subjects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::rules::Rules;
 use super::{Binding, Rights, Role, Subject};
 
-/// A namespace, which is empty for what has none, and a name.
+/// Namespace (empty for cluster-scoped objects) and name.
 pub type Key = (Arc<str>, Arc<str>);
 
 /// The rights of all subjects, and the objects that give them.
@@ -16,36 +16,33 @@ pub struct Index {
     pub(super) rights: Rights,
     roles: HashMap<Key, Arc<Rules>>,
     bindings: HashMap<Key, Binding>,
-    /// The bindings that name a role, also one that does not exist.
+    /// The bindings that name each role, including roles that do not exist.
     of_role: HashMap<Key, HashSet<Key>>,
-    /// The number of changes of rights.
     changes: u64,
-    /// The memory of all of it, roughly.
+    /// The approximate memory of the whole index.
     bytes: usize,
 }
 
-/// The memory of a binding without its subjects, and of a subject: in the index, and in
-/// the rights of who it is.
+/// The approximate memory of a binding without its subjects, and of one subject: in
+/// the index and in the subject's rights.
 const BINDING: usize = 900;
 const SUBJECT: usize = 350;
 
 impl Index {
-    /// Returns the rights as they are now.
     pub fn rights(&self) -> Arc<Rights> {
         Arc::new(self.rights.clone())
     }
 
-    /// Returns a number that is another after rights have changed.
+    /// Returns a number that changes when rights change.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns the memory that objects and rights take, roughly.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes up a Role or ClusterRole, in the place of what it was before.
+    /// Adds or replaces a Role or ClusterRole.
     pub fn put_role(&mut self, role: Role) {
         let key = role.key();
         if self
@@ -66,7 +63,7 @@ impl Index {
         self.replace_rules(key, before.as_ref(), None);
     }
 
-    /// Takes up a RoleBinding or ClusterRoleBinding, in the place of what it was before.
+    /// Adds or replaces a RoleBinding or ClusterRoleBinding.
     pub fn put_binding(&mut self, binding: Binding) {
         let key = binding.key();
         if self.bindings.get(&key) == Some(&binding) {
@@ -151,7 +148,7 @@ mod tests {
     const NAMESPACES: [&str; 3] = ["", "a", "b"];
     const NAMES: [&str; 4] = ["w", "x", "y", "z"];
 
-    /// Objects at random, few enough to meet often.
+    /// Random objects, from so few names that they often refer to each other.
     struct Random(StdRng);
 
     impl Random {
@@ -206,7 +203,7 @@ mod tests {
         users.map(user).collect()
     }
 
-    /// All that rights tell of a user.
+    /// All facts that rights tell about a user.
     fn told(rights: &Rights, user: &UserInfo) -> String {
         let gvr = GroupVersionResource::new("", "v1", "pods");
         let mut told = Vec::new();
@@ -288,7 +285,7 @@ mod tests {
                     || users.iter().all(|user| after.are_same_of(user, &before))
             );
         }
-        // Most changes are of others.
+        // Most changes do not affect this user.
         assert!(same > 10 * 3_000 / 2 && others > 100, "{same} {others}");
     }
 }

@@ -1,10 +1,10 @@
 //! Evaluates RBAC objects as kube-apiserver's RBAC authorizer does
-//! (k8s.io/kubernetes `pkg/registry/rbac/validation/rule.go`). Used in an
-//! outage, if the configuration says so, and to find what a view may hold.
+//! (k8s.io/kubernetes `pkg/registry/rbac/validation/rule.go`). This decides in an
+//! outage, if configured, and finds the places of views.
 //!
-//! Rules only ever allow. A role that a binding names and that does not exist
-//! allows nothing. The rules of an aggregated ClusterRole are in the object
-//! itself, where a controller keeps them.
+//! Rules only ever allow. A binding to a role that does not exist allows nothing. An
+//! aggregated ClusterRole holds its rules itself, where a controller keeps them
+//! current.
 
 mod held;
 mod index;
@@ -28,12 +28,12 @@ use rules::Rules;
 /// The RBAC objects in memory.
 #[async_trait]
 pub trait SavedRbac: Send + Sync {
-    /// Returns the rights, and the last moment at which all objects were known
-    /// to be as upstream. `None` if some of them are not in memory.
+    /// Returns the rights, and the last moment at which all objects were known to be
+    /// current. `None` if some of them are not in memory.
     async fn rights(&self) -> Option<(Arc<Rights>, Instant)>;
 }
 
-/// A RBAC object that cannot be read, or names what is not known.
+/// An RBAC object that cannot be decoded, or has an unknown value.
 #[derive(Debug, thiserror::Error)]
 #[error("RBAC object: {0}")]
 pub struct MalformedRbac(#[from] serde_json::Error);
@@ -47,11 +47,11 @@ pub struct RbacObjects {
     pub role_bindings: Vec<bytes::Bytes>,
 }
 
-/// The rights of all subjects. A user's own rights and those of a group are
-/// found without looking at others'. A copy shares everything.
+/// The rights of all subjects. Finding the rights of a user or a group takes no look
+/// at others. Copies share everything.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
-    /// Users and, by their user names, service accounts.
+    /// Users, and service accounts by their user names.
     users: imbl::HashMap<Arc<str>, Bound>,
     groups: imbl::HashMap<Arc<str>, Bound>,
 }
@@ -127,8 +127,8 @@ impl Binding {
         self.metadata.key()
     }
 
-    /// Returns the role that is bound. Only a RoleBinding can name a Role: that of its
-    /// own namespace.
+    /// Returns the bound role. Only a RoleBinding can name a Role, and only one of
+    /// its own namespace.
     fn role(&self) -> Option<Key> {
         let namespace = &self.metadata.namespace;
         let name = self.role_ref.name.clone();
@@ -139,7 +139,7 @@ impl Binding {
         }
     }
 
-    /// Returns the user names and groups that the binding is for.
+    /// Returns the users and groups that the binding names.
     fn bound(&self) -> impl Iterator<Item = Holder<'_>> {
         let namespace = &*self.metadata.namespace;
         self.subjects.iter().flatten().filter_map(move |subject| {
@@ -161,7 +161,6 @@ impl Binding {
     }
 }
 
-/// Who holds a role.
 enum Holder<'a> {
     User(Cow<'a, str>),
     Group(&'a str),
@@ -180,8 +179,8 @@ impl Rights {
         Ok(index.rights.clone())
     }
 
-    /// Tells whether the user has the same rights as before. It may miss that they
-    /// are, if objects were written anew.
+    /// Tells whether the user has the same rights as before. May return false for
+    /// equal rights if objects were written again.
     pub fn are_same_of(&self, user: &UserInfo, before: &Self) -> bool {
         let same = |now: Option<&Bound>, before: Option<&Bound>| match (now, before) {
             (Some(now), Some(before)) => now.is_same(before),
@@ -194,13 +193,13 @@ impl Rights {
             && groups.all(|group| same(self.groups.get(group), before.groups.get(group)))
     }
 
-    /// Tells whether RBAC allows the request. Only namespaced requests are
-    /// allowed by RoleBindings.
+    /// Tells whether RBAC allows the request. RoleBindings allow only namespaced
+    /// requests.
     pub fn allow(&self, user: &UserInfo, attributes: &Attributes) -> bool {
         self.of(user).any(|bound| bound.allows(attributes))
     }
 
-    /// Returns what is bound to the user and to each of the user's groups.
+    /// Returns the roles that are bound to the user and to each of their groups.
     fn of<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Bound> {
         let groups = user.groups.iter();
         let by_group = groups.filter_map(|group| self.groups.get(group.as_str()));
@@ -208,18 +207,16 @@ impl Rights {
         own.into_iter().chain(by_group)
     }
 
-    /// Gives the rules to the subjects of a binding.
     fn bind(&mut self, binding: &Binding, rules: &Arc<Rules>) {
         self.change(binding, |held| held.add(rules));
     }
 
-    /// Takes the rules from the subjects of a binding.
     fn unbind(&mut self, binding: &Binding, rules: &Arc<Rules>) {
         self.change(binding, |held| held.remove(rules));
     }
 
-    /// Changes what the subjects of a binding hold where it holds: everywhere, for a
-    /// ClusterRoleBinding.
+    /// Changes the roles of a binding's subjects: in the binding's namespace, or
+    /// everywhere for a ClusterRoleBinding.
     fn change(&mut self, binding: &Binding, change: impl Fn(&mut Held)) {
         let namespace = &binding.metadata.namespace;
         for holder in binding.bound() {
@@ -355,7 +352,7 @@ mod tests {
             ("bob", vec![], "watch", "b", false),
             ("bob", vec![], "watch", "", false),
             ("bob", vec![], "list", "", false),
-            // A Role of the binding's own namespace alone is meant.
+            // Only a Role in the binding's own namespace counts.
             ("eve", vec![], "watch", "b", false),
             ("cid", vec!["x", "devs"], "get", "", true),
             ("devs", vec![], "get", "", false),

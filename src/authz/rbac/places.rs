@@ -1,4 +1,4 @@
-//! Where a user may read a resource, as RBAC has it.
+//! The places where a user may read a resource according to RBAC.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use super::Rights;
 use super::held::Held;
 use super::rules::Reached;
 
-/// The steps that a place may take to find its first names: roles may have the same
-/// names, or lower ones than roles before them.
+/// The most steps to find the first names of a place: several roles may have the
+/// same names, or later roles lower ones.
 const STEPS: usize = 10_000;
 
 /// The namespaces in which a user may list or watch a resource, and the single
-/// objects elsewhere. It is a hint which questions to ask: the authorizer
-/// decides.
+/// objects elsewhere. They only say which questions to ask: the authorizer decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Single names by namespace, which is empty for cluster-scoped resources.
+    /// Single names by namespace. The namespace is empty for cluster-scoped
+    /// resources.
     pub names: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// RBAC also allows names of a namespaced resource in every namespace. They
-    /// are not among the names: nobody knows in which namespaces there are such
-    /// objects.
+    /// Whether RBAC also allows names of a namespaced resource in every namespace.
+    /// These are not among `names`, because the namespaces that have objects of
+    /// those names are unknown.
     pub names_anywhere: bool,
-    /// RBAC allows more names than the limits do.
+    /// Whether RBAC allows more names than the limits.
     pub names_left_out: bool,
 }
 
-/// The most places of one user and resource.
+/// The most places of one user for one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacesLimits {
-    /// Namespaces and names.
+    /// Namespaces and names together.
     pub all: usize,
-    /// Names in one namespace. Whoever may write Roles there chooses how many the
-    /// view of another user has.
+    /// Names in one namespace. Anybody who may write Roles there can add names to
+    /// another user's view.
     pub names_of_one: usize,
 }
 
@@ -44,10 +44,10 @@ pub struct PlacesLimits {
 pub struct TooMany;
 
 impl Rights {
-    /// Returns where the user may `verb` the resource, without what is allowed
-    /// in the whole cluster. `verb` is list or watch. Names beyond the limits are left
-    /// out, the last ones of the namespaces with the most. The cost is that of the
-    /// roles that the user holds, and of as many names as the limits allow.
+    /// Returns the places where the user may `verb` (list or watch) the resource,
+    /// apart from rights in the whole cluster. If there are too many names, the last
+    /// ones of the namespaces with the most names are left out. The cost grows with
+    /// the user's roles and with the names that the limits allow.
     pub fn places(
         &self,
         user: &UserInfo,
@@ -98,7 +98,7 @@ impl Rights {
         Ok(places)
     }
 
-    /// Tells whether there are such places.
+    /// Tells whether there is any such place.
     pub fn has_places(&self, user: &UserInfo, verb: &str, gvr: &GroupVersionResource) -> bool {
         let reached = |held: &Held, where_named: bool| {
             held.roles().any(|rules| match *rules.reached(verb, gvr) {
@@ -115,8 +115,8 @@ impl Rights {
 }
 
 impl Places {
-    /// Leaves out the last names of the namespaces with the most, until there are no
-    /// more than this.
+    /// Leaves out the last names of the namespaces with the most names, until there
+    /// are at most `most`.
     fn fit(&mut self, most: usize) {
         let lengths = || self.names.values().map(BTreeSet::len);
         let fits = |of_one: usize| lengths().map(|n| n.min(of_one)).sum::<usize>() <= most;
@@ -124,7 +124,7 @@ impl Places {
         if fits(longest) {
             return;
         }
-        // The largest number of names of one namespace that fits.
+        // Searches the largest number of names per namespace that fits.
         let (mut fitting, mut too_many) = (0_usize, longest);
         while too_many.saturating_sub(fitting) > 1 {
             let middle = fitting.midpoint(too_many);
@@ -143,7 +143,7 @@ impl Places {
     }
 }
 
-/// Returns the first names of several roles, and whether these are all of them.
+/// Returns the first names of several roles, and whether these are all.
 fn first(roles: &[Arc<Reached>], most: usize) -> (BTreeSet<Arc<str>>, bool) {
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut are_all = true;
@@ -255,7 +255,7 @@ mod tests {
                 .iter()
                 .map(|namespace| namespace.to_string());
             let all: Vec<String> = whole.chain(names).collect();
-            // Names make room, and namespaces do not.
+            // Names are left out to make room; namespaces are not.
             for most in 0..all.len() {
                 let fewer = rights.places(&ann, verb, &gvr, namespaced, limits(most));
                 assert_eq!(fewer.is_err(), most < places.namespaces.len());
@@ -287,7 +287,7 @@ mod tests {
         assert!(!rights.has_places(&stranger, "list", &pods));
     }
 
-    /// One namespace's roles leave the places of the others as they are.
+    /// Many names in one namespace do not change the places in others.
     #[test]
     fn names_beyond_the_limits_are_those_of_who_has_the_most() {
         let names = |n: usize| (0..n).map(|n| format!("p{n:04}")).collect::<Vec<_>>();

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 
 const ALL: &str = "*";
 
-/// The memory of a text without its bytes, and of a place among the names that a role
-/// reaches.
+/// The memory of a text without its bytes, and of an entry among the names that a
+/// role reaches.
 const TEXT: usize = 64;
 
 /// rbac.authorization.k8s.io/v1 PolicyRule.
@@ -29,8 +29,8 @@ pub struct Rule {
     non_resource_urls: Vec<String>,
 }
 
-/// Names of objects, in order and each once. Whoever writes a role may write a
-/// hundred thousand of them: they are copied and searched through by nobody.
+/// Names of objects, sorted and each once. A role may hold a hundred thousand of
+/// them, so they are never copied or searched one by one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Option<Vec<Arc<str>>>")]
 pub(super) struct Names(Arc<[Arc<str>]>);
@@ -67,7 +67,6 @@ pub(super) enum Reach<'a> {
 }
 
 impl Rule {
-    /// Returns the memory that the rule takes, roughly.
     pub(super) fn bytes(&self) -> usize {
         let lists = [
             &self.verbs,
@@ -82,8 +81,8 @@ impl Rule {
         })
     }
 
-    /// Returns the objects of a resource that the rule allows with a verb of
-    /// collections. A name that is empty is that of every collection.
+    /// Returns the objects of a resource that the rule allows with a verb for
+    /// collections. An empty name stands for every collection.
     pub(super) fn reach(&self, verb: &str, gvr: &GroupVersionResource) -> Reach<'_> {
         let applies = has(&self.verbs, verb)
             && has(&self.api_groups, &gvr.group)

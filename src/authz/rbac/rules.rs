@@ -9,11 +9,11 @@ use serde::Deserialize;
 
 use super::rule::{Reach, Rule};
 
-/// The most questions whose answers are kept: more than the resources that one role
-/// lets anybody list and watch.
+/// The most questions whose answers are kept. One role lets its holders list and
+/// watch fewer resources.
 const KEPT: usize = 64;
 
-/// The most names that are told: more than any view may have.
+/// The most names that are returned: more than any view may have.
 const TOLD: usize = 10_001;
 
 /// The memory of a role without its rules.
@@ -23,8 +23,8 @@ const ROLE: usize = 500;
 #[serde(from = "Option<Vec<Rule>>")]
 pub struct Rules {
     rules: Box<[Rule]>,
-    /// What the rules allow to list or watch. It is found out once, for all who hold
-    /// the role: whoever writes a role may write ten thousand rules.
+    /// The objects that the rules allow to list or watch. They are computed once for
+    /// all holders of the role, because a role may have ten thousand rules.
     reached: Mutex<HashMap<Question, Arc<Reached>>>,
 }
 
@@ -40,7 +40,7 @@ struct Question {
 pub(super) enum Reached {
     Nothing,
     All,
-    /// In order, and each once. There may be more than are [`TOLD`].
+    /// Sorted and each once. There are at most [`TOLD`], so some may be missing.
     Names(Box<[Arc<str>]>),
 }
 
@@ -51,7 +51,7 @@ impl PartialEq for Rules {
 }
 
 impl From<Option<Vec<Rule>>> for Rules {
-    /// Go writes no rules as null.
+    /// Go writes an empty list of rules as null.
     fn from(rules: Option<Vec<Rule>>) -> Self {
         Self {
             rules: rules.unwrap_or_default().into(),
@@ -61,8 +61,7 @@ impl From<Option<Vec<Rule>>> for Rules {
 }
 
 impl Rules {
-    /// Returns the memory that they take, roughly: with the names that are kept for
-    /// one question.
+    /// Returns the approximate memory, including the names kept for one question.
     pub(super) fn bytes(&self) -> usize {
         let rules = self.rules.iter().map(Rule::bytes);
         rules.fold(ROLE, usize::saturating_add)
@@ -72,7 +71,7 @@ impl Rules {
         self.rules.iter().any(|rule| rule.allows(attributes))
     }
 
-    /// Returns the objects of a resource that the rules allow with a verb of
+    /// Returns the objects of a resource that the rules allow with a verb for
     /// collections.
     pub(super) fn reached(&self, verb: &str, gvr: &GroupVersionResource) -> Arc<Reached> {
         let question = Question {
@@ -148,7 +147,7 @@ mod tests {
             panic!("names");
         };
         assert_eq!(told.len(), TOLD);
-        // Whoever asks about many resources has no more of them kept.
+        // Questions about many resources keep no more answers.
         for n in 0..1_000 {
             let gvr = GroupVersionResource::new("", "v1", format!("r{n}").as_str());
             rules.reached("list", &gvr);

@@ -1,19 +1,18 @@
-//! What a server showed of one resource, and whether a cache may show it to all.
+//! A server's answers about one resource, and whether they allow a shared cache.
 
 use serde_json::Value;
 
 use super::{COMMON, NAME, NAMESPACES};
 
-/// The objects of a list.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Shown(pub(super) Vec<Value>);
 
-/// Everything that was answered while the list of all stayed the same.
+/// All answers while the list of everything stayed the same.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// The list as apifront's own user.
     pub(super) all: Shown,
-    /// The list as another caller, by the caller's group. Refusals are left out.
+    /// The list as another caller, by that caller's group. Refusals are left out.
     pub(super) others: Vec<(&'static str, Shown)>,
     pub(super) by_namespace: Vec<(String, Shown)>,
     /// Single objects by key. `None` if the server does not show one.
@@ -25,7 +24,7 @@ fn metadata<'v>(object: &'v Value, field: &str) -> &'v str {
     found.unwrap_or_default()
 }
 
-/// Returns the key in the order of which kube-apiserver lists.
+/// Returns the key by which kube-apiserver orders lists.
 fn key(object: &Value) -> String {
     let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
     match namespace {
@@ -34,7 +33,7 @@ fn key(object: &Value) -> String {
     }
 }
 
-/// Returns an object without its type, which may be left out in lists.
+/// Returns an object without its type, which lists may leave out.
 fn untyped(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -49,8 +48,7 @@ impl Answers {
         self.all.0.iter().map(key).collect()
     }
 
-    /// Returns the namespaces whose lists are worth a question. None if the
-    /// resource has no namespaces.
+    /// Returns the namespaces to list. None if the resource has no namespaces.
     pub(super) fn namespaces(&self) -> Vec<String> {
         let mut found: Vec<&str> = Vec::new();
         let own = self.all.0.iter().map(|o| metadata(o, "namespace"));
@@ -60,7 +58,7 @@ impl Answers {
                 found.push(namespace);
             }
         }
-        // An empty list does not tell.
+        // An empty list does not show whether there are namespaces.
         if found.is_empty() && !self.all.0.is_empty() {
             return Vec::new();
         }
@@ -70,7 +68,7 @@ impl Answers {
         found.into_iter().map(str::to_owned).collect()
     }
 
-    /// Returns what shows that a cache would answer otherwise than the server.
+    /// Returns the reason why a cache would answer differently from the server.
     pub(super) fn refutation(&self) -> Option<String> {
         let all = &self.all.0;
         if let Some((group, shown)) = self.others.iter().find(|(_, shown)| *shown != self.all) {

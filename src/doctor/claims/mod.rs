@@ -1,6 +1,6 @@
-//! Is what `cache.aggregated` says of extension API servers true, as far as one can
-//! ask? A caller who is shown less than apifront may be somebody else, so shadow
-//! mode compares what real callers are shown.
+//! Are the claims of `cache.aggregated` about extension API servers true, as far as
+//! one can ask? Only some callers can be tried, so shadow mode compares the answers
+//! to real callers.
 
 mod answers;
 
@@ -20,30 +20,30 @@ use crate::config::{Access, Config, Identity};
 
 const SECTION: Section = Section::Backends;
 
-/// The resources that are examined at the same moment, and at all.
+/// The resources that are examined at the same time, and in total.
 const AT_ONCE: usize = 4;
 const AT_MOST: usize = 200;
 
-/// The times that a resource is read anew because it changed meanwhile.
+/// The attempts to read a resource that changes meanwhile.
 const TRIES: usize = 3;
 
-/// The namespaces, beside those of every cluster, and the objects that are read one
+/// The namespaces (besides those of every cluster) and the objects that are read one
 /// by one.
 const NAMESPACES: usize = 4;
 const OBJECTS: usize = 5;
 
-/// Namespaces of every cluster. They may show what the list of all does not.
+/// Namespaces of every cluster. Their lists may hold objects that the list of
+/// everything lacks.
 const COMMON: [&str; 2] = ["default", "kube-system"];
 
 const NAME: &str = "apifront-doctor";
 
-/// The groups in which another caller is asked for. The first may list
-/// everything; whether the second may, depends on the cluster.
+/// The groups of the other caller. The first may list everything; the second
+/// perhaps, depending on the cluster.
 const GROUPS: [&str; 2] = ["system:masters", "system:authenticated"];
 
 type Headers = Vec<(String, String)>;
 
-/// The ways to ask one server.
 struct Ways {
     own: Client,
     /// `None` if apifront may not ask as another caller.
@@ -70,7 +70,7 @@ impl Ways {
 }
 
 /// Examines the resources behind the cluster's own aggregator. `remote` are the
-/// group versions that other servers than the API server serve.
+/// group versions that the API server does not serve itself.
 pub(super) async fn of_the_cluster(
     first: &Reached,
     config: &Config,
@@ -91,11 +91,10 @@ pub(super) async fn of_the_cluster(
     examine(config, &first.server, prefix, claimed).await
 }
 
-/// Examines the resources of the configuration's own APIServices.
 pub(super) async fn configured(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for service in &config.aggregation.api_services {
-        // The finding about the backend has said what is wrong.
+        // The finding about the backend has told the reason.
         let Ok(Some(server)) = aggregation::first_server(&config.aggregation, service) else {
             continue;
         };
@@ -175,7 +174,7 @@ fn finding(gvr: &GroupVersionResource, answers: Result<Answers, String>) -> Find
     }
 }
 
-/// Asks until nothing changed meanwhile.
+/// Asks again until nothing changed meanwhile.
 async fn ask(ways: &Ways, gvr: &GroupVersionResource) -> Result<Answers, String> {
     for _ in 0..TRIES {
         let answers = ask_once(ways, gvr).await?;
@@ -228,7 +227,7 @@ async fn list(client: &Client, path: &str, headers: &[(String, String)]) -> Resu
     let mut document = document.ok_or_else(|| answer.error())?;
     match document.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => Ok(Shown(items)),
-        // Go writes an empty slice that was never made as null.
+        // Go writes a nil slice as null.
         Some(Value::Null) => Ok(Shown(Vec::new())),
         _ => Err("the answer is not a list".to_owned()),
     }

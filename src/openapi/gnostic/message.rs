@@ -1,7 +1,7 @@
 //! Encodes JSON as protobuf by a table of messages, as gnostic's compiler does.
 //!
-//! A member without a field in its message is left out, whereas gnostic refuses
-//! the whole document. One backend's mistake must not break the document of all
+//! A member for which its message has no field is left out. gnostic would refuse the
+//! whole document, but one backend's mistake must not break the document of all
 //! servers.
 
 use super::node::Node;
@@ -116,7 +116,7 @@ impl Kind {
             }
             Self::Security => each(out, number, node, |item| map(item, texts)),
             Self::SecurityDefinitions => bytes(out, number, &map(node, security_definition)),
-            // [`Message::encode`] writes the many members of this kind.
+            // [`Message::encode`] writes these members.
             Self::Primitive => {}
         }
     }

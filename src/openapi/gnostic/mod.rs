@@ -10,8 +10,7 @@ mod yaml;
 
 use node::Node;
 
-/// Encodes a document of version 2. Returns `None` if `json` is not a JSON
-/// object.
+/// Encodes a document of version 2. `None` if `json` is no JSON object.
 pub fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
     let document: Node = serde_json::from_slice(json).ok()?;
     matches!(document, Node::Map(_)).then(|| v2::DOCUMENT.encode(&document))
@@ -21,7 +20,7 @@ pub fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The expected bytes are those of the Go program. The suite compares whole
+    /// The expected bytes are from the Go program. The suite compares whole
     /// documents with kube-apiserver's.
     #[test]
     fn choices_and_empty_fields() {
@@ -52,8 +51,7 @@ mod tests {
         }
         assert!(encode_v2(b"<html>").is_none());
         assert!(encode_v2(b"[]").is_none());
-        // Each level is a recursive call, so a document that is too deep is
-        // refused.
+        // Each level is a recursive call, so a document that is too deep is refused.
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(9999), "]".repeat(9999));
         assert!(encode_v2(deep.as_bytes()).is_none());
     }

@@ -30,7 +30,6 @@ impl Node {
         }
     }
 
-    /// Tells whether the member `name` has this text.
     pub(super) fn has(&self, name: &str, text: &str) -> bool {
         self.get(name).and_then(Self::text) == Some(text)
     }

@@ -141,8 +141,7 @@ pub(super) static EMPTIABLE_PARAMETER: Message = Message {
     extensions: 23,
 };
 
-/// The fields that a [`Primitive`] field stands for. Their numbers begin at the
-/// number of that field.
+/// The fields of a [`Primitive`] field, numbered from that field's number.
 pub(super) static PRIMITIVE: [(&str, Kind); 17] = [
     ("type", Text),
     ("format", Text),

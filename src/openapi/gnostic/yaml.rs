@@ -1,6 +1,6 @@
-//! Writes the YAML in which gnostic keeps values of any type: blocks as go-yaml
-//! v3 writes them (indented by 4, lines of any length). kube-apiserver's
-//! answers in YAML have a different form.
+//! Writes the YAML in which gnostic keeps values of any type: blocks as in go-yaml
+//! v3, indented by 4, with lines of any length. kube-apiserver's own YAML answers
+//! look different.
 
 use kubernetes_wire::representation::yaml::analysis::{
     Analysis, escape, is_break, is_printable_v3,
@@ -27,8 +27,7 @@ enum Place {
     Value,
 }
 
-/// Returns the indent of a collection, or of the lines of a text, at that
-/// place.
+/// Returns the indent of a collection, or of a text's lines, at this place.
 fn deeper(indent: Option<usize>, place: Place, collection: bool) -> usize {
     match indent {
         None if collection => 0,
@@ -74,8 +73,8 @@ fn write_node(out: &mut String, node: &Node, indent: Option<usize>, place: Place
     }
 }
 
-/// Begins an entry of a collection. The first entry after a dash stays on the
-/// line of the dash.
+/// Begins an entry of a collection. The first entry after a dash stays on the dash's
+/// line.
 fn begin(out: &mut String, indent: usize, place: Place, n: usize) {
     match place {
         Place::Item if n == 0 => out.push(' '),
@@ -131,7 +130,7 @@ fn is_word(text: &str) -> bool {
     )
 }
 
-/// Chooses the style of a text as go-yaml's `select_scalar_style` does.
+/// Chooses the style of a text like go-yaml's `select_scalar_style`.
 fn style(text: &str, key: bool) -> Style {
     let found = Analysis::new(text, is_printable_v3);
     if text.contains('\n') {
@@ -177,8 +176,7 @@ fn literal(out: &mut String, text: &str, indent: usize) {
     } else if last.next().is_none_or(is_break) {
         out.push('+');
     }
-    // The last line break is written before the next node, or at the end of the
-    // document.
+    // The last line break comes before the next node, or at the document's end.
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
         out.push('\n');
         if !line.is_empty() {

@@ -1,5 +1,5 @@
-//! `x-kubernetes-group-version-kind`: the kinds of objects that a definition or
-//! an operation is about.
+//! `x-kubernetes-group-version-kind`: the kinds that a definition or an operation is
+//! about.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use super::spec::{Members, object};
 
 pub(super) const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Returns the first definition with the group version kinds of both, or `None`
-/// if it has them already.
+/// Returns the first definition with the kinds of both, or `None` if it has them
+/// already.
 pub(super) fn merge_kinds(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> {
     if first == second {
         return Ok(None);
@@ -47,7 +47,7 @@ pub(super) fn merge_kinds(first: &str, second: &str) -> Result<Option<String>, s
     Ok(Some(object(&members)))
 }
 
-/// Joins two lists of kinds. Returns `None` if the first has all of the second.
+/// Joins two lists of kinds. `None` if the first has all kinds of the second.
 fn join(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> {
     let parse = |text| -> Result<Vec<(String, String)>, serde_json::Error> {
         let items: Vec<&RawValue> = serde_json::from_str(text)?;
@@ -72,9 +72,9 @@ fn join(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> 
     Ok(Some(format!("[{}]", texts.join(","))))
 }
 
-/// Sorts the fields of each operation's kind, as Go writes a map that it has
-/// read; servers write these fields in the order of the Go type. Returns `None`
-/// if all are sorted.
+/// Sorts the fields of each operation's kind. Servers write them in the order of the
+/// Go type, but Go sorts them when it writes a map that it has read. `None` if all
+/// are sorted.
 pub(super) fn sort_kinds(text: &str) -> Option<String> {
     let key = format!("\"{KINDS}\":");
     let mut out = String::new();

@@ -1,10 +1,8 @@
-//! Merges one specification into another, by kube-openapi's rules
-//! (`pkg/aggregator`,
-//! `MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters`). If both
-//! have a path, the first one's stays. If both have a definition or a parameter
-//! of the same name with different content, the second one's gets another name,
-//! and its references follow. Equal definitions become one that has the group
-//! version kinds of both.
+//! Merges one specification into another by kube-openapi's rules (`pkg/aggregator`,
+//! `MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters`). If both have a
+//! path, the first one's stays. If a definition or a parameter of the same name has
+//! different content, the second one's is renamed, and its references too. Equal
+//! definitions become one with the group version kinds of both.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +60,8 @@ fn add<'a>(dest: &mut Texts<'a>, source: Texts<'a>) {
     }
 }
 
-/// Returns the new names for the entries of `source` that differ from the entry
-/// of the same name in `dest`.
+/// Returns new names for the entries of `source` that differ from the entry of the
+/// same name in `dest`.
 fn renames(
     dest: &Texts<'_>,
     source: &Texts<'_>,
@@ -188,7 +186,7 @@ mod tests {
                     "A_v4":{"type":"number"}}}"##
             )
         );
-        // A definition without a reference to itself is used again.
+        // A definition that does not refer to itself is shared.
         let fifth = fourth.replace("\"/d\"", "\"/e\"");
         let all = merged(FIRST, &[fourth, &fifth]);
         assert_eq!(

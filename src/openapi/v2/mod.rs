@@ -1,4 +1,4 @@
-//! The document at `/openapi/v2`, merged from the documents of many servers as
+//! The document at `/openapi/v2`, merged from many servers' documents as
 //! kube-aggregator does.
 
 mod kinds;
@@ -20,7 +20,7 @@ use super::document::Document;
 use super::gnostic;
 use super::view::View;
 
-/// The parts that a merged document is made of.
+/// The documents from which a merged document is made.
 #[derive(Clone)]
 pub struct Parts {
     pub view: Arc<View>,
@@ -32,7 +32,7 @@ pub struct Parts {
 pub struct Merged {
     parts: Parts,
     json: Arc<Document>,
-    /// The protobuf encoding, made when it is first asked for.
+    /// The protobuf encoding, made at its first request.
     protobuf: OnceCell<Option<Arc<Document>>>,
 }
 
@@ -51,9 +51,9 @@ impl Parts {
 }
 
 impl Merged {
-    /// Merges the documents, which takes tens of milliseconds. Returns `None`
-    /// if upstream's document is not an OpenAPI document. A backend's document
-    /// that is not one, or cannot be merged, is left out.
+    /// Merges the documents, which takes tens of milliseconds. Returns `None` if
+    /// upstream's is no OpenAPI document. A backend's document is left out if it is
+    /// none or cannot be merged.
     pub fn new(parts: Parts) -> Option<Self> {
         let json = merge(&parts)?;
         let document = Document::made(json, Version::V2.content_type(Encoding::Json));
@@ -82,8 +82,7 @@ impl Merged {
         let content_type = Version::V2.content_type(Encoding::Protobuf);
         let content_type = HeaderValue::from_static(content_type);
         let mut document = Document::new(Bytes::from(bytes), content_type);
-        // The answer varies with the Accept header, so the encodings may share
-        // an ETag.
+        // The answer varies with the Accept header, so encodings may share an ETag.
         document.etag = self.json.etag.clone();
         document.last_modified = self.json.last_modified.clone();
         Some(Arc::new(document))
@@ -127,8 +126,7 @@ fn prefix(version: &GroupVersion) -> String {
     format!("{}/", version.path())
 }
 
-/// Removes the paths of group versions that are disabled, or that a backend
-/// serves.
+/// Removes the paths of group versions that are disabled or served by a backend.
 fn hide(spec: &mut Spec<'_>, view: &View) {
     let versions: BTreeSet<GroupVersion> = spec
         .paths
@@ -156,7 +154,6 @@ fn hide(spec: &mut Spec<'_>, view: &View) {
     }
 }
 
-/// Returns the group version in a path.
 fn version_of(path: &str) -> Option<GroupVersion> {
     let mut parts = path.trim_start_matches('/').split('/');
     let group = match parts.next()? {

@@ -1,5 +1,5 @@
-//! Finds references in the JSON text of a specification. Definitions need not
-//! be parsed to be copied, and keep the order of their fields.
+//! Finds references in the JSON text of a specification, so that definitions can be
+//! copied unparsed, with the order of their fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) fn references(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     spans(text).filter_map(|span| text.get(span).map(value))
 }
 
-/// Replaces the references that `renamed` has a new name for.
+/// Replaces each reference for which `renamed` has a new name.
 pub(super) fn rename<'a>(text: &'a str, renamed: &BTreeMap<String, String>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -40,9 +40,8 @@ pub(super) fn rename<'a>(text: &'a str, renamed: &BTreeMap<String, String>) -> C
     }
 }
 
-/// Returns the ranges of the values' string literals. Text inside a string does
-/// not match: there the first quote of the key is escaped, or no colon follows
-/// the key.
+/// Returns the ranges of the values' string literals. Text inside a string never
+/// matches: there the key's first quote is escaped, or no colon follows the key.
 fn spans(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(KEY).filter_map(move |(at, _)| {
         if text.get(..at)?.ends_with('\\') {

@@ -12,15 +12,13 @@ pub(super) type Texts<'a> = BTreeMap<String, Cow<'a, str>>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spec<'a> {
-    /// All members in order. The maps below are empty texts here, which mark
-    /// their places.
+    /// All members in order. An empty text marks the place of each map below.
     members: Vec<(String, Cow<'a, str>)>,
     pub(super) paths: Texts<'a>,
     pub(super) definitions: Texts<'a>,
     pub(super) parameters: Texts<'a>,
 }
 
-/// The members of an object, in order.
 pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -69,9 +67,8 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
-    /// Keeps the paths that `keep` accepts. Drops the other paths, and the
-    /// definitions that only those used, as kube-openapi's `FilterSpecByPaths`
-    /// does.
+    /// Keeps the paths that `keep` accepts. Drops the others, and the definitions
+    /// that only they used, like kube-openapi's `FilterSpecByPaths`.
     pub(super) fn keep_paths(&mut self, keep: impl Fn(&str) -> bool) {
         if self.paths.keys().all(|path| keep(path)) {
             return;
@@ -83,7 +80,7 @@ impl<'a> Spec<'a> {
             .retain(|name, _| after.contains(name) || !before.contains(name));
     }
 
-    /// Returns the definitions that paths refer to, directly or indirectly.
+    /// Returns the definitions to which paths refer, directly or indirectly.
     fn used_definitions(&self) -> BTreeSet<String> {
         let mut definitions = BTreeSet::new();
         let mut parameters = BTreeSet::new();
@@ -160,7 +157,6 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(b':');
 }
 
-/// Returns an object with these members, unchanged.
 pub(super) fn object(members: &[(String, Cow<'_, str>)]) -> String {
     let mut out = vec![b'{'];
     for (name, text) in members {

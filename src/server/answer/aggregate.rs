@@ -1,6 +1,5 @@
-//! Requests for the group versions of backends, which are treated as
-//! kube-apiserver's aggregator treats them (kube-aggregator,
-//! `handler_proxy.go`).
+//! Treats requests for the group versions of backends as kube-apiserver's aggregator
+//! does (kube-aggregator, `handler_proxy.go`).
 
 use std::time::Duration;
 
@@ -20,18 +19,17 @@ use crate::flow::{Classification, RETRY_AFTER};
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 
-/// The time that a backend has to answer a discovery request.
+/// How long a backend may take to answer a discovery request.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const TEXT: &str = "text/plain; charset=utf-8";
 const UNAVAILABLE: &str = "service unavailable";
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
-/// The error type of a refused redirect. It distinguishes the redirect from
-/// other errors that lead to a 502.
+/// The error type of a refused redirect, which tells it from other errors that lead
+/// to a 502.
 const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 
-/// Answers 503 if the backend is not available and the request needs recent
-/// data. A read that accepts old data goes on to the cache, which may still
-/// have it.
+/// Answers 503 if the backend is not available and the request needs recent data. A
+/// read that accepts old data goes on to the cache, which may still have it.
 pub(in crate::server) async fn before_cache(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -50,10 +48,10 @@ pub(in crate::server) async fn before_cache(
     }
 }
 
-/// Returns the authority on which a request is forwarded. For a request to a
-/// backend, also returns its place among the backend's requests in flight. A
-/// backend trusts that the caller is authorized, so it is asked only for
-/// callers with a grant. The error is the answer instead.
+/// Returns the server that authorizes a forwarded request. For a request to a
+/// backend, also returns its place among the backend's requests in flight. A backend
+/// trusts that the caller is authorized, so it only gets requests with a grant. The
+/// error is the answer to the caller.
 pub(in crate::server) async fn authority(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -61,7 +59,7 @@ pub(in crate::server) async fn authority(
     let identified = grant.identified().clone();
     let say = |status: &Status| Answer::from_status(status, &request.headers, identified.query());
     if let Some(status) = changes_ours(&identified) {
-        // A caller without the right to write the object is told only that.
+        // A caller without the right to write the object learns only that.
         return Err(match grant.ask().await {
             Err(NotGranted::Refused(refused)) => say(&refused),
             Err(NotGranted::OnlyUpstream) | Ok(_) => say(&status),
@@ -92,8 +90,8 @@ pub(in crate::server) async fn authority(
     Ok((Authority::Backend(granted), Some(in_flight)))
 }
 
-/// Returns the refusal of a write to an APIService of the configuration, since
-/// such a write could have no effect.
+/// Returns the refusal of a write to a configured APIService, because the write
+/// could have no effect.
 fn changes_ours(identified: &Identified) -> Option<Status> {
     let info = identified.info();
     let of_api_services = info.gvr.group == api_service_objects::GROUP
@@ -107,7 +105,7 @@ fn changes_ours(identified: &Identified) -> Option<Status> {
     Some(api_service_objects::read_only(&ours.service))
 }
 
-/// Returns the timeout for a backend's discovery document. Such documents are
+/// Returns the timeout for a backend's discovery document. Discovery documents are
 /// small, and all clients wait for them.
 pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
     received.route()?;
@@ -117,8 +115,8 @@ pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
     is_discovery.then_some(DISCOVERY_TIMEOUT)
 }
 
-/// Handles the head of a backend's answer: records its status, refuses a
-/// redirect, and rewrites the headers.
+/// Handles the head of a backend's answer: records its status, refuses a redirect,
+/// and rewrites the headers.
 pub(in crate::server) fn answered(
     response: &mut ResponseHeader,
     forward: &Forward,
@@ -136,7 +134,7 @@ pub(in crate::server) fn answered(
     aggregator_headers::answer(response, &received, forward.audit_id(), classification)
 }
 
-/// Checks an answer that came on a connection of its own.
+/// Checks a backend's answer that did not come through pingora.
 pub(in crate::server) fn checked(
     response: Response<LongRunningBody>,
     forward: &Forward,
@@ -156,14 +154,14 @@ pub(in crate::server) fn checked(
     Ok(response)
 }
 
-/// Returns the answer for a refused redirect. It is not written as `http.Error`
-/// does, because it replaces the backend's answer.
+/// Returns the answer for a refused redirect. It differs from that of `http.Error`,
+/// because it replaces the backend's answer.
 fn redirected() -> Answer {
     Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
 }
 
-/// Tells whether an answer would lead clients, with their credentials, to an
-/// address that the backend chooses.
+/// Tells whether an answer would send clients, with their credentials, to an address
+/// that the backend chooses.
 fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_redirection() && headers.contains_key(LOCATION)
 }
@@ -180,8 +178,8 @@ pub(in crate::server) fn unreachable(why: &str) -> Answer {
     text(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-/// Makes an error as Go's `http.Error` writes it. The aggregator's own errors
-/// are not a Status.
+/// Makes an error as Go's `http.Error` writes it. The aggregator's own errors are
+/// not a Status.
 fn text(status: StatusCode, body: &str) -> Answer {
     let body = vec![Bytes::from(format!("{body}\n"))];
     Answer::new(status, TEXT, body).without_sniffing()

@@ -41,8 +41,8 @@ const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// The headers of a backend's answer that describe another origin than the
-/// client knows.
+/// The headers of a backend's answer that are about another origin than the one that
+/// the client knows.
 const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_HEADERS,
@@ -50,10 +50,9 @@ const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// Rewrites the request line, and adds headers that tell a backend how the
-/// request came. The aggregator parses path and query and writes them again:
-/// the path is unescaped and escaped, the keys of the query are sorted, and
-/// malformed pairs are dropped.
+/// Rewrites the request line, and adds headers that tell a backend how the request
+/// came. The aggregator parses path and query and writes them again: it unescapes
+/// and escapes the path, sorts the keys of the query, and drops malformed pairs.
 pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     if forward.route().is_none() {
         return Ok(());
@@ -67,8 +66,7 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
     if let Ok(uri) = Uri::try_from(rewritten) {
         request.set_uri(uri);
     }
-    // Upgrades do not pass the aggregator's transport, which adds these
-    // headers.
+    // The aggregator's transport adds these headers, but upgrades do not pass it.
     if forward.upgrade().is_some() {
         return Ok(());
     }
@@ -84,8 +82,8 @@ fn escaped(path: &str) -> String {
     percent_encode(&plain, ESCAPED_IN_PATHS).to_string()
 }
 
-/// Does the same as Go's `path.Clean` for a path that begins with a slash, but
-/// keeps a slash at the end.
+/// Does what Go's `path.Clean` does for a path that begins with a slash, but keeps a
+/// slash at the end.
 fn cleaned(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -105,7 +103,7 @@ fn cleaned(path: &str) -> String {
 }
 
 /// Removes the headers of an answer that are not for the client, and adds the
-/// aggregator's own headers beside those of the backend. `received` are the
+/// aggregator's own headers beside those of the backend. `received` holds the
 /// headers as they came.
 pub(in crate::server) fn answer(
     header: &mut ResponseHeader,
@@ -117,14 +115,14 @@ pub(in crate::server) fn answer(
     for name in connection.named().filter(|name| !is_framing(name)) {
         header.remove_header(name);
     }
-    // The HTTP server takes care of the framing headers.
+    // The HTTP server sets the framing headers.
     let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));
     for name in OF_THE_ORIGIN.iter().chain(of_the_connection) {
         header.remove_header(name);
     }
     header.append_header(AUDIT_ID, audit_id)?;
     header.append_header(CACHE_CONTROL, NOT_CACHED)?;
-    // The backend's own follow.
+    // The backend's own values follow.
     for (name, uid) in flow_control::uids(classification) {
         header.remove_header(&name);
         for value in uid.into_iter().chain(received.get_all(&name)) {
@@ -134,8 +132,8 @@ pub(in crate::server) fn answer(
     Ok(())
 }
 
-/// Tells whether a header belongs to HTTP's framing, even if a Connection
-/// header names it.
+/// Tells whether a header belongs to HTTP's framing, even if a Connection header
+/// names it.
 fn is_framing(name: &HeaderName) -> bool {
     [
         http::header::CONTENT_LENGTH,

@@ -4,20 +4,20 @@ use std::vec::IntoIter;
 
 use bytes::{Bytes, BytesMut};
 
-/// The size to which small pieces are joined. pingora writes each piece on its
-/// own, and thousands of small pieces cost it five times the CPU.
+/// The size up to which small pieces are joined. pingora writes each piece by
+/// itself, and thousands of small pieces cost it five times the CPU.
 const WRITTEN_BYTES: usize = 256 << 10;
 
-/// A piece of this size or more is written as it is, because a write costs less
-/// than copying this much.
+/// A piece of this size or more is written as it is, because a write costs less than
+/// copying this much.
 const LARGE_BYTES: usize = 128 << 10;
 
-/// The size of the largest chunk. A larger piece is written in slices, so that
-/// no connection has to take an unbounded piece at once.
+/// The size of the largest chunk. A larger piece is written in slices, so that no
+/// connection must take an unbounded piece at once.
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// The chunks of a body. They take the memory of one write at a time, however
-/// long the body is.
+/// The chunks of a body. Only one chunk takes memory at a time, however long the
+/// body is.
 pub(in crate::server) struct BodyChunks {
     pieces: IntoIter<Bytes>,
     next: Bytes,

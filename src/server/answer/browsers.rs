@@ -1,6 +1,6 @@
 //! The headers that tell browsers which pages may read an answer (CORS), and that
-//! the server is asked over TLS alone (HSTS). kube-apiserver adds them before it
-//! knows the caller, and so to all answers, its refusals included.
+//! the server may be used only with TLS (HSTS). kube-apiserver adds them before it
+//! knows the caller. So all answers have them, even refusals.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -15,7 +15,7 @@ use pingora_proxy::Session;
 use super::respond::Answer;
 use crate::server::state::generation::Generation;
 
-/// What a page of another origin is told, besides its origin.
+/// The headers for a page of another origin, besides the one with its origin.
 const ALLOWED: [(HeaderName, HeaderValue); 4] = [
     (
         ACCESS_CONTROL_ALLOW_METHODS,
@@ -38,7 +38,7 @@ const ALLOWED: [(HeaderName, HeaderValue); 4] = [
     ),
 ];
 
-/// Returns the headers for the answer to this request, mostly none.
+/// Returns the headers for the answer to this request. Mostly there are none.
 pub(in crate::server) fn headers(
     session: &Session,
     generation: &Generation,
@@ -49,7 +49,7 @@ pub(in crate::server) fn headers(
     }
     let mut headers = HeaderMap::new();
     let is_tls = session.digest().is_some_and(|d| d.ssl_digest.is_some());
-    // No browser may obey the header without TLS (RFC 6797, 7.2).
+    // Browsers must ignore this header without TLS (RFC 6797, 7.2).
     if let Some(value) = browsers
         .strict_transport_security
         .as_ref()
@@ -65,15 +65,15 @@ pub(in crate::server) fn headers(
     (!headers.is_empty()).then(|| Box::new(headers))
 }
 
-/// Returns the answer to a browser that asks whether a page may send a request. It
-/// comes without credentials.
+/// Returns the answer to a browser that asks whether a page may send a request. The
+/// question comes without credentials.
 pub(in crate::server) fn preflight(method: &Method, headers: Option<&HeaderMap>) -> Option<Answer> {
     let allowed = headers?.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN);
     let is_asked = allowed && *method == Method::OPTIONS;
     is_asked.then(|| Answer::of_parts(StatusCode::NO_CONTENT, HeaderMap::new(), Vec::new()))
 }
 
-/// Adds the headers to an answer from upstream, which mostly has the same.
+/// Adds the headers to an answer from upstream, which mostly has the same ones.
 pub(in crate::server) fn add(
     headers: Option<&HeaderMap>,
     answer: &mut ResponseHeader,

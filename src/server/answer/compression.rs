@@ -1,7 +1,7 @@
-//! gzip of answers, as kube-apiserver compresses them (k8s.io/apiserver
+//! Compresses answers with gzip, as kube-apiserver does (k8s.io/apiserver
 //! `endpoints/handlers/responsewriters`): GETs and LISTs of more than 128 KiB.
-//! Watches that begin with a list are compressed by their batches, see
-//! `Watch::compressed`; no other watches are.
+//! Watches that begin with a list are compressed batch by batch (see
+//! `Watch::compressed`). Other watches are not compressed.
 
 use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;
@@ -13,11 +13,11 @@ use crate::flow::HeldBytes;
 /// The size in bytes above which bodies are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;
 
-/// Compression shrinks JSON of Kubernetes by about this factor, or more.
+/// Compression makes Kubernetes' JSON shorter by about this factor, or more.
 const SHRINKS: usize = 3;
 
-/// Compresses a body. Returns `None` if that fails: the uncompressed body is an
-/// answer, too.
+/// Compresses a body. Returns `None` if that fails. Then the uncompressed body can
+/// be sent.
 pub(in crate::server) async fn body(
     pieces: &[Bytes],
     by: OffloadUser<'_>,

@@ -11,24 +11,24 @@ use crate::flow::HeldBytes;
 /// Longer JSON is converted on a thread that serves no other request.
 const AT_ONCE: usize = 64 << 10;
 
-/// The same of JSON that becomes YAML. Keys with digits are each compared with each
-/// other, so that this takes ten times as long as most.
+/// The longest JSON that is converted to YAML at once. Keys with digits are compared
+/// with each other, which takes ten times as long as usual.
 const YAML_AT_ONCE: usize = 16 << 10;
 
 /// YAML or indented JSON is about this many times as long as its JSON.
 const GROWS: usize = 2;
 
-/// The longest result of an indentation at once. Short JSON becomes long if it
-/// is deep: 10,000 levels, as many as kube-apiserver reads, become 200 MB.
-/// Longer results are made by `cpu_offload.rs`.
+/// The longest indented JSON that is made at once. Short but deep JSON becomes long:
+/// with 10,000 levels, as many as kube-apiserver reads, it becomes 200 MB. Longer
+/// results are made by `cpu_offload.rs`.
 const INDENTED_AT_ONCE: usize = 512 << 10;
 
 /// The longest indented body. A list of 100 MB becomes 180 MB. A request for a
-/// longer body is forwarded: kube-apiserver makes it, and its API Priority and
-/// Fairness accounts for it.
+/// longer body is forwarded, so that kube-apiserver makes it and its API Priority
+/// and Fairness accounts for it.
 const INDENTED_MAX: usize = 256 << 20;
 
-/// A body, and the [`HeldBytes`] of its bytes.
+/// A body, and the [`HeldBytes`] that account for its bytes.
 type Converted = (Vec<Bytes>, HeldBytes);
 
 fn length(json: &[Bytes]) -> usize {

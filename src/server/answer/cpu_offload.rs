@@ -1,11 +1,11 @@
-//! Runs work that takes the CPU for milliseconds and more, on threads that
-//! serve no other request, and in turns.
+//! Runs work that takes the CPU for milliseconds or more. It runs in turns, on
+//! threads that serve no other request.
 //!
-//! A user has a turn less at a time than there are cores. A later request waits
-//! for its turn without holding a thread. If it wants a compressed list that
-//! another request wanted too, it then finds most of the list compressed. All
-//! users together have twice as many turns as there are cores, so that another
-//! user's request begins while a thousand requests of one user wait.
+//! One user has at most as many turns at a time as there are cores, less one. A
+//! later request waits for its turn without holding a thread. If it wants a
+//! compressed list that another request also wanted, it then finds most of the list
+//! compressed. All users together have twice as many turns as there are cores, so
+//! that another user's request begins while a thousand requests of one user wait.
 
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;
@@ -22,11 +22,10 @@ pub(in crate::server) struct OffloadUser<'a> {
     user: Option<&'a UserInfo>,
 }
 
-/// The reason why an answer is not made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum OffloadRefusal {
     Bypass(BypassReason),
-    /// The user has too much work under way: 429.
+    /// The user has too much work waiting or running. The answer is a 429.
     Overloaded,
 }
 
@@ -50,8 +49,8 @@ impl<'a> OffloadUser<'a> {
         }
     }
 
-    /// Runs the work when its turn comes. Work that has begun is finished, even
-    /// if no caller waits for it any more. Returns `None` if the work panics.
+    /// Runs the work when its turn comes. Work that has begun is finished, even if
+    /// no caller waits for it any more. Returns `None` if the work panics.
     pub(in crate::server) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -65,7 +64,7 @@ impl<'a> OffloadUser<'a> {
         Ok(offload_threads::run(work).await)
     }
 
-    /// Waits for room for an answer that has about this many bytes of its own.
+    /// Waits for room for an answer with about this many bytes of its own.
     pub(in crate::server) async fn hold(self, bytes: usize) -> Result<HeldBytes, Rejected> {
         self.limits.hold(self.user, bytes).await
     }

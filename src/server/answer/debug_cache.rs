@@ -1,7 +1,7 @@
-//! The answer to `/debug/cache`: the cached resources, their states, and how
-//! they compare with upstream. `docs/operations/answers.md` documents the answer.
-//! The port without authentication shows resources whose names are proven, and of
-//! a comparison only its result.
+//! The answer to `/debug/cache`: the cached resources, their states, and how they
+//! compare with upstream. `docs/operations/answers.md` documents the answer. The
+//! port without authentication shows only resources whose names are proven, and only
+//! the result of each comparison.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,12 +55,12 @@ pub(super) struct CheckReport {
 }
 
 nameless! {
-    /// The answer to everybody.
+    /// The answer for the port without authentication.
     struct OpenCacheReport {
         #[serde(flatten)]
         settings: CacheSettings,
         resources: Vec<Named<ProvenResource, OpenResource>>,
-        /// Resources whose names no answer proved.
+        /// The number of resources whose names no answer has proved.
         resources_omitted: usize,
     }
 
@@ -120,20 +120,20 @@ nameless! {
     }
 
     struct ProbesReport {
-        /// The time that a read waits for late events after a probe.
+        /// How long a read waits for late events after a probe.
         settle_seconds: f64,
-        /// Whether reads go upstream for a while, because events came later than
+        /// Whether reads go to upstream for a while, because events came later than
         /// promised.
         suspended: bool,
     }
 
-    /// The last time that upstream's list or watch was begun anew, and why.
+    /// The last restart of upstream's list or watch, and its reason.
     struct Restart {
         reason: &'static str,
         seconds_ago: f64,
     }
 
-    /// The result of a self-check, without what differed.
+    /// The result of a self-check, without the differences.
     struct CheckResult {
         result: &'static str,
         resource_version: VersionNumber,
@@ -142,7 +142,6 @@ nameless! {
     }
 }
 
-/// Returns the answer to `/debug/cache?resource=…` for a caller who may get it.
 pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     let (generation, query) = (granted.generation(), granted.query());
     let of_status = |status| Answer::from_status(&status, &http::HeaderMap::new(), query);
@@ -169,7 +168,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     }
 }
 
-/// Returns the answer for everybody.
+/// Returns the answer for the port without authentication.
 pub(super) fn open(generation: &Generation, query: &Query, now: Instant) -> OpenAnswer {
     let Ok(patterns) = patterns(query) else {
         return OpenAnswer::text(StatusCode::BAD_REQUEST, "400 no such form of resource=");
@@ -201,8 +200,8 @@ fn settings(generation: &Generation, now: Instant) -> CacheSettings {
     }
 }
 
-/// Returns the states of the cached resources that a pattern matches, or of all if
-/// there is no pattern.
+/// Returns the states of the cached resources that match a pattern, or of all
+/// resources if there is no pattern.
 pub(super) fn states(
     generation: &Generation,
     patterns: &[ResourcePattern],
@@ -227,7 +226,6 @@ pub(super) fn mode(generation: &Generation) -> &'static str {
 }
 
 impl StoreReport {
-    /// Returns the bytes of every kind together.
     pub(super) fn total_bytes(&self) -> u64 {
         let bytes = self.bytes.values().copied();
         let bytes = bytes.fold(0, usize::saturating_add);
@@ -235,8 +233,8 @@ impl StoreReport {
     }
 }
 
-/// Reads patterns in the form of the configuration, or in that of kubectl,
-/// whose `pods.v1.` ends with the dot before an empty group.
+/// Reads patterns in the form of the configuration, or in kubectl's form: its
+/// `pods.v1.` ends with the dot before an empty group.
 fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
     let wanted = query.all("resource");
     wanted
@@ -308,7 +306,6 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
     }
 }
 
-/// Reports the last self-check of a resource to callers with a grant.
 pub(super) fn check_report(checked: Checked, now: Instant) -> CheckReport {
     CheckReport {
         result: check_result(&checked, now),

@@ -1,7 +1,7 @@
-//! The answers to `/debug/api_priority_and_fairness/…`: priority levels, queues
-//! and requests as kube-apiserver dumps them (k8s.io/apiserver
-//! `util/flowcontrol/apf_controller_debug.go`). They name who has requests in
-//! flight, so that none is on the port without authentication.
+//! The answers to `/debug/api_priority_and_fairness/…`: priority levels, queues and
+//! requests as kube-apiserver dumps them (k8s.io/apiserver
+//! `util/flowcontrol/apf_controller_debug.go`). They name callers with requests in
+//! flight, so the port without authentication has none of them.
 
 use http::StatusCode;
 
@@ -20,11 +20,10 @@ pub(super) enum Dump {
     Requests,
 }
 
-/// Returns a dump for a caller who may get it.
 pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
     let generation = granted.generation();
     if !generation.config.flow.enable_priority_and_fairness {
-        // kube-apiserver has no such paths then.
+        // Then kube-apiserver does not have these paths either.
         return not_found().into_answer();
     }
     let fairness = generation.flow.fairness();
@@ -32,7 +31,7 @@ pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
         Dump::Levels => fairness.dump_priority_levels(),
         Dump::Queues => fairness.dump_queues(),
         Dump::Requests => {
-            // Any text asks for them.
+            // Any text asks for the details.
             let details = granted.query().get("includeRequestDetails");
             fairness.dump_requests(!details.unwrap_or_default().is_empty())
         }
@@ -44,7 +43,7 @@ pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
     )
 }
 
-/// Says where the dumps are.
+/// Tells a caller without a grant where the dumps are.
 pub(super) fn open(generation: &Generation) -> OpenAnswer {
     match generation.config.flow.enable_priority_and_fairness {
         true => OpenAnswer::text(StatusCode::FORBIDDEN, NEEDS_A_GRANT),

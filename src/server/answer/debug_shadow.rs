@@ -1,6 +1,6 @@
-//! The answer to `/debug/shadow`: what shadow mode has found.
+//! The answer to `/debug/shadow`: the results of shadow mode.
 //! `docs/operations/shadow-mode.md` documents the answer. The port without
-//! authentication shows counts: paths and fingerprints of differences are for
+//! authentication shows counts only. Paths and fingerprints of differences are for
 //! callers with a grant.
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,7 +27,7 @@ struct ShadowReport {
     #[serde(flatten)]
     sums: Sums,
     differences: Vec<Named<AnyResource, FoundReport>>,
-    /// Differences that are counted, but not listed.
+    /// The number of differences that are counted, but not listed.
     further_differences: u64,
     resources: Vec<Named<AnyResource, ResourceReport>>,
 }
@@ -54,12 +54,12 @@ struct FoundReport {
 }
 
 nameless! {
-    /// The answer to everybody.
+    /// The answer for the port without authentication.
     struct OpenShadowReport {
         #[serde(flatten)]
         sums: Sums,
         resources: Vec<Named<ProvenResource, ResourceCounts>>,
-        /// Resources whose names no answer proved.
+        /// The number of resources whose names no answer has proved.
         resources_omitted: usize,
     }
 
@@ -82,7 +82,7 @@ nameless! {
         mode: &'static str,
         /// Sampled reads that the cache would have answered.
         would_answer: u64,
-        /// Sampled reads that it would have forwarded, by reason.
+        /// Sampled reads that the cache would have forwarded, by reason.
         would_forward: BTreeMap<&'static str, u64>,
         comparisons: Vec<ComparisonReport>,
     }
@@ -94,18 +94,17 @@ nameless! {
         counts: Counts,
     }
 
-    /// The bytes and the time of answers that were the same on both sides.
+    /// The bytes and the times of answers that were the same on both sides.
     struct CostReport {
         answers: u64,
         bytes: u64,
-        /// Until upstream's answer began.
+        /// The time until upstream's answers began.
         upstream_seconds: f64,
-        /// For making the answer here.
+        /// The time for making the answers here.
         apifront_seconds: f64,
     }
 }
 
-/// Returns the answer to `/debug/shadow` for a caller who may get it.
 pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     let generation = granted.generation();
     let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
@@ -144,7 +143,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     }
 }
 
-/// Returns the answer for everybody.
+/// Returns the answer for the port without authentication.
 pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
     let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
     let sums = sums(generation, &found, now);

@@ -1,5 +1,5 @@
-//! Adds warnings of deprecated APIs to answers of every kind, and notes who
-//! asked for such an API. The note is recorded when the request ends.
+//! Adds warnings about deprecated APIs to answers of every kind, and notes which
+//! caller used the API. The note is recorded when the request ends.
 
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
@@ -12,7 +12,6 @@ use pingora_http::ResponseHeader;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
 
-/// Returns the warnings of an answer from the cache.
 pub(in crate::server) async fn of_cached(
     generation: &Generation,
     gvr: &GroupVersionResource,
@@ -29,8 +28,8 @@ pub(in crate::server) async fn of_cached(
     warnings
 }
 
-/// Reads the warnings of a forwarded answer. Returns the warnings to send in
-/// their place, if apifront adds one.
+/// Reads the warnings of a forwarded answer. If apifront adds a warning, returns all
+/// warnings for the client.
 pub(in crate::server) async fn of_forwarded(
     ctx: &mut RequestContext,
     status: StatusCode,
@@ -74,8 +73,8 @@ pub(in crate::server) fn replace(
     Ok(())
 }
 
-/// Tells whether the answer may come from the API itself. With an answer from
-/// an earlier filter, kube-apiserver gives no warning.
+/// Tells whether the answer may come from the API itself. kube-apiserver gives no
+/// warning if an earlier filter answers.
 fn reached(status: StatusCode) -> bool {
     !matches!(
         status,
@@ -83,7 +82,7 @@ fn reached(status: StatusCode) -> bool {
     )
 }
 
-/// Notes what the warnings of an answer say, for the request's record.
+/// Notes the deprecation that an answer's warnings name, for the request's record.
 pub(in crate::server) fn note(
     ctx: &mut RequestContext,
     status: StatusCode,
@@ -106,7 +105,7 @@ pub(in crate::server) fn note(
     }
 }
 
-/// Does the same as [`note`] for an answer made here.
+/// Does what [`note`] does, for an answer that was made here.
 pub(in crate::server) fn note_answer(
     ctx: &mut RequestContext,
     status: StatusCode,

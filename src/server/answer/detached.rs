@@ -1,9 +1,8 @@
 //! A request that goes on in a task of its own: a watch, a log, a tunnel.
 //!
-//! A watch that lives in pingora's request task takes 25 to 77 KB of futures;
-//! in a task of its own it takes 6 to 40 KB. A tunnel also needs the bare
-//! stream. A dummy session stays behind in pingora, which must not be asked for
-//! its request any more.
+//! A watch in pingora's request task takes 25 to 77 KB of futures. In a task of its
+//! own it takes 6 to 40 KB. A tunnel also needs the bare stream. A dummy session
+//! stays behind in pingora, which must not be asked for its request any more.
 
 use std::io::Cursor;
 use std::mem;
@@ -25,14 +24,14 @@ use crate::server::stage::context::{Guards, RequestContext};
 use crate::server::stage::seats;
 use crate::server::stage::talker::Talker;
 
-/// Everything that a detached request holds beside its connection. Every
-/// detached request ends by [`Detached::end`] or [`Detached::end_with`].
+/// Everything that a detached request holds besides its connection. Every detached
+/// request ends with [`Detached::end`] or [`Detached::end_with`].
 pub(in crate::server) struct Detached {
     finished: Finished,
     talker: Talker,
     guards: Guards,
     trail: Option<Box<Trail>>,
-    /// The counters of a watch that is answered from the cache.
+    /// Counts a watch that is answered from the cache.
     watching: Option<Watching>,
     /// Whether initial events are still to be sent.
     initial: bool,
@@ -40,17 +39,16 @@ pub(in crate::server) struct Detached {
     next_request: Option<NextRequest>,
 }
 
-/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Ending {
     pub(in crate::server) why: &'static str,
-    /// Whether the client was told that the stream ended. If so, another
-    /// request may follow.
+    /// Whether the client was told that the stream ended. If so, another request may
+    /// follow.
     pub(in crate::server) in_order: bool,
 }
 
 impl Ending {
-    /// Makes the end of a stream whose client was not told.
+    /// Makes the end of a stream whose client was not told about it.
     pub(in crate::server) fn broken(why: &'static str) -> Self {
         Self {
             why,
@@ -59,8 +57,8 @@ impl Ending {
     }
 }
 
-/// Takes the whole downstream session: an HTTP/1 connection or an HTTP/2
-/// stream. The head of the answer must have been sent.
+/// Takes the whole downstream session: an HTTP/1 connection or an HTTP/2 stream. The
+/// head of the answer must have been sent.
 pub(in crate::server) fn detach(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -69,8 +67,8 @@ pub(in crate::server) fn detach(
     (take_session(session), detached)
 }
 
-/// Takes the bare stream of an HTTP/1 connection whose request has been read.
-/// Fails for HTTP/2, where a stream is not a connection.
+/// Takes the bare stream of an HTTP/1 connection whose request has been read. Fails
+/// for HTTP/2, because there a stream is not a connection.
 pub(in crate::server) fn detach_stream(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -86,7 +84,8 @@ pub(in crate::server) fn detach_stream(
     }
 }
 
-/// Lets the reader of a connection have what the client sent behind its request.
+/// Lets the reader of a connection have the bytes that the client sent after its
+/// request.
 fn opened(stream: Stream) -> Stream {
     match stream.into_any().downcast::<Coalesced>() {
         Ok(mut stream) => {
@@ -119,8 +118,8 @@ impl Detached {
         }
     }
 
-    /// Marks the request as a watch that is answered from the cache.
-    /// `has_begun` says that no initial events are left to send.
+    /// Marks the request as a watch that is answered from the cache. `has_begun`
+    /// tells that no initial events are left to send.
     pub(in crate::server) fn watches(&mut self, code: u16, has_begun: bool) {
         self.watching = Some(self.finished.watching());
         self.initial = !has_begun;
@@ -132,8 +131,8 @@ impl Detached {
         }
     }
 
-    /// Counts a batch of events that was sent. `has_begun` says that all
-    /// initial events have been sent with it.
+    /// Counts a batch of events that was sent. `has_begun` tells that all initial
+    /// events have been sent with it.
     pub(in crate::server) fn sent(&mut self, bytes: usize, events: usize, has_begun: bool) {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(watching) = &self.watching else {
@@ -155,27 +154,29 @@ impl Detached {
         }
     }
 
-    /// Counts bytes of events that are counted with those of other watches.
+    /// Counts bytes of events. The events themselves are counted with those of other
+    /// watches.
     pub(in crate::server) fn sent_in_group(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Counts the events that a group of watches was sent, this one among them.
+    /// Counts the events that were sent to a group of watches, to which this one
+    /// belongs.
     pub(in crate::server) fn count(&self, tally: &Tally) {
         if let Some(watching) = &self.watching {
             watching.count(tally);
         }
     }
 
-    /// Measures a batch of events that was written, and whose oldest event
-    /// arrived at this moment.
+    /// Measures how long a batch was on its way that has been written. `arrived` is
+    /// the moment at which its oldest event arrived.
     pub(in crate::server) fn delivered(&self, arrived: Option<Instant>) {
         if let (Some(watching), Some(arrived)) = (&self.watching, arrived) {
             watching.delivered(arrived);
         }
     }
 
-    /// Counts bytes of upstream that are passed on.
+    /// Counts bytes from upstream that are passed on.
     pub(in crate::server) fn passes(&mut self, data: &Bytes) {
         self.bytes = self.bytes.saturating_add(data.len());
         if let Some(trail) = &mut self.trail {
@@ -183,24 +184,23 @@ impl Detached {
         }
     }
 
-    /// Notes the head of upstream's answer.
     pub(in crate::server) fn answered(&mut self, code: u16, headers: &HeaderMap) {
         if let Some(trail) = &mut self.trail {
             trail.response(code, headers);
         }
     }
 
-    /// Gives back the seats, because making the answer costs nothing any more.
+    /// Gives the seats back, because making the answer costs nothing any more.
     pub(in crate::server) fn release_seats(&mut self) {
         seats::give_back(&mut self.guards.in_flight);
     }
 
-    /// Counts an answer that upstream broke off before its end.
+    /// Counts an answer that upstream broke off.
     pub(in crate::server) fn aborted(&self) {
         self.finished.aborted();
     }
 
-    /// Records the end of the request, and gives back all that it holds. The
+    /// Records the end of the request, and gives back everything that it holds. The
     /// connection then goes on to its next request, or is closed.
     pub(in crate::server) async fn end_with(mut self, session: ServerSession, ending: Ending) {
         let next = self.next_request.take().filter(|_| ending.in_order);
@@ -211,14 +211,14 @@ impl Detached {
             return;
         };
         self.end(ending.why);
-        // The connection cannot be reused if the client still sends a body.
+        // The connection cannot be reused while the client still sends a body.
         if let Ok(Some(reusable)) = session.finish().await {
             let (stream, _) = reusable.into_parts();
             next.go_on(stream).await;
         }
     }
 
-    /// Does the same as [`Detached::end_with`] when the connection is gone already.
+    /// Does what [`Detached::end_with`] does, for a connection that is gone already.
     pub(in crate::server) fn end(mut self, why: &'static str) {
         if let Some(watching) = self.watching.take() {
             watching.ended(why);
@@ -226,8 +226,8 @@ impl Detached {
         self.finished.ended(why);
         self.talker.ended(self.bytes);
         self.finished.record(self.bytes);
-        // The process may end when no request is open any more. Therefore the
-        // last audit event is made before the guards are dropped.
+        // The process may end as soon as no request is open. Therefore the last
+        // audit event is made before the guards are dropped.
         drop(self.trail);
         drop(self.guards);
     }

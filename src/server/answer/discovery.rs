@@ -1,9 +1,9 @@
-//! Answers discovery from memory (`crate::discovery`), and refuses requests for
-//! what `apis.runtimeConfig` hides.
+//! Answers discovery from memory (`crate::discovery`), and refuses requests for APIs
+//! that `apis.runtimeConfig` hides.
 //!
-//! The other requests are forwarded: requests for documents that upstream does
-//! not have, requests whose error upstream's router words, and requests that
-//! only upstream can read.
+//! The other requests are forwarded: those for documents that upstream does not
+//! have, those whose error upstream's router words, and those that only upstream can
+//! read.
 
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
 /// The headers from which upstream takes the client's address
-/// (`utilnet.GetClientIP`). The server's address in `/api` depends on the
-/// client's.
+/// (`utilnet.GetClientIP`). The server's address in `/api` depends on it.
 const CLIENT_ADDRESS: [HeaderName; 2] = [
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-real-ip"),
@@ -38,7 +37,7 @@ const CLIENT_ADDRESS: [HeaderName; 2] = [
 const LARGE: usize = 64 << 10;
 
 /// Answers a request for discovery. Returns `None` if the request is not about
-/// discovery, or is forwarded.
+/// discovery, or must be forwarded.
 pub(in crate::server) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -60,7 +59,7 @@ pub(in crate::server) async fn answer(
     }
     let headers = &request.headers;
     let mut representation = negotiate(&path, headers, received.query(), true)?;
-    // Paths of the router accept only GET; the other paths accept any method.
+    // The router's paths accept only GET. The other paths accept any method.
     if is_routed(&path) && info.method != Method::GET {
         return None;
     }
@@ -70,7 +69,8 @@ pub(in crate::server) async fn answer(
     if by_address && aggregated(representation).is_none() {
         return None;
     }
-    // Of the many documents of versions, each caller reads most just once.
+    // There are many documents of versions, and a caller reads most of them just
+    // once.
     let of_version = matches!(path, DiscoveryPath::Version(_));
     if of_version && !known.changes_documents() && grant.is_first_read() {
         return None;
@@ -80,7 +80,7 @@ pub(in crate::server) async fn answer(
         Err(refused) => return refused,
     };
     let known = &granted.generation().discovery;
-    // Only upstream tells whether it still serves this version.
+    // Only upstream knows whether it still serves this version.
     if aggregated(representation) == Some(Aggregated::V2Beta1)
         && !known.serves_v2beta1(&path).await?
     {
@@ -102,7 +102,8 @@ pub(in crate::server) async fn answer(
                     )
                     .await?
                 }
-                // Upstream lists what it offers, which may include CBOR.
+                // Upstream's error lists the forms that it offers, which may include
+                // CBOR.
                 None if known.is_upstreams(&path) && !wants_changed_cbor(known, headers) => {
                     return None;
                 }
@@ -118,8 +119,7 @@ pub(in crate::server) async fn answer(
     }
 }
 
-/// Refuses a request for a hidden resource like one for a resource that does
-/// not exist.
+/// Refuses a request for a hidden resource as if the resource did not exist.
 pub(in crate::server) async fn refuse_hidden(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -157,8 +157,8 @@ fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> 
     }
 }
 
-/// Tells whether go-restful's router handles the path before the handler. Of
-/// all groups, only the aggregator's own group has a path of the router.
+/// Tells whether go-restful's router handles the path before the handler does. Among
+/// group paths, only that of the aggregator's own group belongs to the router.
 fn is_routed(path: &DiscoveryPath) -> bool {
     match path {
         DiscoveryPath::Api | DiscoveryPath::Version(_) => true,
@@ -167,8 +167,8 @@ fn is_routed(path: &DiscoveryPath) -> bool {
     }
 }
 
-/// Returns the wanted representation, or `Some(None)` if there is no acceptable
-/// one. Returns `None` if upstream must answer.
+/// Returns the wanted representation, or `Some(None)` if no representation is
+/// acceptable. Returns `None` if upstream must answer.
 fn negotiate(
     path: &DiscoveryPath,
     headers: &HeaderMap,
@@ -183,14 +183,14 @@ fn negotiate(
     };
     match negotiate_discovery(headers, query, offer) {
         DiscoveryNegotiation::Accepted(representation) => Some(Some(representation)),
-        // The router's errors are left to upstream, for their words.
+        // Upstream words the router's errors.
         DiscoveryNegotiation::NotAcceptable if !offer.routed => Some(None),
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => None,
     }
 }
 
-/// Tells whether upstream might answer with a document in CBOR that shows
-/// other APIs than the documents here.
+/// Tells whether upstream might answer with a CBOR document that shows other APIs
+/// than the documents here.
 fn wants_changed_cbor(known: &Discovery, headers: &HeaderMap) -> bool {
     let names_cbor = |accept: &HeaderValue| {
         let accept = accept.as_bytes().to_ascii_lowercase();

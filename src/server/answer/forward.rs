@@ -30,13 +30,11 @@ use crate::spans::RequestSpan;
 /// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The error type of an answer that changes the protocol.
 const SWITCHED: ErrorType = ErrorType::Custom("unasked switch of protocols");
 
 /// The Retry-After of answers while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Begins to forward the request.
 pub(in crate::server) fn begin(
     session: &Session,
     ctx: &mut RequestContext,
@@ -57,9 +55,9 @@ pub(in crate::server) fn not_forwarded<T>() -> Result<T> {
     Error::e_explain(ErrorType::InternalError, "not a forwarded request")
 }
 
-/// Sends the 100 to a client that waits for it before it sends its body,
-/// because upstream's own 100 does not come through HTTP/2. From here on the
-/// client must keep pace.
+/// Sends the 100 to a client that waits for it before it sends its body, because
+/// upstream's own 100 does not come through HTTP/2. From here on, the client must
+/// keep pace.
 pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
     tell_to_go_on(session).await?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -71,8 +69,9 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
     Ok(())
 }
 
-/// Sends a 100 to a client that waits for it. pingora takes every answer before
-/// the end of the body for the last one of its connection, also this one.
+/// Sends a 100 to a client that waits for it. pingora takes every answer before the
+/// end of the body for the last one of its connection, even this one. So the
+/// keepalive setting is restored.
 pub(super) async fn tell_to_go_on(session: &mut Session) -> Result<()> {
     if respond::waits_for_100(session) {
         let session = session.as_mut();
@@ -83,8 +82,8 @@ pub(super) async fn tell_to_go_on(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Gives back the seat, because upstream has made the answer, or makes it as
-/// fast as the client reads.
+/// Gives the seat back. Upstream has made the answer, or makes it as fast as the
+/// client reads.
 pub(in crate::server) fn answer_begins(
     response: &ResponseHeader,
     forward: &Forward,
@@ -120,8 +119,8 @@ pub(in crate::server) async fn peer(
         session.set_read_timeout(None);
         Purpose::LongRunning
     } else if forward.replays || sent_head(session.req_header(), forward.user()) > LARGE_HEAD {
-        // Over HTTP/2, pingora would lose an answer that comes before a body that was
-        // read before.
+        // Over HTTP/2, pingora would lose an answer that comes before a body that
+        // was already read.
         Purpose::Alone
     } else {
         Purpose::Short
@@ -133,8 +132,8 @@ pub(in crate::server) async fn peer(
     Ok(Box::new(peer))
 }
 
-/// Returns about the size of the head that will be sent, in which fields may name
-/// the caller.
+/// Returns the approximate size of the head that will be sent, including fields that
+/// may name the caller.
 fn sent_head(request: &RequestHeader, user: Option<&UserInfo>) -> usize {
     const NAME: usize = "x-remote-extra-".len();
     let named = |user: &UserInfo| {
@@ -155,8 +154,8 @@ fn sent_head(request: &RequestHeader, user: Option<&UserInfo>) -> usize {
     head_size(target, &request.headers).saturating_add(user.map_or(0, named))
 }
 
-/// Replaces the caller's credentials by headers that tell upstream who the
-/// caller is.
+/// Replaces the caller's credentials by headers that tell upstream the caller's
+/// identity.
 pub(in crate::server) async fn rewrite(
     request: &mut RequestHeader,
     forward: &Forward,
@@ -194,8 +193,8 @@ pub(in crate::server) async fn rewrite(
     request.insert_header(HOST, endpoint.name.as_str())
 }
 
-/// Refuses an answer that changes the protocol: pingora forwards no request that asks
-/// for that.
+/// Refuses an answer that changes the protocol, because pingora forwards no request
+/// that asks for that.
 pub(in crate::server) fn refuse_switch(response: &ResponseHeader) -> Result<()> {
     match response.status {
         StatusCode::SWITCHING_PROTOCOLS => {
@@ -205,10 +204,10 @@ pub(in crate::server) fn refuse_switch(response: &ResponseHeader) -> Result<()> 
     }
 }
 
-/// Removes the headers in which the caller claims an identity, and adds those
-/// that say who asks, from where, in which request and trace, and over which
-/// apifronts.
-/// Every request to upstream passes here, whether pingora or `stream.rs` sends it.
+/// Removes the headers in which the caller claims an identity. Adds those that tell
+/// the caller's identity and address, the request and its trace, and the apifronts
+/// on the way. Every request to upstream passes here, whether pingora or `stream.rs`
+/// sends it.
 pub(in crate::server) fn introduce(
     request: &mut RequestHeader,
     forward: &Forward,
@@ -229,7 +228,7 @@ pub(in crate::server) fn introduce(
     for (name, value) in forward.identity() {
         request.append_header(name, value)?;
     }
-    // Without a span the headers of the caller's trace stay as they are.
+    // Without a span, the headers of the caller's trace stay as they are.
     let trace = span.map(|span| span.ask(&request.method));
     for (name, value) in trace.into_iter().flatten() {
         request.remove_header(&name);
@@ -245,15 +244,15 @@ pub(in crate::server) fn introduce(
         way.extend(before.filter_map(|value| value.to_str().ok()));
         let address = address.to_string();
         way.push(&address);
-        // The header has one line, as Go's proxies write it.
+        // The header is a single line, as Go's proxies write it.
         let way = way.join(", ");
         request.insert_header(X_FORWARDED_FOR, way)?;
     }
     Ok(())
 }
 
-/// Lets the request try the next server. A connection that failed sent nothing,
-/// so this is right for any request.
+/// Lets the request try the next server. Nothing was sent on a connection that
+/// failed, so any request may be tried again.
 pub(in crate::server) fn could_not_connect(
     forward: Option<&Forward>,
     mut error: Box<Error>,
@@ -269,10 +268,10 @@ pub(in crate::server) fn could_not_connect(
     error
 }
 
-/// Decides whether to repeat a request whose connection broke after the request
-/// was, perhaps, sent. Reads are repeated, and reviews whose bodies were read, which
-/// have no effect, and requests that upstream did not process. Any other request may
-/// have had its effect.
+/// Decides whether to repeat a request whose connection broke after it was perhaps
+/// sent. Reads are repeated, and requests that upstream did not process. Reviews
+/// whose bodies were read are repeated, too, because they have no effect. Any other
+/// request may have had its effect.
 pub(in crate::server) fn broke_off(
     session: &Session,
     forward: Option<&mut Forward>,
@@ -288,8 +287,8 @@ pub(in crate::server) fn broke_off(
         && (!processed || is_read(&session.req_header().method) || is_review);
     if let Some(forward) = forward {
         if repeatable && (client_reused || !processed) {
-            // A connection that the server wanted to close says nothing against
-            // the server.
+            // That the server wanted to close the connection is no fault of the
+            // server.
             forward.tried.pop();
         }
         forward.outcome_unknown = upstreams && processed && !repeatable;
@@ -298,14 +297,14 @@ pub(in crate::server) fn broke_off(
     error
 }
 
-/// Tells whether upstream itself says that it did not look at the request (RFC
-/// 9113, 6.8 and 8.7). API servers with `--goaway-chance` say so now and then.
+/// Tells whether upstream itself says that it did not process the request (RFC 9113,
+/// 6.8 and 8.7). API servers with `--goaway-chance` say so now and then.
 fn is_unprocessed(error: &Error) -> bool {
     let cause = error.root_cause().downcast_ref::<h2::Error>();
     cause.is_some_and(apifront_upstream::is_unprocessed)
 }
 
-/// Tells whether the client has an answer; a 100 does not count.
+/// Tells whether the client has an answer. A 100 does not count.
 fn answered(session: &Session) -> bool {
     let written = session.as_ref().response_written();
     written.is_some_and(|header| !header.status.is_informational())
@@ -315,15 +314,15 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Returns the 503 for a request that had no effect. Trying again may help.
+/// Returns the 503 for a request that had no effect, and may be tried again.
 pub(in crate::server) fn unreachable() -> Status {
     Status::service_unavailable("the API server cannot be reached")
         .with_retry_after(RETRY_AFTER_SECONDS)
 }
 
-/// Returns the 503 for a request that the API server may have carried out. It
-/// has no Retry-After, because client-go repeats any request, even a write, on
-/// a 5xx that has one.
+/// Returns the 503 for a request that the API server may have carried out. It has no
+/// Retry-After, because client-go repeats any request, even a write, after a 5xx
+/// with one.
 pub(in crate::server) fn unknown_outcome() -> Status {
     Status::service_unavailable(
         "the connection to the API server broke off before it answered; \
@@ -331,8 +330,8 @@ pub(in crate::server) fn unknown_outcome() -> Status {
     )
 }
 
-/// Returns the 502 for a request whose answer changed the protocol, though nobody
-/// asked for that. Upstream may have carried out the request.
+/// Returns the 502 for a request whose answer changed the protocol unasked. Upstream
+/// may have carried out the request.
 pub(in crate::server) fn switched() -> Status {
     let why = "the API server switched protocols, which was not asked of it";
     Status::failure(502, kubernetes_wire::api::Reason::Unknown, why)
@@ -365,7 +364,7 @@ pub(in crate::server) async fn failed(
             Finished::new(session, ctx).aborted();
         }
         match error.esource() {
-            // Clients may go at any time, and fill no log by it.
+            // Clients may leave at any time. This must not fill the log.
             ErrorSource::Downstream => tracing::debug!(%error, "client left its answer"),
             _ => tracing::warn!(%error, "answer broke off"),
         }

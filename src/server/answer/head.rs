@@ -9,8 +9,9 @@ use super::respond::{CACHE_PART, NOT_CACHED, debug_value};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
 
-/// The most headers that are added to an answer's own: those of every answer,
-/// twice if it is a backend's, the Date, and what the cache had in it.
+/// The most headers that are added to an answer's own. These are the headers of
+/// every answer, twice for a backend's answer, the Date, and the part that the cache
+/// had.
 pub(super) const ADDED: usize = 12;
 
 /// Adds the headers that kube-apiserver has on every answer.
@@ -24,8 +25,7 @@ pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: 
         headers.insert(CACHE_CONTROL, not_cached.clone());
     }
     if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
-        // An aggregator would have added its own headers, too: see
-        // aggregator_headers.rs.
+        // An aggregator would also add its own headers: see aggregator_headers.rs.
         headers.append(AUDIT_ID, audit_id);
         headers.append(CACHE_CONTROL, not_cached);
         if ctx.is_of_classifying_backend() {
@@ -40,8 +40,8 @@ pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: 
     }
 }
 
-/// Makes the head in the form that the client's protocol has. Names have no
-/// case in HTTP/2. In HTTP/1.1 they are written as Go's server writes them.
+/// Makes the head in the form of the client's protocol. HTTP/2 has lower-case names.
+/// In HTTP/1.1 they are written as Go's server writes them.
 pub(super) fn of(
     request: &RequestHeader,
     status: StatusCode,

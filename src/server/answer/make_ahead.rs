@@ -1,9 +1,9 @@
-//! Makes the forms in which a resource is listed, after the resource was
-//! filled and before a list waits for them.
+//! Makes the forms in which a resource is listed, after the resource was filled and
+//! before lists ask for them.
 //!
-//! A process that has just started would otherwise make each form while its
-//! first list waits: for 100,000 pods, seconds. The forms are those that lists
-//! asked for lately; a saved store tells those of the process before.
+//! Otherwise a process that has just started would make each form while its first
+//! list waits, which takes seconds for 100,000 pods. The forms are those that lists
+//! asked for lately. A saved store keeps those of the previous process.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -16,11 +16,10 @@ use futures::future::join_all;
 
 use super::offload_threads;
 
-/// The forms of a resource are not made ahead if there is not room for this
-/// many times its objects. A list makes them all the same.
+/// The forms of a resource are made ahead only if there is room for this many times
+/// its objects. Without that, lists make them as usual.
 const ROOM: usize = 2;
 
-/// Runs for as long as the process.
 pub(in crate::server) async fn run(cache: Arc<Cache>) {
     loop {
         for entry in cache.refilled().await {

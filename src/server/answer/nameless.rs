@@ -1,6 +1,7 @@
-//! What the port without authentication may report: values that cannot hold the
-//! name of a caller or an object. A report with a name in it does not compile as
-//! [`Nameless`]; it asks for a grant instead, which only the other ports give.
+//! Defines the values that the port without authentication may report: those that
+//! cannot hold the name of a caller or an object. A report with a name in it cannot
+//! be [`Nameless`], which the compiler checks. It needs a grant, which that port
+//! does not give.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use crate::server::state::generation::Generation;
 use crate::status::Spared;
 
 /// A value without names of users, groups, service accounts, namespaces or objects,
-/// without paths, and without anything else that a caller wrote: fixed words,
-/// numbers, and the names that metrics have as labels. Texts are not among them.
+/// without paths, and without anything else that a caller wrote. It may hold fixed
+/// words, numbers, and the names that metrics have as labels. Texts are not allowed.
 pub(super) trait Nameless: Serialize {}
 
 impl Nameless for bool {}
@@ -28,7 +29,7 @@ impl<T: Nameless> Nameless for Vec<T> {}
 impl<T: Nameless> Nameless for BTreeMap<&'static str, T> {}
 impl Nameless for Spared {}
 
-/// Declares reports of which each field is [`Nameless`].
+/// Declares reports whose fields are all [`Nameless`].
 macro_rules! nameless {
     ($(
         $(#[$about:meta])*
@@ -54,7 +55,7 @@ macro_rules! nameless {
 }
 pub(super) use nameless;
 
-/// Figures, and the resource that they are about.
+/// Figures, and the resource that they belong to.
 #[derive(Serialize)]
 pub(super) struct Named<N, F> {
     #[serde(flatten)]
@@ -65,8 +66,8 @@ pub(super) struct Named<N, F> {
 
 impl<N: Nameless, F: Nameless> Nameless for Named<N, F> {}
 
-/// The name of a resource, in reports for callers with a grant. A caller may have
-/// chosen it.
+/// The name of a resource, in reports for callers with a grant. It may be a name
+/// that a caller made up.
 #[derive(Serialize)]
 pub(super) struct AnyResource {
     group: String,
@@ -74,12 +75,12 @@ pub(super) struct AnyResource {
     resource: String,
 }
 
-/// The name of a resource that an answer proved, as in labels of metrics: callers
-/// cannot choose it. It is empty for all resources without series of their own.
+/// The name of a resource that an answer has proved, as in labels of metrics.
+/// Callers cannot make it up. It is empty for all resources without series of their
+/// own.
 #[derive(Serialize)]
 pub(super) struct ProvenResource(AnyResource);
 
-/// A way to name resources in a report.
 pub(super) trait NamesResources: Sized {
     /// Returns `None` if the report leaves the resource out.
     fn name(gvr: &GroupVersionResource, known: &KnownNames) -> Option<Self>;
@@ -106,8 +107,8 @@ impl NamesResources for ProvenResource {
 
 impl Nameless for ProvenResource {}
 
-/// Names the resources that figures are about, at most so many of them. Returns how
-/// many are left out, too.
+/// Names the resources of the figures, but at most `most` of them. Also returns how
+/// many are left out.
 pub(super) fn named<N: NamesResources, F>(
     figures: impl IntoIterator<Item = (GroupVersionResource, F)>,
     known: &KnownNames,
@@ -124,7 +125,7 @@ pub(super) fn named<N: NamesResources, F>(
     (listed, left_out)
 }
 
-/// A resource version, which is written as a text.
+/// A resource version. It is written as a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VersionNumber(pub(super) u64);
 
@@ -136,13 +137,12 @@ impl Serialize for VersionNumber {
 
 impl Nameless for VersionNumber {}
 
-/// The address of an API server, `host:port`, out of the configuration.
+/// The address of an API server, `host:port`, from the configuration.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct ServerAddress(String);
 
 impl ServerAddress {
-    /// Returns the addresses of the API servers, and whether they are healthy.
     pub(super) fn of_api_servers(generation: &Generation) -> Vec<(Self, bool)> {
         let upstream = generation.cache.upstream();
         let endpoints = upstream.endpoints().iter();
@@ -160,7 +160,8 @@ mod tests {
 
     use super::*;
 
-    /// Tells whether a type is [`Nameless`]: its own constant hides that of the trait.
+    /// Tells whether a type is [`Nameless`]. If it is, this constant hides that of
+    /// the trait.
     struct Asked<T>(PhantomData<T>);
 
     impl<T: Nameless> Asked<T> {

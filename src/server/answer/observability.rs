@@ -1,8 +1,8 @@
-//! Serves the observability port: health, metrics and the cache's state over
-//! plain HTTP on loopback, without authentication. It answers programs, such as
-//! Prometheus through `kubectl port-forward`, and its own status page, but no web
-//! pages of others (`browser.rs`). What it says is for everybody, and names no
-//! caller and no object (`open_answer.rs`).
+//! Serves the observability port: health, metrics and the cache's state over plain
+//! HTTP on loopback, without authentication. It answers programs, such as Prometheus
+//! through `kubectl port-forward`, and its own status page, but no foreign web pages
+//! (`browser.rs`). Its answers are for everybody, and name no caller and no object
+//! (`open_answer.rs`).
 
 use std::sync::Arc;
 

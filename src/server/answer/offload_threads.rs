@@ -10,24 +10,24 @@ use std::sync::LazyLock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
-/// As `nice` counts: these threads get a third of what another thread gets on a
-/// busy core, so that they go on.
+/// The niceness of these threads. On a busy core, they get a third of the time of
+/// another thread, so they still make progress.
 const NICE: i32 = 5;
 
-/// Only its threads for blocking work are used.
+/// Only the blocking threads of this runtime are used.
 static THREADS: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
     Builder::new_current_thread()
         .thread_name("offload")
         .on_thread_start(|| {
-            // Linux has one priority for each thread. Where lowering it is
-            // forbidden, the work is done as before.
+            // On Linux, each thread has its own priority. If it may not be lowered,
+            // the work runs with the usual one.
             let _ = rustix::process::nice(NICE);
         })
         .build()
 });
 
-/// Runs the work to its end, even if no caller waits for it any more. Returns
-/// `None` if it panics.
+/// Runs the work to its end, even if no caller waits for it any more. Returns `None`
+/// if it panics.
 pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match &*THREADS {
         Ok(threads) => threads.spawn_blocking(work).await.ok(),

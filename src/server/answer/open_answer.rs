@@ -1,5 +1,5 @@
-//! An answer for everybody. The port without authentication gives no other, so
-//! what it says is of types that cannot name callers or objects.
+//! Answers that anybody may get. The port without authentication gives no others.
+//! Their contents have types that cannot name callers or objects.
 
 use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
@@ -13,12 +13,11 @@ use crate::server::state::generation::Generation;
 
 const CANNOT_WRITE: &str = "500 the answer cannot be written";
 
-/// An answer that any caller may have. Nothing makes one of a text or of bytes
-/// whose origin is not known.
+/// An answer that any caller may have. It cannot be made from a text or bytes of
+/// unknown origin.
 pub(in crate::server) struct OpenAnswer(Answer);
 
 impl OpenAnswer {
-    /// Answers with a line of text.
     pub(in crate::server) fn text(status: StatusCode, text: &'static str) -> Self {
         let body = vec![text.into(), "\n".into()];
         Self(Answer::new(status, "text/plain; charset=utf-8", body))
@@ -30,7 +29,7 @@ impl OpenAnswer {
         self
     }
 
-    /// Answers with a report, in lines for people.
+    /// Answers with a report, indented for people.
     pub(super) fn report(report: &impl Nameless) -> Self {
         Self::json(serde_json::to_vec_pretty(report))
     }
@@ -51,7 +50,7 @@ impl OpenAnswer {
         }
     }
 
-    /// Answers with the metrics, whose labels docs/metrics.md lists.
+    /// Answers with the metrics. docs/metrics.md lists their labels.
     pub(super) fn metrics(generation: &Generation) -> Self {
         generation.observe_cache();
         match generation.metrics.encode() {
@@ -63,20 +62,19 @@ impl OpenAnswer {
         }
     }
 
-    /// Answers with the result of health checks. Their reasons name nobody, by their
-    /// type; the names of checks in the query are said back.
+    /// Answers with the result of health checks. The type of their reasons cannot
+    /// name anybody. The names of checks in the query are repeated.
     pub(super) fn health(response: HealthResponse) -> Self {
         let headers = response.headers().collect();
         let body = vec![response.body];
         Self(Answer::of_parts(response.status, headers, body))
     }
 
-    /// Answers with the status page, which holds no data.
     pub(super) fn status_page() -> Self {
         Self(status::page())
     }
 
-    /// Guards the answer as the data of the status page.
+    /// Adds the security headers of the status page's data.
     pub(super) fn guarded(self) -> Self {
         Self(status::guarded(self.0))
     }

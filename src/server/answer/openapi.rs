@@ -11,8 +11,8 @@ use crate::openapi::{Answered, Request};
 use crate::server::stage::PendingGrant;
 use crate::server::stage::context::CacheResult;
 
-/// Answers a request for a document. Returns `None` if the request is
-/// forwarded, or is not about OpenAPI.
+/// Answers a request for a document. Returns `None` if the request is forwarded, or
+/// is not about OpenAPI.
 pub(in crate::server) async fn answer(
     header: &RequestHeader,
     grant: &mut PendingGrant<'_>,

@@ -1,6 +1,6 @@
-//! The paths that apifront answers about itself: health, metrics, the cache's
-//! state, the status page. Each has two audiences: callers with a grant for the
-//! path, and whoever reaches the port without authentication.
+//! Answers the paths that are about apifront itself: health, metrics, the cache's
+//! state, the status page. Each path has two audiences: callers with a grant for it,
+//! and anybody who reaches the port without authentication.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,8 +16,8 @@ use super::{debug_cache, debug_shadow, refusal, status};
 use crate::server::stage::{Granted, PendingGrant};
 use crate::server::state::generation::Generation;
 
-/// The paths that need a grant. Of them an API server has `/metrics` and the dumps
-/// of its own flow control, which are hidden.
+/// The paths that need a grant. An API server also has `/metrics` and the dumps of
+/// its own flow control, which are hidden by these.
 #[derive(Clone, Copy)]
 enum OwnPath {
     Metrics,
@@ -57,7 +57,7 @@ pub(in crate::server) fn health(
 fn open_health(generation: &Generation, path: &str, query: &str) -> Option<OpenAnswer> {
     let health = &generation.health;
     if !health.has(path) {
-        // No clock is read for other requests.
+        // Other requests do not need the time.
         return None;
     }
     let response = health.respond(path, query, Instant::now())?;
@@ -91,8 +91,7 @@ fn answer_granted(granted: &Arc<Granted>) -> Option<Answer> {
     })
 }
 
-/// Answers the health paths and [`OwnPath`] to whoever reaches the port without
-/// authentication.
+/// Answers the health paths and [`OwnPath`] on the port without authentication.
 pub(in crate::server) fn open(
     generation: &Generation,
     path: &str,

@@ -1,5 +1,4 @@
-//! Learns the version that a caller wrote from the answer, while it is passed
-//! on.
+//! Learns the version that a caller's write made, from the answer that is passed on.
 
 use std::time::Instant;
 
@@ -22,8 +21,8 @@ pub(in crate::server) fn begin(
         request.method,
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE
     );
-    // A proxied answer is not about the resource. In strict mode nothing is
-    // noted, because reads show every write anyway.
+    // A proxied answer is not about the resource. In strict mode nothing is noted,
+    // because reads show every write anyway.
     let counts = writes
         && response.status.is_success()
         && info.is_resource_request
@@ -36,8 +35,8 @@ pub(in crate::server) fn begin(
     let content_type = response.headers.get(CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], |v| v.as_bytes());
     let version = if request.method == Method::DELETE {
-        // The answer has a Status, or the object before its deletion, or the
-        // object that waits for its finalizers.
+        // The answer holds a Status, the object before its deletion, or the object
+        // that waits for its finalizers.
         WrittenVersion::Known(None)
     } else {
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
@@ -48,7 +47,7 @@ pub(in crate::server) fn begin(
     forward.write = Some((write, version));
 }
 
-/// Reads more of the answer, before the client gets it.
+/// Reads a piece of the answer, before the client gets it.
 pub(in crate::server) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
     let Some((_, version)) = &mut forward.write else {
         return;

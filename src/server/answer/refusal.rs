@@ -32,7 +32,6 @@ pub(in crate::server) fn of_loop(request: &RequestHeader, query: &Query) -> Answ
     Answer::from_status(&cdn_loop::refusal(), &request.headers, query)
 }
 
-/// Returns the Status of a server that has no such resource at the path.
 pub(in crate::server) fn no_such_resource() -> Status {
     let message = "the server could not find the requested resource";
     let mut status = Status::failure(404, Reason::NotFound, message);
@@ -41,7 +40,7 @@ pub(in crate::server) fn no_such_resource() -> Status {
 }
 
 /// Asks for the grant of a request. The error is the answer that refuses the
-/// request, or `None` if upstream has to answer.
+/// request, or `None` if upstream must answer.
 pub(in crate::server) async fn unless_granted(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,

@@ -1,8 +1,8 @@
 //! Writes the answers that apifront makes itself.
 //!
-//! A request gives its seat back when its answer is ready. After that, a client
-//! that reads slowly is bounded in time (`slow_client.rs`), and the bytes that
-//! wait for it in number (`crate::flow`).
+//! A request gives its seat back when its answer is ready. After that, there is a
+//! limit on the time of a client that reads slowly (`slow_client.rs`), and on the
+//! bytes that wait for it (`crate::flow`).
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
 
-/// The bounds, in bytes and time, of reading a request body that nobody needs,
-/// so that its connection can be reused. Go's server reads as much. A client
-/// that sends more, or slowly, gets its answer, and its connection is closed.
+/// The limits, in bytes and time, for reading a request body that nobody needs, so
+/// that its connection can be reused. Go's server reads as much. A client that sends
+/// more, or slowly, gets its answer, and its connection is closed.
 const MAX_DRAINED: usize = 256 << 10;
 pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
@@ -45,22 +45,20 @@ const TOO_MANY_WAIT: &str = "answer_budget";
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 
-/// The part that the cache had in an answer.
+/// The header that tells the part that the cache had in an answer.
 pub(super) const CACHE_PART: HeaderName = HeaderName::from_static("x-apifront-cache");
 
-/// A whole answer. The body is a list of pieces of any size: see
-/// [`BodyChunks`].
+/// A whole answer. Its body is a list of pieces of any size: see [`BodyChunks`].
 #[derive(Debug)]
 pub(in crate::server) struct Answer {
     pub(in crate::server) status: StatusCode,
     pub(in crate::server) headers: HeaderMap,
     pub(in crate::server) body: Vec<Bytes>,
-    /// The part that the cache had in the answer.
     pub(in crate::server) cache: CacheResult,
-    /// The bytes that only this answer has, until it is written.
+    /// Accounts for the bytes that belong to this answer alone, until it is written.
     held: HeldBytes,
-    /// Whether the answer names the schema and the level of a request that was
-    /// classified.
+    /// Whether the answer names the FlowSchema and the priority level of its
+    /// request.
     classified: bool,
 }
 
@@ -90,12 +88,11 @@ impl Answer {
         }
     }
 
-    /// Sets the part that the cache had in the answer.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
     }
 
-    /// Makes the answer as if the request had not been classified.
+    /// Makes the answer as if its request had not been classified.
     pub(in crate::server) fn unclassified(self) -> Self {
         Self {
             classified: false,
@@ -108,7 +105,7 @@ impl Answer {
         self
     }
 
-    /// Makes an answer of a Status, in the encoding that the client negotiated.
+    /// Makes an answer from a Status, in the encoding that the client negotiated.
     pub(in crate::server) fn from_status(
         status: &Status,
         request: &HeaderMap,
@@ -128,8 +125,8 @@ impl Answer {
         answer
     }
 
-    /// Returns the 429 of kube-apiserver's flow control. The client should come
-    /// back after so many seconds.
+    /// Returns the 429 of kube-apiserver's flow control. `retry_after` is in
+    /// seconds.
     pub(in crate::server) fn too_many_requests(retry_after: u64) -> Self {
         let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
         let mut answer = Self::new(
@@ -155,8 +152,7 @@ impl Answer {
         self
     }
 
-    /// Compresses a large body, as kube-apiserver does for clients that accept
-    /// gzip.
+    /// Compresses a large body, as kube-apiserver does for clients that accept gzip.
     pub(in crate::server) async fn compress(
         &mut self,
         by: OffloadUser<'_>,
@@ -170,7 +166,6 @@ impl Answer {
         Ok(())
     }
 
-    /// Replaces the body by its gzip.
     pub(in crate::server) fn set_compressed(&mut self, body: Vec<Bytes>) {
         self.body = body;
         let headers = &mut self.headers;
@@ -192,8 +187,8 @@ impl Answer {
     }
 }
 
-/// Tells a client that asks with `X-Apifront-Debug: cache` what part the cache
-/// had.
+/// Tells a client that asks with `X-Apifront-Debug: cache` which part the cache had
+/// in the answer.
 pub(in crate::server) fn debug_header(
     header: &mut ResponseHeader,
     request: &RequestHeader,
@@ -227,7 +222,7 @@ pub(in crate::server) fn debug_value(
     HeaderValue::from_str(&text).ok()
 }
 
-/// Sends an answer; returns the bytes of its body.
+/// Sends an answer. Returns the number of bytes of its body.
 pub(in crate::server) async fn send(
     session: &mut Session,
     answer: Answer,
@@ -239,7 +234,7 @@ pub(in crate::server) async fn send(
     }
     let length = answer.length();
     let mut headers = answer.headers;
-    // Clients would read the length in a 304 as that of the document. A 204 has
+    // In a 304, clients would read this as the length of the document. A 204 has
     // none (RFC 9110, 8.6).
     if !matches!(
         answer.status,
@@ -249,8 +244,8 @@ pub(in crate::server) async fn send(
     }
     head::add_common(&mut headers, session.req_header(), ctx);
     let header = head::of(session.req_header(), answer.status, headers)?;
-    // An answer tells a client that waits for a 100 not to send its body. The
-    // connection is not reused then.
+    // To a client that waits for a 100, an answer means not to send the body. Then
+    // the connection is not reused.
     let waits = waits_for_100(session);
     if waits || !drain_little(session).await {
         session.set_keepalive(None);
@@ -271,14 +266,14 @@ pub(in crate::server) async fn send(
         return Err(error.into_down());
     }
     if !waits {
-        // If the connection closed while the client still sends, the client
-        // would lose the answer.
+        // If the connection closed while the client still sends, the client would
+        // lose the answer.
         drain(session, usize::MAX, LINGER).await;
     }
     Ok(length)
 }
 
-/// Tells whether the client sends its body only after a 100. HTTP/1.0 has none
+/// Tells whether the client sends its body only after a 100. HTTP/1.0 has no 100
 /// (RFC 9110, 10.1.1).
 pub(super) fn waits_for_100(session: &mut Session) -> bool {
     let request = session.req_header();
@@ -288,7 +283,7 @@ pub(super) fn waits_for_100(session: &mut Session) -> bool {
 }
 
 /// Writes as fast as the client reads, and gives up if the client is too slow.
-/// `Ok(Err)` is the reason for giving up.
+/// `Ok(Err)` holds the reason for giving up.
 async fn write(
     session: &mut Session,
     body: Vec<Bytes>,
@@ -299,7 +294,7 @@ async fn write(
     let began = Instant::now();
     let mut chunks = BodyChunks::new(body);
     let mut written = 0usize;
-    // An answer whose bytes are counted already may wait for its client.
+    // If the answer's bytes are already accounted for, it may wait for its client.
     let mut held = Some(held).filter(HeldBytes::counts);
     while let Some(piece) = chunks.next() {
         written = written.saturating_add(piece.len());
@@ -311,7 +306,7 @@ async fn write(
                     done.map_err(Error::into_down)?;
                     continue;
                 }
-                // The answer waits for its client from here on.
+                // From here on, the answer waits for its client.
                 Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {
@@ -328,13 +323,13 @@ async fn write(
     Ok(Ok(()))
 }
 
-/// Drains a short body. Returns false for a body that is long or slow.
+/// Drains a short body. Returns false if the body is long or slow.
 pub(in crate::server) async fn drain_little(session: &mut Session) -> bool {
     drain(session, MAX_DRAINED, DRAIN_WITHIN).await
 }
 
-/// Reads the rest of a request's body, which would otherwise be taken for the
-/// next request. Returns true if all of it was read.
+/// Reads the rest of a request's body, which would otherwise be taken for the next
+/// request. Returns true if all of it was read.
 async fn drain(session: &mut Session, most: usize, within: Duration) -> bool {
     let session = session.as_mut();
     let read = async {

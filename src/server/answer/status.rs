@@ -1,5 +1,5 @@
 //! The answers to `/status`, a page for people, and to `/status.json`, its data. The
-//! page is the same for every audience, and shows what the data have.
+//! page is the same for every audience, and shows what its data hold.
 
 use std::time::Instant;
 
@@ -21,7 +21,6 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Returns the page. It holds no data.
 pub(super) fn page() -> Answer {
     let page = page::page();
     let body = vec![page.html.clone()];
@@ -38,8 +37,8 @@ pub(super) fn page() -> Answer {
     answer
 }
 
-/// Returns the data, which `docs/operations/status-page.md` documents, for a caller
-/// who may get them.
+/// Returns the data for a caller with a grant. `docs/operations/status-page.md`
+/// documents them.
 pub(super) fn data(granted: &Granted, now: Instant) -> Answer {
     match serde_json::to_vec(&status_report::report(granted, now)) {
         Ok(mut body) => {
@@ -54,7 +53,7 @@ pub(super) fn data(granted: &Granted, now: Instant) -> Answer {
     }
 }
 
-/// Returns the data for everybody.
+/// Returns the data for the port without authentication.
 pub(super) fn open_data(generation: &Generation, now: Instant) -> OpenAnswer {
     OpenAnswer::data(&status_report::open_report(generation, now)).guarded()
 }

@@ -1,6 +1,6 @@
-//! The data of the status page, from the values that `/metrics` and
-//! `/debug/cache` show. `docs/operations/status-page.md` documents the fields. Each
-//! audience has a report of its own: callers with a grant, and everybody.
+//! Makes the data of the status page from the values of `/metrics` and
+//! `/debug/cache`. `docs/operations/status-page.md` documents the fields. There is
+//! one report for callers with a grant, and another for everybody.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -56,18 +56,18 @@ struct BackendServer {
 }
 
 nameless! {
-    /// The report for everybody.
+    /// The report for the port without authentication.
     pub(super) struct OpenStatusReport {
         #[serde(flatten)]
         process: ProcessReport,
         backends: Vec<OpenBackend>,
         #[serde(flatten)]
         by_resource: ByResource<ProvenResource>,
-        /// What only callers with a grant are told.
+        /// The names of the fields that only callers with a grant get.
         withheld: Vec<&'static str>,
     }
 
-    /// The servers of a Service, whose name and namespace are not told.
+    /// The servers of a Service. Its name and namespace are withheld.
     struct OpenBackend {
         servers: Vec<Health>,
     }
@@ -96,7 +96,7 @@ nameless! {
 
     struct Usage {
         cpu_seconds_total: f64,
-        /// The cores that the process may use.
+        /// The number of cores that the process may use.
         cpus: usize,
         resident_memory_bytes: u64,
         /// The memory of the container or the machine.
@@ -135,7 +135,6 @@ nameless! {
     }
 }
 
-/// Returns the state of the process at this moment for a caller who may get it.
 pub(super) fn report(granted: &Granted, now: Instant) -> StatusReport {
     let generation = granted.generation();
     let reads = generation.metrics.cache.reads();
@@ -154,7 +153,7 @@ pub(super) fn report(granted: &Granted, now: Instant) -> StatusReport {
     }
 }
 
-/// Returns what everybody may know of it.
+/// Returns the present state of the process without the withheld fields.
 pub(super) fn open_report(generation: &Generation, now: Instant) -> OpenStatusReport {
     let reads = generation.metrics.cache.reads();
     let backends = generation.aggregation.distinct_backends().into_iter();

@@ -1,5 +1,6 @@
-//! The resources of the status page: what is cached of them, and who answered their
-//! reads. The names are those of an audience ([`NamesResources`]).
+//! The resources of the status page: what the cache holds of them, and whether it
+//! answered their reads. Which names they have depends on the audience
+//! ([`NamesResources`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +15,7 @@ use super::nameless::{Named, NamesResources, VersionNumber, named, nameless};
 use super::status_shadow::{self, ShadowSummary};
 use crate::server::state::generation::Generation;
 
-/// The most resources of a report. A person reads fewer, and programs have
+/// The most resources of a report. People do not read more, and programs have
 /// `/debug/cache`.
 const MAX_RESOURCES: usize = 250;
 
@@ -22,7 +23,7 @@ const MAX_RESOURCES: usize = 250;
 const MAX_BYPASSES: usize = 250;
 
 nameless! {
-    /// All that the report says of resources.
+    /// Everything that the report tells about resources.
     pub(super) struct ByResource<N> {
         resources: Vec<Named<N, Figures>>,
         resources_omitted: usize,
@@ -76,7 +77,7 @@ pub(super) fn by_resource<N: NamesResources>(
     }
 }
 
-/// Returns the cached resources and those whose reads were counted, the largest
+/// Returns the cached resources, and those with counted reads. The largest come
 /// first.
 fn figures(
     generation: &Generation,
@@ -113,7 +114,6 @@ fn figures(
     resources
 }
 
-/// The reads of a resource.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     hits: u64,
@@ -162,7 +162,7 @@ impl Figures {
     }
 }
 
-/// Returns the forwarded reads by resource and reason, the most first.
+/// Returns the forwarded reads by resource and reason. The most frequent come first.
 fn bypasses(reads: &[Reads]) -> Vec<(GroupVersionResource, Bypass)> {
     let mut counts: BTreeMap<(&GroupVersionResource, &'static str), u64> = BTreeMap::new();
     for reads in reads.iter().filter(|reads| !reads.is_hit()) {
@@ -177,7 +177,7 @@ fn bypasses(reads: &[Reads]) -> Vec<(GroupVersionResource, Bypass)> {
     counts.into_iter().map(bypass).collect()
 }
 
-/// Returns the reason of forwarded reads as a fixed word.
+/// Returns the reason of forwarded reads as a fixed word, which cannot hold a name.
 fn reason(reads: &Reads) -> &'static str {
     let mut all = BypassReason::ALL.into_iter().map(BypassReason::as_str);
     all.find(|reason| reads.reason == *reason)

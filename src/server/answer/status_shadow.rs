@@ -8,13 +8,12 @@ use super::nameless::{Named, NamesResources, named, nameless};
 use crate::server::state::generation::Generation;
 use crate::shadow::OfResource;
 
-/// The most resources of a report.
 const MAX_RESOURCES: usize = 250;
 
 nameless! {
     pub(super) struct ShadowSummary<N> {
         sampling_rate_per_million: u32,
-        /// Those with differences come first, then the most read ones.
+        /// Resources with differences come first, then those with the most reads.
         resources: Vec<Named<N, Comparisons>>,
         resources_omitted: usize,
     }
@@ -29,7 +28,7 @@ nameless! {
     }
 }
 
-/// Returns the results, if there are any or any may come.
+/// Returns the results, if there are any or may be some later.
 pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<ShadowSummary<N>> {
     let modes = &generation.config.cache.modes;
     let found = generation.shadow.report();

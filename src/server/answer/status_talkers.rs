@@ -1,5 +1,5 @@
-//! The top talkers of the status page. They are names that callers have or bring, so
-//! they ask for a grant.
+//! The top talkers of the status page. Their names belong to callers or come from
+//! them, so they need a grant.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TopTalkers {
-    /// The time in which the requests were counted.
+    /// How long requests were counted.
     seconds: f64,
     max_entries: usize,
     max_name_bytes: usize,
@@ -27,7 +27,7 @@ type RankingReports = BTreeMap<&'static str, RankingReport>;
 #[serde(rename_all = "camelCase")]
 struct RankingReport {
     total: u64,
-    /// The most that a name may have which is not among the entries.
+    /// The highest count that a name can have that is not among the entries.
     max_unlisted: u64,
     entries: Vec<Talker>,
 }
@@ -36,12 +36,11 @@ struct RankingReport {
 #[serde(rename_all = "camelCase")]
 struct Talker {
     name: String,
-    /// The true count is at most this, and at least this less `maxError`.
+    /// The true count is at most this, and at least this minus `maxError`.
     count: u64,
     max_error: u64,
 }
 
-/// Returns the rankings for a caller who may get them.
 pub(super) fn top_talkers(granted: &Granted, now: Instant) -> TopTalkers {
     let talkers = &granted.generation().talkers;
     TopTalkers {

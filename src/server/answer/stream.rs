@@ -1,7 +1,6 @@
 //! Forwards requests that stay open: watches that the cache does not serve, and
-//! logs. Each has an upstream connection of its own. Once its answer has begun,
-//! it also has a task of its own, which can end it in order when apifront
-//! stops.
+//! logs. Each has an upstream connection of its own. Once its answer has begun, it
+//! also has a task of its own, which can end it in order when apifront stops.
 
 use std::time::{Duration, Instant};
 
@@ -30,21 +29,21 @@ use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::spans::RequestSpan;
 
-/// The time that a stop waits for the end of a half-sent event.
+/// How long a stop waits for the end of a half-sent event.
 const LAST_EVENT: Duration = Duration::from_secs(1);
 
-/// The reason for an answer whose upstream connection ended too early.
+/// The reason for the end of an answer whose upstream connection ended too early.
 const BROKE_OFF: &str = "upstream_broke_off";
 const CLIENT_GONE: &str = "client_gone";
 
-/// Tells whether the request is forwarded here rather than by pingora, which
-/// would send chunks to HTTP/1.0 clients, too.
+/// Tells whether the request is forwarded here and not by pingora: a stream, or a
+/// GET of HTTP/1.0. pingora sends chunks even to clients of HTTP/1.0.
 pub(in crate::server) fn is_stream(request: &RequestHeader, info: &RequestInfo) -> bool {
     let stream = info.verb == "watch" || info.subresource == "log";
     request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
 
-/// Forwards the request. Returns the answer if that failed.
+/// Forwards the request. Returns the answer if that fails.
 pub(in crate::server) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -57,7 +56,7 @@ pub(in crate::server) async fn forward(
 }
 
 /// Passes on upstream's answer in a task of its own. Returns another answer if the
-/// request goes on for too long.
+/// request's body goes on for too long.
 pub(in crate::server) async fn pass_on(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -65,7 +64,7 @@ pub(in crate::server) async fn pass_on(
     mut upload: Upload,
     response: Response<LongRunningBody>,
 ) -> Result<Option<Answer>> {
-    // A stream goes on in a task of its own, which has no use for a body.
+    // The task of the stream does not read a body.
     if !upload.finish(session, ctx.audit.as_deref_mut()).await {
         session.set_keepalive(None);
         let status = Status::too_large("this request takes no body");
@@ -86,7 +85,7 @@ pub(in crate::server) async fn pass_on(
     let is_watch = is_watch(ctx);
     let stop = stop(ctx);
     let (mut client, mut detached) = detach(session, ctx);
-    // Upstream paces what follows, also the initial events of a watch.
+    // Upstream sets the pace of what follows, even of a watch's initial events.
     detached.release_seats();
     tokio::spawn(async move {
         let mut passed = Passed {
@@ -102,9 +101,9 @@ pub(in crate::server) async fn pass_on(
             false => pump(&mut client, &mut body, &mut passed, stop).await,
         };
         if ending.why == BROKE_OFF {
-            // A watch may end after any event: its client goes on from the last
-            // one. Of an error in the stream, client-go makes an event, and
-            // lists anew.
+            // A watch may end after any event, because its client goes on from the
+            // last one. From an error in the stream, client-go makes an event and
+            // lists again.
             if is_watch && frames.at_boundary() {
                 ending = end(&mut client, BROKE_OFF).await;
             }
@@ -115,9 +114,9 @@ pub(in crate::server) async fn pass_on(
     Ok(None)
 }
 
-/// Sends the request upstream, with its body as far as it comes before the
-/// answer does. The inner error is the answer if that failed. Ends early when the
-/// client goes away.
+/// Sends the request to upstream, and as much of its body as comes before the
+/// answer. The inner error is the answer if that fails. Returns early if the client
+/// goes away.
 pub(in crate::server) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -175,7 +174,7 @@ pub(in crate::server) async fn ask_upstream(
     }
 }
 
-/// Returns the answer to a request that upstream has perhaps carried out.
+/// Returns the answer to a request that upstream may have carried out.
 pub(in crate::server) fn outcome_unknown(
     session: &Session,
     ctx: &RequestContext,
@@ -259,8 +258,9 @@ pub(in crate::server) async fn send_head(
     }
     let header = Box::new(header);
     match &mut *session.downstream_session {
-        // An end that comes later would contradict the length of a document that a
-        // 304 does not hold. pingora's own method passes the end to no one.
+        // The end must come with the head. Later, it would contradict the
+        // Content-Length of a 304, which is that of a document that the answer does
+        // not hold. pingora's own method does not pass the end on.
         ServerSession::H2(stream) if is_bodiless(head.status) => {
             stream.write_response_header(header, true)?;
         }
@@ -297,7 +297,7 @@ pub(in crate::server) fn stop(
     }
 }
 
-/// Everything that is told of what passes.
+/// The parts that see each piece of the answer.
 struct Passed<'a> {
     frames: &'a mut Frames,
     detached: &'a mut Detached,
@@ -352,8 +352,8 @@ async fn pump(
         };
         let data = match frame {
             None => return end(session, "upstream").await,
-            // Such a stream is not ended in order, because the client must not
-            // take this for the end of the answer.
+            // This is not an end in order, because the client must not take it for
+            // the end of the answer.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
                 return Ending::broken(BROKE_OFF);

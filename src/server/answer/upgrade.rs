@@ -1,8 +1,8 @@
-//! Forwards upgrade requests, which are requests like others until upstream
-//! answers 101. Then the client's connection is joined to one upstream.
+//! Forwards upgrade requests. They are like other requests until upstream answers
+//! 101. Then the client's connection is joined to one to upstream.
 //!
-//! No other request becomes a tunnel: a 101 that nobody asked for is refused by
-//! `long_running.rs` and `forward.rs`.
+//! No other request becomes a tunnel: `long_running.rs` and `forward.rs` refuse a
+//! 101 that nobody asked for.
 
 use std::time::Instant;
 
@@ -23,16 +23,16 @@ use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::Received;
 use crate::server::stage::context::RequestContext;
 
-/// Tells whether the request is forwarded here: an upgrade, or a request of
-/// HTTP/1.0 that may change something. pingora would drop the first one's wish, and
-/// send chunks to the second one's client.
+/// Tells whether the request is forwarded here: an upgrade, or a request of HTTP/1.0
+/// that may change something. pingora would drop the upgrade, and would send chunks
+/// to the HTTP/1.0 client.
 pub(in crate::server) fn is_relayed(request: &RequestHeader, received: &Received) -> bool {
     let http_10 = request.version == Version::HTTP_10 && request.method != Method::GET;
     received.upgrade().is_some() || http_10
 }
 
-/// Asks upstream to upgrade. If upstream agrees, a task of its own joins the
-/// two connections. Returns the answer if that failed.
+/// Asks upstream to upgrade. If upstream agrees, a task of its own joins the two
+/// connections. Returns the answer if that fails.
 pub(in crate::server) async fn tunnel(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -43,8 +43,8 @@ pub(in crate::server) async fn tunnel(
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         if !upload.is_passed_on(session) {
-            // Upstream has begun to carry out the request, which therefore must not
-            // be tried again.
+            // Upstream has begun to carry out the request, so it must not be tried
+            // again.
             return Ok(Some(stream::outcome_unknown(session, ctx)?));
         }
         let upgrade = hyper::upgrade::on(&mut response);
@@ -103,7 +103,7 @@ async fn switch(
 fn response_head(response: &Response<()>) -> Vec<u8> {
     let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
     for (name, value) in response.headers() {
-        // These headers do not belong to a 101 (RFC 9110, 8.6).
+        // A 101 does not have these headers (RFC 9110, 8.6).
         if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
             continue;
         }
@@ -116,7 +116,7 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
     head
 }
 
-/// Passes on an ordinary answer, while the rest of the body goes the other way.
+/// Passes on an ordinary answer, and the rest of the body in the other direction.
 async fn relay(
     session: &mut Session,
     ctx: &mut RequestContext,

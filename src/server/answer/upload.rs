@@ -1,5 +1,5 @@
-//! Passes on the body of a request that does not go through pingora, while its
-//! answer is awaited or comes.
+//! Passes on the body of a request that does not go through pingora, before and
+//! while its answer comes.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use crate::audit::Trail;
 use crate::server::listener::{client_gone, slow_client};
 
 pub(in crate::server) struct Upload {
-    /// `None` when upstream has all of the body, or takes no more of it.
+    /// `None` once upstream has the whole body, or takes no more of it.
     upstream: Option<BodySender>,
     /// A piece that upstream has not taken yet.
     waiting: Option<Bytes>,
@@ -26,9 +26,9 @@ pub(in crate::server) struct Upload {
 }
 
 impl Upload {
-    /// Begins to pass on the body of a request, if it has one. A client that waits
-    /// for a 100 before it sends its body is told to go on: upstream's own 100 does
-    /// not come through.
+    /// Begins to pass on the body of a request, if there is one. Sends a 100 to a
+    /// client that waits for it before it sends its body, because upstream's own 100
+    /// does not come through.
     pub(super) async fn begin(session: &mut Session) -> Result<(Self, RequestBody)> {
         if session.as_mut().is_body_empty() {
             let nothing = Self {
@@ -52,16 +52,15 @@ impl Upload {
         Ok((upload, body))
     }
 
-    /// Tells whether upstream has all of the body. A body whose length is known has
-    /// no other end than its last octet, so that upstream may answer before the end
-    /// is read here.
+    /// Tells whether upstream has the whole body. A body with a known length ends
+    /// with its last octet, so upstream may answer before the end is read here.
     pub(super) fn is_passed_on(&self, session: &mut Session) -> bool {
         let is_read = self.read || session.as_mut().is_body_done();
         is_read && self.waiting.is_none() && !self.refused
     }
 
-    /// Passes on what comes. It ends only when the client goes away. Cancel-safe:
-    /// a piece that was read and not passed on is kept.
+    /// Passes on the pieces that come. Returns only when the client goes away.
+    /// Cancel-safe: a piece that was read but not passed on is kept.
     pub(super) async fn go_on(
         &mut self,
         session: &mut Session,

@@ -1,4 +1,4 @@
-//! The client of a watch: what is written to it, and whether it is still there.
+//! The client of a watch: writes to it, and notices when it hangs up.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -21,8 +21,8 @@ pub(super) enum Client {
 }
 
 impl Client {
-    /// Takes the stream out of the session of a request whose answer has begun.
-    /// The session has a timeout for writes.
+    /// Takes the stream out of the session of a request whose answer has begun. The
+    /// session has a timeout for writes.
     pub(super) fn new(mut session: ServerSession) -> Self {
         if let ServerSession::H2(http2) = &mut session
             && let Some(stream) = http2.take_response_body_writer()
@@ -49,8 +49,8 @@ impl Client {
         }
     }
 
-    /// Writes all frames if there is room for them at once. Returns `None` if
-    /// there is not.
+    /// Writes all frames if there is room for them at once. Otherwise returns
+    /// `None`.
     pub(super) fn write_at_once(&mut self, frames: &[Bytes]) -> Option<Result<(), h2::Error>> {
         let Self::Http2(stream) = self else {
             return None;
@@ -64,8 +64,7 @@ impl Client {
         Some(frames.try_for_each(|frame| stream.send_data(frame, false)))
     }
 
-    /// Returns when the client hangs up. The client of a watch sends nothing
-    /// more.
+    /// Returns when the client hangs up. The client of a watch sends nothing more.
     pub(super) async fn gone(&mut self) {
         match self {
             Self::Http1(session) => {
@@ -96,7 +95,6 @@ impl Client {
     }
 }
 
-/// The stream is gone.
 struct Gone;
 
 impl From<h2::Error> for Gone {
@@ -114,7 +112,7 @@ async fn write(stream: &mut SendStream<Bytes>, mut rest: Bytes) -> Result<(), Go
             stream.send_data(rest.split_to(room), false)?;
             continue;
         }
-        // This may resolve for room that has been used already.
+        // This may resolve for room that has already been used.
         match poll_fn(|cx| stream.poll_capacity(cx)).await {
             Some(Ok(_)) => {}
             Some(Err(_)) | None => return Err(Gone),

@@ -1,14 +1,13 @@
-//! Finds the ends of events in a forwarded watch, so that the watch can be
-//! ended between two events.
+//! Finds the ends of events in a forwarded watch, so that the watch can be ended
+//! between two events.
 
 use http::HeaderValue;
 
-/// The framing of the events in a stream of bytes, and the position in the
-/// stream.
+/// The framing of events in a stream of bytes, and the position in the stream.
 pub(in crate::server) enum Frames {
     /// JSON: each line is an event.
     Lines { at_start: bool },
-    /// Protobuf: each event comes after its length, four bytes in big-endian
+    /// Protobuf: before each event comes its length, as four bytes in big-endian
     /// order.
     Lengths { prefix: Vec<u8>, left: usize },
     /// A log, which may end after any byte.

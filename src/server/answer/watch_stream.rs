@@ -1,5 +1,5 @@
-//! Writes a watch to its client: in a task of its own while there is something to
-//! write, and else from the group of watches that it joins.
+//! Writes a watch to its client. While there is something to write, the watch has a
+//! task of its own. Otherwise it joins a group of watches.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,10 +22,9 @@ use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
 
-/// The end of a watch's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum StreamEnd {
-    /// The watch itself ended, for this reason.
+    /// The watch itself ended.
     Watch(apifront_watch_cache::watch::WatchEnd),
     ClientGone,
     /// The client took too long to read a batch.
@@ -44,7 +43,6 @@ impl StreamEnd {
     }
 }
 
-/// A watch that is being written to its client.
 struct Stream {
     watch: Box<Watch>,
     side: Box<Side>,
@@ -59,18 +57,18 @@ struct Side {
 }
 
 impl Stream {
-    /// Writes batches until the watch, the client or apifront ends. A watch of
-    /// HTTP/2 with nothing to write leaves this task.
+    /// Writes batches until the watch, the client or apifront ends. An HTTP/2 watch
+    /// with nothing to write leaves this task.
     async fn run(mut self) {
         let may_have_stopped = self.side.stopping.clone();
         let mut stopping = may_have_stopped.clone();
-        // This future lasts through all batches: a new one for each batch would
+        // This future serves all batches, because a new one for each batch would
         // cost more than the batch.
         let stopped = stopping.wait_for(|stop| *stop);
         tokio::pin!(stopped);
         let end = loop {
-            // A watch that always has something to send is asked for it first,
-            // so that nothing else is polled for each batch.
+            // While the watch has something to send, nothing is polled. So the stop
+            // is checked here.
             if may_have_stopped.has_changed().unwrap_or(true) && *may_have_stopped.borrow() {
                 break StreamEnd::ShuttingDown;
             }
@@ -80,7 +78,7 @@ impl Stream {
                     if let Err(end) = self.write(frames, events).await {
                         break end;
                     }
-                    // Its first objects may have taken long to write.
+                    // The first objects of a watch may have taken long to write.
                     if begins {
                         tokio::task::yield_now().await;
                     }
@@ -128,7 +126,7 @@ impl Stream {
 }
 
 impl Side {
-    /// Ends the stream, in order if the client is still there.
+    /// Ends the stream. It ends in order if the client is still there.
     async fn finish(mut self, end: StreamEnd) {
         let is_there = !matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow);
         let ending = match is_there {
@@ -183,13 +181,13 @@ impl WatchClient for Side {
     }
 }
 
-/// What the header of a watch tells besides its form.
+/// The values for the header of a watch, besides its form.
 #[derive(Default)]
 pub(in crate::server) struct WatchHead {
     pub(in crate::server) warnings: Vec<HeaderValue>,
-    /// The size of the view, if the watch is of one.
+    /// The size of the view, if the watch has one.
     pub(in crate::server) view: Option<HeaderValue>,
-    /// What upstream was asked for the beginning of the watch.
+    /// The requests to upstream that the beginning of the watch needed.
     pub(in crate::server) cost: HitCost,
 }
 

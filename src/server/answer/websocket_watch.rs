@@ -27,18 +27,18 @@ use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
 
-/// The longest message of a client. Clients have nothing to send, so a message
-/// is read to its end and dropped, but it must be held for that. After a longer
-/// message the connection is closed with 1009. kube-apiserver accepts 32 MiB.
+/// The longest message of a client. Clients have nothing to send, so each message is
+/// read and dropped, but it must be held until its end. After a longer message the
+/// connection is closed with 1009. kube-apiserver accepts 32 MiB.
 const MAX_CLIENT_MESSAGE: usize = 64 << 10;
 
-/// The bytes that are read at a time. Control frames are shorter.
+/// The number of bytes that are read at a time. Control frames are shorter.
 const READ_BUFFER: usize = 1 << 10;
 
-/// Small events are written together up to about this size.
+/// Small events are written together, up to about this size.
 const WRITE_BUFFER: usize = 16 << 10;
 
-/// The time that a client may take to receive the close frame.
+/// How long a client may take to receive the close frame.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Answers the handshake, and moves the connection to a task of its own.
@@ -69,8 +69,8 @@ async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
     client.flush().await
 }
 
-/// Writes events until the watch, the client or apifront ends. Then sends a
-/// close frame and closes the connection.
+/// Writes events until the watch, the client or apifront ends. Then sends a close
+/// frame and closes the connection.
 async fn run(
     client: Stream,
     watch: &mut Watch,
@@ -103,8 +103,8 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 detached.sent(frames.len(), events, watch.has_begun());
-                // A write may fail in the middle of a frame, so no close frame
-                // can follow.
+                // A write may fail in the middle of a frame, so no close frame can
+                // follow.
                 let written = write(&mut socket, cut, frames);
                 let write = seats::write(written, || detached.release_seats());
                 match timeout(WRITE_TIMEOUT, write).await {
@@ -112,7 +112,7 @@ async fn run(
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),
                 }
-                // Its first objects may have taken long to write.
+                // The first objects of a watch may have taken long to write.
                 if !watch.has_begun() {
                     tokio::task::yield_now().await;
                 }
@@ -133,8 +133,8 @@ async fn run(
     }
 }
 
-/// Sends a close frame. kube-apiserver closes with 1000, whatever code the
-/// client's own close frame has; the library would repeat the client's code.
+/// Sends a close frame. kube-apiserver closes with 1000, whatever code the client's
+/// own close frame has. The library would repeat the client's code.
 async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io::Result<()> {
     let [high, low] = u16::from(code).to_be_bytes();
     let stream = socket.get_mut();
@@ -142,7 +142,7 @@ async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io
     stream.flush().await
 }
 
-/// The way in which a batch of events is cut into WebSocket frames.
+/// How a batch of events is cut into WebSocket frames.
 #[derive(Clone, Copy)]
 enum FrameSplit {
     /// Text frames of lines, with their newlines.
@@ -160,7 +160,6 @@ impl FrameSplit {
         }
     }
 
-    /// Cuts off the first event.
     fn next(self, events: &mut Bytes) -> (Data, Bytes) {
         match self {
             Self::Lines => {

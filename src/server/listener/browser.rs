@@ -30,9 +30,9 @@ pub(in crate::server) enum Port {
     Any,
 }
 
-/// Returns the reason why a request is refused, in words for its client, or
-/// `None` for an acceptable request. `authorities` are those of the request
-/// line or `:authority`.
+/// Returns the reason why a request is refused, in words for its client, or `None`
+/// if the request is acceptable. `authorities` are those of the request line or
+/// `:authority`.
 pub(in crate::server) fn foreign(
     headers: &HeaderMap,
     mut authorities: impl Iterator<Item = Option<impl AsRef<[u8]>>>,
@@ -46,8 +46,8 @@ pub(in crate::server) fn foreign(
         return Some("this listener answers only requests to localhost");
     }
     let hosts = || headers.get_all(HOST).iter().filter_map(|h| h.to_str().ok());
-    // The origin must be exactly the one that the request goes to. An origin
-    // without a port has port 80.
+    // The origin must be exactly the one that the request goes to. An origin without
+    // a port has port 80.
     let own = |origin: &str| {
         origin.strip_prefix("http://").is_some_and(|origin| {
             let (_, its_port) = split_port(origin);
@@ -77,8 +77,8 @@ fn origin_of(url: &str) -> &str {
     url.get(..end).unwrap_or(url)
 }
 
-/// Tells whether a host names this machine. It may have the listener's port or
-/// none; only programs other than browsers leave the port out.
+/// Tells whether a host names this machine. It must have the listener's port or
+/// none. Only programs leave the port out; browsers never do.
 fn is_local(host: &str, port: Port) -> bool {
     let (name, its_port) = split_port(host);
     let right_port = match (its_port, port) {
@@ -155,8 +155,7 @@ mod tests {
             );
         }
         assert!(!refused(&[], None, own));
-        // A host that names this machine does not make up for another that does
-        // not.
+        // A host that names this machine does not excuse a second one that does not.
         for (host, authority) in [
             ("localhost:8001", "evil.example"),
             ("evil.example", "localhost"),
@@ -206,7 +205,8 @@ mod tests {
         assert!(refused(&two, None, Port::Own(8001)));
     }
 
-    /// A forwarded port may be any, but the page must come from the same port.
+    /// A forwarded listener may have any port, but the page must come from the same
+    /// one.
     #[test]
     fn a_page_of_another_forwarded_port_is_foreign() {
         for (origin, expected) in [

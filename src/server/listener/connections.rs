@@ -1,9 +1,8 @@
-//! Limits the connections that clients may have open: all connections together,
-//! and those of one address, so that no client keeps the others out by holding
-//! connections.
+//! Limits the open connections: all together, and those of one address, so that no
+//! client keeps others out by holding connections.
 //!
-//! A connection has its [`Seat`] from the moment it is accepted, before TLS,
-//! until its socket is closed, whichever task holds the socket then.
+//! A connection has its [`Seat`] from the moment it is accepted, before TLS, until
+//! its socket is closed, whichever task holds the socket then.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,7 +10,7 @@ use apifront_shares::{Exceeded, Share, Shares};
 
 use crate::metrics::ListenerMetrics;
 
-/// Limits of connections; 0 is no limit.
+/// Limits of connections. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Limits {
     pub(in crate::server) total: usize,
@@ -19,9 +18,9 @@ pub(in crate::server) struct Limits {
 }
 
 impl Limits {
-    /// Lowers the total to half of the files that the process may have open.
-    /// The other half is for what connections need (upstream, watches, files).
-    /// Without a free file, apifront can accept, forward and read nothing.
+    /// Lowers the total to half of the files that the process may have open. The
+    /// other half is for what connections need (upstream, watches, files). Without a
+    /// free file, apifront cannot accept, forward or read anything.
     pub(in crate::server) fn within_open_files(self, open_files: Option<usize>) -> Self {
         let total = match (self.total, open_files.map(|files| files / 2)) {
             (total, None) => total,
@@ -32,14 +31,13 @@ impl Limits {
     }
 }
 
-/// Returns the number of files that this process may have open, if the system
-/// tells.
+/// Returns how many files this process may have open, if the system tells.
 pub(in crate::server) fn open_files_limit() -> Option<usize> {
     parse_open_files(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }
 
-/// Parses the limit out of its line of proc(5), which has a name, a soft limit,
-/// a hard limit and a unit.
+/// Parses the limit out of its line in proc(5). The line has a name, a soft limit, a
+/// hard limit and a unit.
 fn parse_open_files(limits: &str) -> Option<usize> {
     let line = limits
         .lines()
@@ -51,7 +49,7 @@ fn parse_open_files(limits: &str) -> Option<usize> {
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Connections(Shares<IpAddr>);
 
-/// An open connection. It is counted until this is dropped.
+/// An open connection. It counts as open until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Seat {
     _share: Share<IpAddr>,
@@ -64,8 +62,6 @@ impl Connections {
         Self(Shares::new(limits))
     }
 
-    /// Returns a seat for a connection from `address`, unless a limit is
-    /// reached.
     pub(in crate::server) fn open(
         &self,
         address: IpAddr,
@@ -96,9 +92,9 @@ impl Drop for Seat {
     }
 }
 
-/// Returns the client that an address belongs to. One host usually has a whole
-/// /64 of IPv6 addresses. An IPv4 client is the same client on a dual-stack
-/// socket and on an IPv4 socket.
+/// Returns the client that an address belongs to. One host usually has a whole /64
+/// of IPv6 addresses. An IPv4 client is the same client on a dual-stack socket and
+/// on an IPv4 socket.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -137,7 +133,8 @@ mod tests {
         refused(a, "client");
         let third = connections.open(b, &metrics).unwrap();
         refused(b, "total");
-        // A client who has its part is over its own limit, whatever others have.
+        // A client that has reached its own limit is refused for that, whatever
+        // others have.
         refused(a, "client");
         drop(first);
         let fourth = connections.open(b, &metrics).unwrap();

@@ -1,10 +1,10 @@
-//! The time that a client may take, and the reasons why connections end.
+//! The times that clients have, and the reasons why connections end.
 
 use std::time::Duration;
 
 use super::head::HeadRefusal;
 
-/// The times that a client may take to send something.
+/// How long a client may take to send something.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Deadlines {
     /// The time for the TLS handshake, for the first request's header, and for the
@@ -19,7 +19,7 @@ impl Deadlines {
         self.header.min(self.idle)
     }
 
-    /// Returns the time from the end of a request to the end of the next
+    /// Returns the longest time from the end of a request to the end of the next
     /// request's header.
     pub(in crate::server) fn idle_and_header(self) -> Duration {
         self.idle.saturating_add(self.header)
@@ -38,7 +38,7 @@ pub(in crate::server) enum Ended {
     /// The client sent too many frames or streams that ask for nothing.
     Flood,
     Unauthenticated,
-    /// The head of a request was not read as one, and the client was told.
+    /// The head of a request was refused, and the client was told.
     Refused(HeadRefusal),
 }
 

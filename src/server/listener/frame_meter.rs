@@ -1,13 +1,13 @@
 //! Meters the HTTP/2 frames that a client sends beside its requests.
 //!
-//! h2 bounds resets of streams, headers and empty DATA frames, but not frames
-//! that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE
-//! and unknown ones (CVE-2019-9511 to 9518), nor streams that are opened and
-//! reset one after the other (CVE-2023-44487). Each such frame costs a token.
-//! Tokens come with time, and with the bytes of answers and of uploads. A client
-//! that receives much has a reason for many window updates and pings; one that
-//! sends much sends what is left of a window in a DATA frame of its own, which may
-//! be of one byte.
+//! h2 bounds resets of streams, headers and empty DATA frames. It does not bound
+//! frames that cost work and ask for nothing: PING, SETTINGS, PRIORITY,
+//! WINDOW_UPDATE and unknown ones (CVE-2019-9511 to 9518). Nor does it bound streams
+//! that are opened and reset one after the other (CVE-2023-44487). Here each such
+//! frame costs a token. Tokens come with time, and with the bytes of answers and
+//! uploads. A client that receives much has a reason for many window updates and
+//! pings. A client that sends much fills the rest of a window with a DATA frame of
+//! its own, perhaps of one byte.
 //!
 //! The meter reads only the nine bytes of each frame's header.
 
@@ -20,25 +20,25 @@ use tokio::sync::Notify;
 
 use super::large_heads::LargeHead;
 
-/// The frames that a client may send at once. Go's net/http2 queues as many of
-/// its own answers to such frames (`maxQueuedControlFrames`) before it ends the
+/// The frames that a client may send at once. Go's net/http2 queues as many of its
+/// own answers to these frames (`maxQueuedControlFrames`) before it ends the
 /// connection.
 const TOKENS: u64 = 10_000;
-/// The tokens that come with time. A frame takes a microsecond, so this is a
+/// The tokens that come each second. A frame takes a microsecond, so this is a
 /// thousandth of a core.
 const TOKENS_PER_SECOND: u64 = 1_000;
-/// The bytes of answers or uploads that give a client a token. A client with the smallest
-/// usual window, 64 KiB, sends two updates for each half of it.
+/// The bytes of answers or uploads for which a client gets a token. With the
+/// smallest usual window, 64 KiB, a client sends two updates for each half of it.
 const BYTES_PER_TOKEN: u64 = 1 << 10;
-/// The cost of a SETTINGS frame. A change of the initial window is work for
-/// every open stream.
+/// The cost of a SETTINGS frame. A change of the initial window is work for every
+/// open stream.
 const SETTINGS_COST: u64 = 50;
-/// The size below which the frame is a greater part of the work than its data.
-/// h2 uses the same size for such frames.
+/// In DATA frames below this size, the frame is more work than its data. h2 uses the
+/// same size.
 const SMALL_DATA: usize = 256;
 
-/// The reads in one turn, of 8 KiB or more each. A connection whose client
-/// sends without a pause lets the other connections have their turn.
+/// The reads in one turn, of 8 KiB or more each. A client that sends without a pause
+/// must not keep other connections from their turn.
 const READS_PER_TURN: u32 = 8;
 /// The tokens that may be spent in one turn, about a tenth of a millisecond.
 const TOKENS_PER_TURN: u64 = 100;
@@ -56,20 +56,20 @@ pub(super) const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
 
-/// The state of a connection. Its stream, the task that serves it, and its
-/// requests use this state to notify one another.
+/// The state of a connection. Through it, the connection's stream, the task that
+/// serves it and its requests notify one another.
 #[derive(Debug)]
 pub(in crate::server) struct Http2State {
     started: Instant,
-    /// The time since which a frame or a block of headers is unfinished:
-    /// milliseconds since `started`, plus one; 0 while nothing is unfinished.
+    /// Since when a frame or a block of headers is unfinished: milliseconds since
+    /// `started`, plus one, or 0 while nothing is unfinished.
     unfinished_since: AtomicU64,
     stopped_reading: AtomicBool,
     asked_to_end: AtomicBool,
     changed: Notify,
-    /// A number that no client knows: see [`Self::refused`].
+    /// A number that no client knows. [`Self::refused`] uses it.
     secret: u128,
-    /// The parts of the budget of large heads whose requests have not begun.
+    /// The shares of the budget for large heads whose requests have not begun.
     large: Mutex<Vec<LargeHead>>,
 }
 
@@ -86,14 +86,14 @@ impl Http2State {
         })
     }
 
-    /// Returns when [`Self::has_stopped_reading`] or [`Self::is_asked_to_end`]
-    /// may have become true.
+    /// Returns when [`Self::has_stopped_reading`] or [`Self::is_asked_to_end`] may
+    /// have become true.
     pub(in crate::server) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Tells whether reading has stopped because the client sent too much that
-    /// asks for nothing.
+    /// Tells whether reading has stopped because the client sent too much that asks
+    /// for nothing.
     pub(in crate::server) fn has_stopped_reading(&self) -> bool {
         self.stopped_reading.load(Ordering::Acquire)
     }
@@ -107,8 +107,8 @@ impl Http2State {
         self.asked_to_end.load(Ordering::Acquire)
     }
 
-    /// Asks for the end of the connection: it takes no more requests after
-    /// those that it has.
+    /// Asks for the end of the connection: it finishes its requests, and takes no
+    /// more.
     pub(in crate::server) fn ask_to_end(&self) {
         self.asked_to_end.store(true, Ordering::Release);
         self.changed.notify_one();
@@ -127,25 +127,25 @@ impl Http2State {
         }
     }
 
-    /// Returns the mark of a request that stands for a refused one. No client of
-    /// this connection can write it.
+    /// Returns the mark of a request that stands in for a refused one. No client of
+    /// this connection can forge it.
     pub(in crate::server) fn refused(&self, code: usize) -> String {
         format!("{:032x}-{code}", self.secret)
     }
 
-    /// Holds a part of the budget until its request begins.
+    /// Keeps a share of the budget for large heads until its request begins.
     pub(in crate::server) fn hold(&self, head: LargeHead) {
         self.large.lock().push(head);
     }
 
-    /// Returns the part of the budget that a head of this size has.
+    /// Returns the share of the budget for a head of this size.
     pub(in crate::server) fn take_held(&self, bytes: usize) -> Option<LargeHead> {
         let mut large = self.large.lock();
         let at = large.iter().position(|head| head.amount() == bytes)?;
         Some(large.swap_remove(at))
     }
 
-    /// Gives back what is held. Some requests never begin.
+    /// Gives back all shares that are still kept, because some requests never begin.
     pub(in crate::server) fn release(&self) {
         self.large.lock().clear();
     }
@@ -156,14 +156,13 @@ impl Http2State {
     }
 }
 
-/// Follows the frames that a client sends on one connection.
 #[derive(Debug)]
 pub(in crate::server) struct FrameMeter {
     state: Arc<Http2State>,
     tokens: u64,
-    /// The time at which tokens last came with time.
+    /// The time at which time last gave tokens.
     filled: Instant,
-    /// The bytes of answers and uploads that have not given tokens yet.
+    /// The bytes of answers and uploads for which no tokens were given yet.
     moved: u64,
     reads_left: u32,
     spent_this_turn: u64,
@@ -173,8 +172,7 @@ pub(in crate::server) struct FrameMeter {
     header: [u8; HEADER],
     have: usize,
     in_data: bool,
-    /// Whether a block of headers has begun and not ended: HEADERS came without
-    /// END_HEADERS.
+    /// Whether a block of headers is open: HEADERS came without END_HEADERS.
     in_block: bool,
     unfinished: bool,
 }
@@ -201,8 +199,8 @@ impl FrameMeter {
         &self.state
     }
 
-    /// Takes a read of this turn. Returns false at the end of the turn; then
-    /// the next turn begins.
+    /// Counts a read of this turn. Returns false if the turn has ended; then the
+    /// next turn begins.
     pub(in crate::server) fn take_read(&mut self) -> bool {
         match self.reads_left.checked_sub(1) {
             Some(left) if self.spent_this_turn < TOKENS_PER_TURN => {
@@ -216,8 +214,7 @@ impl FrameMeter {
         }
     }
 
-    /// Begins a new turn. Nothing more has come, so the last turn ended by
-    /// itself.
+    /// Begins a new turn, because nothing more has come.
     pub(in crate::server) fn nothing_to_read(&mut self) {
         self.begin_turn();
     }
@@ -227,15 +224,14 @@ impl FrameMeter {
         self.spent_this_turn = 0;
     }
 
-    /// Counts bytes that are on their way to the client.
     pub(in crate::server) fn sent(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(bytes as u64);
     }
 
-    /// Counts the frames in bytes that came from the client, and returns the
-    /// number of bytes that belong to this turn. The rest is for later turns,
-    /// because h2 works on all that it gets before it reads again. `now` is
-    /// called only when the time matters.
+    /// Counts the frames in bytes from the client. Returns how many of the bytes
+    /// belong to this turn. The rest is for later turns, because h2 works on all
+    /// bytes that it gets before it reads again. `now` is called only when the time
+    /// matters.
     pub(in crate::server) fn received(
         &mut self,
         mut bytes: &[u8],
@@ -325,8 +321,8 @@ impl FrameMeter {
         let by_bytes = std::mem::take(&mut self.moved) / BYTES_PER_TOKEN;
         let new = by_time.saturating_add(by_bytes);
         self.tokens = self.tokens.saturating_add(new).min(TOKENS);
-        // The time stays until it gives a whole token, so that parts of a
-        // token's time are kept.
+        // The time changes only when it gives a whole token, so that fractions are
+        // not lost.
         if by_time > 0 {
             self.filled = now;
         }
@@ -400,7 +396,8 @@ mod tests {
         assert!(state.has_stopped_reading());
     }
 
-    /// Go's client fills a window of 65,535 bytes with four frames and one of a byte.
+    /// Go's client fills a window of 65,535 bytes with four frames and a frame of
+    /// one byte.
     #[test]
     fn an_upload_is_no_flood() {
         let (mut meter, state) = meter();
@@ -415,7 +412,7 @@ mod tests {
             meter.begin_turn();
         }
         assert!(!state.has_stopped_reading());
-        // Small frames alone pay for a quarter of themselves at most.
+        // Small frames give at most a quarter of the tokens that they cost.
         let small = frame(DATA, 0, SMALL_DATA - 1);
         for _ in 0..=2 * TOKENS {
             meter.received(&small, || now);
@@ -423,7 +420,7 @@ mod tests {
         assert!(state.has_stopped_reading());
     }
 
-    /// Headers that do not end are seen wherever reads cut the bytes.
+    /// Unfinished headers are noticed wherever reads cut the bytes.
     #[test]
     fn headers_that_do_not_end_are_seen() {
         for cut in 1..40 {
@@ -472,14 +469,12 @@ mod tests {
             meter.begin_turn();
             taken
         };
-        // Uploads and requests.
         let window = frame(WINDOW_UPDATE, 0, 4);
         let uploads = [window.clone(), frame(DATA, 0, 8 << 10)].concat();
         let requests = frame(HEADERS, END_HEADERS, 20).repeat(200);
         for all in [uploads, requests] {
             assert_eq!(turn(&all), all.len());
         }
-        // Floods.
         let mut floods = window.repeat(250);
         for frames in [100, 100, 50] {
             let taken = turn(&floods);

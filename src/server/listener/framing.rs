@@ -13,7 +13,7 @@ use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 use super::{http2, http2_head};
 use crate::config::Serving;
 
-/// Checks the head of a request, and returns its part of the budget, if it is
+/// Checks the head of a request. Returns its share of the budget if the head is
 /// large.
 pub(in crate::server) fn check(
     session: &Session,
@@ -62,7 +62,7 @@ pub(in crate::server) fn check(
     }
 }
 
-/// Does the same as Go's `httpguts.ValidHostHeader` for one byte.
+/// Does for one byte what Go's `httpguts.ValidHostHeader` does.
 pub(super) fn is_host_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte)
 }

@@ -1,9 +1,9 @@
-//! HTTP/1 connections: their requests, one after the other.
+//! HTTP/1 connections, which serve one request after the other.
 //!
-//! A client that sends a byte now and then ("slowloris") could hold a
-//! connection for hours. So the time from the start of a request, including the
-//! idle time before it, to the end of its head is bounded. `http2.rs` has the
-//! deadlines of HTTP/2.
+//! A client that sends a byte now and then ("slowloris") could hold a connection for
+//! hours. So there is a bound on the time from the start of a request, including the
+//! idle time before it, to the end of its head. `http2.rs` has the deadlines of
+//! HTTP/2.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ use super::coalesce::Coalesced;
 use super::deadlines::{Deadlines, Ended};
 use super::head::{self, Head, HeadLimits, HeadRefusal, Rest};
 
-/// The app that answers the requests of a connection, and the settings of the
-/// connection.
+/// The app that answers the requests of a connection, and the connection's settings.
 pub(in crate::server) struct Http1<A> {
     pub(in crate::server) app: Arc<A>,
     pub(in crate::server) deadlines: Deadlines,
@@ -30,17 +29,16 @@ pub(in crate::server) struct Http1<A> {
     pub(in crate::server) shutdown: ShutdownWatch,
 }
 
-/// What pingora does not know of a request. It travels with the connection to
-/// `ProxyHttp::on_connection_reuse`.
+/// The facts about a request that pingora does not know. They travel with the
+/// connection to `ProxyHttp::on_connection_reuse`.
 pub(in crate::server) struct HeadRead {
     pub(in crate::server) rest: Rest,
     pub(in crate::server) next: NextRequest,
 }
 
-/// Serves the rest of an HTTP/1 connection after a request that left pingora.
-/// When a watch or a log has ended in order, the connection goes on with the
-/// next request, as it does with kube-apiserver. pingora no longer holds the
-/// connection by then.
+/// Serves the rest of an HTTP/1 connection after a request that left pingora. When a
+/// watch or a log has ended in order, the connection goes on with the next request,
+/// as with kube-apiserver. By then, pingora no longer holds the connection.
 pub(in crate::server) struct NextRequest(Arc<dyn ServeRest>);
 
 trait ServeRest: Send + Sync {
@@ -48,7 +46,6 @@ trait ServeRest: Send + Sync {
 }
 
 impl NextRequest {
-    /// Reads and answers requests until the connection ends.
     pub(in crate::server) async fn go_on(self, stream: Stream) {
         self.0.serve_rest(stream).await;
     }
@@ -57,17 +54,16 @@ impl NextRequest {
 /// A connection between two requests.
 struct Idle {
     stream: Box<Coalesced>,
-    /// The time for the next head.
+    /// How long the client may take for the next head.
     allowed: Duration,
     after_post: bool,
 }
 
 impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
-    /// Serves the requests of a connection, one after the other.
     pub(in crate::server) async fn serve(self: &Arc<Self>, stream: Box<Coalesced>) -> Ended {
         self.serve_from(Idle {
             stream,
-            // A client connects to ask something, so its first request is
+            // A client connects in order to ask something, so its first request is
             // expected at once.
             allowed: self.deadlines.header,
             after_post: false,
@@ -118,7 +114,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
     ) -> Option<Box<Coalesced>> {
         stream.begin_request(head.body, head.next);
         let mut session = ServerSession::new_http1(stream);
-        // pingora would take 0 seconds as no limit.
+        // 0 would mean no limit to pingora.
         let idle = self.deadlines.idle.as_secs().max(1);
         let keepalive = (!*self.shutdown.borrow()).then_some(idle);
         session.set_keepalive(keepalive);
@@ -131,7 +127,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
         reused.and_then(|reused| coalesced(reused.consume().0))
     }
 
-    /// Resolves when the process stops. A connection between two requests is
+    /// Resolves when the process stops, because connections between two requests are
     /// closed then.
     async fn stopped(&self) {
         let mut shutdown = self.shutdown.clone();
@@ -160,7 +156,6 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServeRest for Http1<A> {
     }
 }
 
-/// Returns the connection that pingora gives back.
 fn coalesced(stream: Stream) -> Option<Box<Coalesced>> {
     stream.into_any().downcast().ok()
 }

@@ -1,10 +1,10 @@
 //! HTTP/2 connections: their requests, their deadlines and their end.
 //!
 //! pingora's own loop knows only the streams that its handlers still hold. Here
-//! tasks of apifront hold the cached watches (`detached.rs`), so h2 is asked
-//! whether streams are open. kube-apiserver ends the same connections: those
-//! without streams after `IdleTimeout`, and those of unauthenticated callers
-//! after their first answer (`UnauthenticatedHTTP2DOSMitigation`).
+//! tasks of apifront hold the cached watches (`detached.rs`), so h2 is asked whether
+//! streams are open. kube-apiserver ends the same connections: those without streams
+//! after `IdleTimeout`, and those of unauthenticated callers after their first
+//! answer (`UnauthenticatedHTTP2DOSMitigation`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,29 +28,29 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::Http2State;
 
-/// The time after GOAWAY in which requests that the client sent before it saw
-/// the GOAWAY are still accepted. Go has the same `goAwayTimeout`.
+/// How long requests are still accepted after GOAWAY. The client may have sent them
+/// before it saw the GOAWAY. Go has the same `goAwayTimeout`.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
-/// The malformed requests that end a connection. pingora has the same number in
-/// `MAX_MALFORMED_STREAMS_PER_CONN`, but only its own loop counts them.
+/// A connection is ended after this number of malformed requests. pingora has the
+/// same number in `MAX_MALFORMED_STREAMS_PER_CONN`, but only its own loop counts
+/// them.
 const MALFORMED_REQUESTS: usize = 32;
-/// The most running handlers, as a multiple of the streams that may be open.
-/// Only streams that are reset soon after they are opened make more handlers
-/// than streams (CVE-2023-44487). Go queues four times as many, too.
+/// The most running handlers, as a multiple of the streams that may be open. There
+/// are more handlers than streams only if streams are reset soon after they are
+/// opened (CVE-2023-44487). Go queues four times as many, too.
 const HANDLERS_PER_STREAM: usize = 4;
 
-/// The requests of one turn. Their handlers wait behind all tasks that are
-/// ready, and those of other connections behind them: a client that sends
-/// hundreds of requests at once gives others a turn after each few.
+/// The requests that a connection may begin in one turn. Their handlers wait behind
+/// all tasks that are ready, and handlers of other connections wait behind them. So
+/// a client that sends hundreds of requests at once must give others a turn.
 const REQUESTS_PER_TURN: usize = 16;
-/// The longest time between two looks at a connection's deadlines. A shorter
-/// deadline is looked at twice before it ends. Twenty thousand connections wake
-/// two thousand times a second.
+/// The longest time between two checks of a connection's deadlines. A deadline that
+/// is shorter is checked twice before it ends. At this interval, twenty thousand
+/// connections wake two thousand times a second.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// The least time between looks, so that no configuration makes a busy loop.
+/// The shortest time between checks, so that no configuration makes a busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 
-/// The settings of HTTP/2 connections.
 #[derive(Clone)]
 pub(in crate::server) struct Http2Options {
     pub(in crate::server) h2: H2Options,
@@ -68,7 +68,6 @@ enum Event {
     Accepted(pingora_core::Result<Option<H2Accept>>),
 }
 
-/// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// No stream is open any more.
@@ -77,7 +76,8 @@ enum End {
     Aborted(Ended),
 }
 
-/// Serves a connection until it ends. `stream` tells `state` what comes in.
+/// Serves a connection until it ends. `stream` reports to `state` which frames come
+/// in.
 pub(in crate::server) async fn serve<A>(
     app: &Arc<A>,
     stream: Stream,
@@ -135,12 +135,12 @@ where
     }
 }
 
-/// An open connection, with everything that decides when it ends.
+/// An open connection, with the values that decide when it ends.
 struct Connection {
     h2: H2<Stream, Bytes>,
     state: Arc<Http2State>,
     deadlines: Deadlines,
-    /// Fires when the deadlines are to be checked.
+    /// Fires when the deadlines must be checked.
     look: Pin<Box<Sleep>>,
     look_every: Duration,
     last_used: Instant,
@@ -148,7 +148,7 @@ struct Connection {
     accepted_this_turn: usize,
     any_request: bool,
     malformed: usize,
-    /// Why and by when the connection ends, once GOAWAY is sent.
+    /// Set once GOAWAY is sent: why the connection ends, and by when.
     ending: Option<(Ended, Instant)>,
 }
 
@@ -174,7 +174,6 @@ impl Connection {
         }
     }
 
-    /// Starts the handler of a request.
     fn accept<A>(&mut self, session: HttpSession, handlers: &Handlers<A>) -> Option<End>
     where
         A: HttpServerApp + Send + Sync + 'static,
@@ -183,7 +182,7 @@ impl Connection {
         self.accepted_since_look = true;
         self.accepted_this_turn = self.accepted_this_turn.saturating_add(1);
         if self.ending.is_some_and(|(_, by)| Instant::now() >= by) {
-            // The client knows by GOAWAY that nothing more is served.
+            // GOAWAY has told the client that nothing more is served.
             return None;
         }
         if handlers.are_too_many() {
@@ -193,7 +192,7 @@ impl Connection {
         None
     }
 
-    /// Tells whether other tasks are to be polled before this one goes on.
+    /// Tells whether other tasks get a turn before this one goes on.
     fn ends_turn(&mut self) -> bool {
         let ends = self.accepted_this_turn >= REQUESTS_PER_TURN;
         if ends {
@@ -211,8 +210,7 @@ impl Connection {
         End::Closed(self.ending.map_or(Ended::ByClient, |(why, _)| why))
     }
 
-    /// Ends the connection if its frames, or the answer to a request, ask for
-    /// it.
+    /// Ends the connection if its frames, or the answer to a request, ask for that.
     fn follow_state(&mut self) -> Option<End> {
         if self.state.has_stopped_reading() {
             return Some(End::Aborted(Ended::Flood));
@@ -251,8 +249,7 @@ impl Connection {
         }
     }
 
-    /// Sends GOAWAY, and looks again when the client has had the time to read
-    /// it.
+    /// Sends GOAWAY, and checks again when the client has had the time to read it.
     fn go_away(&mut self, why: Ended, now: Instant) {
         self.h2.graceful_shutdown();
         let by = after(now, GOAWAY_TIMEOUT);
@@ -260,8 +257,7 @@ impl Connection {
         self.look.as_mut().reset(by);
     }
 
-    /// Ends the connection and all its streams, and tells the client if it
-    /// reads.
+    /// Ends the connection and all its streams, and tells the client if it reads.
     async fn abort(mut self, why: Ended) -> Ended {
         self.state.stop_reading();
         self.h2.abrupt_shutdown(match why {
@@ -275,7 +271,6 @@ impl Connection {
     }
 }
 
-/// The handlers of one connection's requests.
 struct Handlers<A> {
     app: Arc<A>,
     shutdown: ShutdownWatch,
@@ -310,14 +305,14 @@ impl<A: HttpServerApp + Send + Sync + 'static> Handlers<A> {
     }
 }
 
-/// Adds `time` to `now`. Returns `now` if no clock can show the sum.
+/// Adds `time` to `now`. Returns `now` if the sum is out of the clock's range.
 fn after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time).unwrap_or(now)
 }
 
-/// Returns the connection's digest, which its requests see. The digest carries
-/// the connection's state, too, in the place that pingora has for the answer of
-/// a proxy in front.
+/// Returns the connection's digest, which its requests see. It also carries the
+/// connection's state, in the field that pingora has for the answer of a proxy in
+/// front.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     let proxy = ResponseHeader::build(StatusCode::OK, None)
         .ok()
@@ -337,7 +332,6 @@ pub(in crate::server) fn end_after(session: &Session) {
     }
 }
 
-/// Returns the state of a request's HTTP/2 connection.
 pub(super) fn state(session: &Session) -> Option<&Arc<Http2State>> {
     let proxy = session.digest()?.proxy_digest.as_ref()?;
     proxy.user_data.as_ref()?.downcast_ref()

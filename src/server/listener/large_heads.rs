@@ -1,29 +1,27 @@
-//! The bytes of large request heads that the process holds.
+//! Bounds the bytes of large request heads that the process holds.
 //!
-//! kube-apiserver takes heads of a mebibyte from everybody, before it knows who
-//! asks. So does apifront, but only as many at a time as this bound allows, for
-//! one address and for all. The small heads of everybody else need nothing from
-//! it.
+//! Like kube-apiserver, apifront takes heads of a mebibyte from every client, before
+//! it knows the caller. But this budget limits how many it takes at a time, for one
+//! address and for all. Small heads take nothing from the budget.
 
 use std::net::IpAddr;
 
 use apifront_shares::{Limits, Share, Shares};
 
-/// The size up to which a head is small. It holds the groups of nearly every
-/// user, and a few tokens.
+/// A head of up to this size is small. The groups of nearly every user fit, and a
+/// few tokens.
 pub(in crate::server) const SMALL_HEAD: usize = 64 << 10;
 
-/// The bytes that all large heads of the process may have: 64 of the largest.
+/// The most bytes of all large heads in the process: 64 of the largest.
 const TOTAL: usize = 64 << 20;
 
-/// The bytes that the large heads of one address may have.
+/// The most bytes of the large heads of one address.
 const PER_CLIENT: usize = TOTAL / 4;
 
-/// The budget of the process.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct LargeHeads(Shares<IpAddr>);
 
-/// The part of the budget that one head has until it is dropped.
+/// The share of the budget that one head holds until it is dropped.
 pub(in crate::server) type LargeHead = Share<IpAddr>;
 
 impl Default for LargeHeads {
@@ -33,8 +31,7 @@ impl Default for LargeHeads {
 }
 
 impl LargeHeads {
-    /// Takes the bytes of a large head. Returns `None` if too many are held
-    /// already.
+    /// Takes the bytes of a large head. Returns `None` if the budget is used up.
     pub(in crate::server) fn take(&self, client: IpAddr, bytes: usize) -> Option<LargeHead> {
         self.0.take(client, bytes).ok()
     }

@@ -34,20 +34,18 @@ use super::http2::{self, Http2Options};
 use super::http2_head::Http2Heads;
 use crate::metrics::ListenerMetrics;
 
-/// The connections that the kernel holds until they are accepted. Linux cuts
-/// the number to `net.core.somaxconn`, which has the same value by default.
+/// How many connections the kernel holds until they are accepted. Linux lowers the
+/// number to `net.core.somaxconn`, which has the same value by default.
 const BACKLOG: u32 = 4096;
-/// The pause after a failure to accept. Mostly the process has no file left, so
-/// the next attempt would fail, too. Go waits for 5 ms to 1 s.
+/// The pause after a failure to accept. Usually the process has no free file, so the
+/// next attempt would fail, too. Go waits for 5 ms to 1 s.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The time after which a silent client is probed, and the number of probes
-/// that it may leave unanswered. Go has the same values, and so has
-/// kube-apiserver.
+/// After this time, a silent client is probed; after this number of unanswered
+/// probes, its connection ends. Go and kube-apiserver have the same values.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u16 = 9;
 
-/// The settings for a listener's connections.
 #[derive(Clone)]
 pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) connections: Connections,
@@ -71,7 +69,7 @@ pub struct ListenError {
 }
 
 impl Listener {
-    /// Binds the socket now, so that a taken port is a start-up error.
+    /// Binds the socket now, so that a taken port is an error at the start.
     pub(in crate::server) fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let listen = || {
             let socket = match address {
@@ -195,8 +193,8 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let heads = Http2Heads::new(state.clone(), self.settings.heads.clone(), peer.ip());
             let stream = Box::new(Coalesced::http2(stream, meter, heads, Some(seat)));
             let options = &self.settings.http2;
-            // The future has a box of its own, so that the memory of the
-            // handshake is released.
+            // The future has its own box, so that the memory of the handshake is
+            // released.
             return Box::pin(http2::serve(
                 &self.app, stream, state, options, deadlines, shutdown,
             ))
@@ -214,8 +212,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
     }
 }
 
-/// Bounds a future in time. The memory of the future is released when it has
-/// ended.
+/// Bounds a future in time. The future's memory is released when it has ended.
 async fn within<T>(
     deadline: Duration,
     future: impl Future<Output = T> + Send,
@@ -223,8 +220,8 @@ async fn within<T>(
     Box::pin(timeout(deadline, future)).await
 }
 
-/// Makes the connection that pingora uses. Returns `None` if the client has
-/// gone already.
+/// Makes the connection that pingora uses. Returns `None` if the client has gone
+/// already.
 fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     let mut connection = TcpConnection::from(stream);
     connection.set_nodelay().ok()?;
@@ -244,8 +241,8 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     Some(connection)
 }
 
-/// Tells whether the client begins with the preface of HTTP/2. The bytes that
-/// were read to find out are put back.
+/// Tells whether the client begins with the preface of HTTP/2. The bytes that were
+/// read for this are put back.
 async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<bool> {
     let mut read = [0; PREFACE.len()];
     let mut have = 0;

@@ -27,19 +27,17 @@ use super::browser::{self, Port};
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-/// Returns the reason why the owner's listener refuses this request, if it
-/// does.
 pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
     let request = session.req_header();
     let address = session.server_addr().and_then(|a| a.as_inet().copied());
-    // If the listener has no address, no port is right.
+    // Without an address of the listener, no port is right.
     let port = Port::Own(address.map_or(0, |a| a.port()));
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());
     browser::foreign(&request.headers, [authority, target].into_iter(), port)
 }
 
-/// Keeps a forwarded answer from being a page of the owner's origin.
+/// Prevents a forwarded answer from becoming a page of the owner's origin.
 pub(in crate::server) fn sandbox(response: &mut ResponseHeader) -> Result<()> {
     if is_data(&response.headers) {
         return Ok(());
@@ -53,7 +51,7 @@ fn append(response: &mut ResponseHeader, name: HeaderName, value: HeaderValue) -
     response.append_header(name, value).map(drop)
 }
 
-/// Tells whether the answer has a type that API servers use and no browser
+/// Tells whether the answer's type is one that API servers use and that no browser
 /// shows as a page.
 fn is_data(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();

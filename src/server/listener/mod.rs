@@ -1,5 +1,5 @@
 //! Sockets, TLS, and the framing of HTTP/1 and HTTP/2, with the limits and deadlines
-//! that hold for a connection whatever it asks for.
+//! that hold for a connection whatever its requests are.
 
 pub(super) mod browser;
 pub(super) mod client_gone;

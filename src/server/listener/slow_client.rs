@@ -2,16 +2,16 @@
 //!
 //! kube-apiserver ends a request that is neither a watch nor a stream after
 //! `--request-timeout`, 60 s, whatever it waits for (k8s.io/apiserver
-//! `server/filters/timeout.go`). Here a client has as long, and in addition the
-//! time that the bytes it has moved take at a least rate. A list of 100 MB over
-//! a slow line takes minutes, and a client that reads one byte a minute is
+//! `server/filters/timeout.go`). Here a client has the same time, and in addition
+//! the time that the bytes it has moved take at a minimum rate. A list of 100 MB
+//! over a slow line may take minutes, but a client that reads one byte a minute is
 //! given up like one that reads nothing.
 //!
 //! `respond.rs` writes apifront's own answers within these bounds. Forwarded
-//! requests are bounded from outside: pingora's own timeouts are for one write
-//! or read at a time, and in HTTP/2 for one frame, so a client that takes or
-//! gives a byte now and then would never exceed them. [`SlowClientGuard`] drops
-//! such a request, which resets its stream or closes its connection.
+//! requests are bounded from outside. pingora's own timeouts are for one write or
+//! read at a time, and in HTTP/2 for one frame, so a client that takes or gives a
+//! byte now and then would never exceed them. [`SlowClientGuard`] drops the request
+//! of a slow client, which resets its stream or closes its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,23 +32,22 @@ pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The value of kube-apiserver's `--request-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The least rate beyond that time, in bytes a second. It is 2 Mbit/s, which is
-/// less than users of a cluster have, and lets a list of 100 MB, the largest
-/// usual one, hold its place for no more than seven minutes.
+/// The minimum rate beyond that time, in bytes a second. It is 2 Mbit/s, which is
+/// less than users of a cluster have. A list of 100 MB, the largest usual one, then
+/// holds its place for no more than seven minutes.
 const LEAST_RATE: u64 = 256 << 10;
 
-/// The additional time for a request's body. kube-apiserver ends a request
-/// whose body is late with an answer of its own, which must come first.
+/// The additional time for a request's body. kube-apiserver answers a request whose
+/// body is late. Its answer must come before this timeout.
 const AFTER_UPSTREAM: Duration = Duration::from_secs(5);
 
-/// The time between checks of a request that is not on the clock.
+/// The time between checks of a request that has no deadline at the moment.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The labels of `apifront_slow_clients_total`.
 pub(in crate::server) const FORWARDED_ANSWER: &str = "forwarded_answer";
 const REQUEST_BODY: &str = "request_body";
 
-/// Returns the time that a client may take for this many bytes.
 pub(in crate::server) fn allowed(bytes: usize) -> Duration {
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     TIMEOUT.saturating_add(Duration::from_millis(
@@ -60,12 +59,12 @@ tokio::task_local! {
     static CLOCK: Arc<Clock>;
 }
 
-/// Starts the clock for the body of a request that is forwarded.
+/// Starts the clock for the body of a forwarded request.
 pub(in crate::server) fn body_begins() {
     let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Body));
 }
 
-/// Counts a piece of the body that has come. `last` says that no more follows.
+/// Counts a piece of the body that has come. `last` tells that no more follows.
 pub(in crate::server) fn body_received(bytes: usize, last: bool) {
     let _ = CLOCK.try_with(|clock| {
         if last {
@@ -76,7 +75,6 @@ pub(in crate::server) fn body_received(bytes: usize, last: bool) {
     });
 }
 
-/// Starts the clock for the answer to a forwarded request.
 pub(in crate::server) fn answer_begins() {
     let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Answer));
 }
@@ -86,7 +84,7 @@ pub(in crate::server) fn answer_written(bytes: usize) {
     let _ = CLOCK.try_with(|clock| clock.moved(Transfer::Answer, bytes));
 }
 
-/// The bytes that a client has to move: the request's body, or the answer.
+/// The bytes that a client has to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transfer {
     Body = 1,
@@ -102,13 +100,13 @@ impl Transfer {
     }
 }
 
-/// The clock of one request. All times are milliseconds since the request began.
+/// The clock of one request. All times are in milliseconds since the request began.
 struct Clock {
     began: Instant,
-    /// The time at which the client is given up; `NEVER` while it is not on the
-    /// clock.
+    /// The time at which the client is given up, or `NEVER` while the clock is
+    /// stopped.
     due: AtomicU64,
-    /// The transfer that is on the clock: one of [`Transfer`], or 0.
+    /// The transfer that is timed, as the number of a [`Transfer`], or 0.
     what: AtomicU64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -168,7 +166,7 @@ impl Clock {
 
     /// Resolves when the client must be given up.
     async fn late(&self) -> Transfer {
-        // No client is due before that time.
+        // No client is due earlier.
         let mut pause = TIMEOUT;
         loop {
             sleep(pause).await;
@@ -193,7 +191,6 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(NEVER - 1)
 }
 
-/// Ends requests whose client is too slow.
 pub(in crate::server) struct SlowClientGuard<A> {
     inner: Arc<A>,
     metrics: FlowMetrics,
@@ -287,7 +284,7 @@ mod tests {
             }
         });
         assert_eq!(dripping.await, Some((Transfer::Answer, 60)));
-        // The client has a pause in which upstream's own answer can come.
+        // Upstream's own answer can come in the additional time.
         let body = given_up(async |clock| clock.begin(Transfer::Body)).await;
         assert_eq!(body, Some((Transfer::Body, 65)));
     }
@@ -312,7 +309,7 @@ mod tests {
             tokio::time::sleep(SECOND * 50).await;
             clock.end(Transfer::Body);
             tokio::time::sleep(SECOND * 500).await;
-            // Pieces of an answer that is not on the clock are not counted.
+            // Pieces of an answer that is not timed are not counted.
             clock.moved(Transfer::Answer, 1);
             tokio::time::sleep(SECOND * 500).await;
             clock.begin(Transfer::Answer);

@@ -24,7 +24,6 @@ use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::spans;
 
-/// A running server.
 pub struct Apifront {
     current: Arc<ArcSwap<Generation>>,
     drain: Arc<Drain>,
@@ -57,12 +56,11 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     Ok(())
 }
 
-/// Returns the API servers of a configuration, with the credentials for them.
 pub async fn upstream_settings(config: &Config) -> Result<Settings, StartError> {
     Ok(build::upstream(config, None).await?)
 }
 
-/// Returns the backends of a configuration. Connects to none of them.
+/// Prepares the backends of a configuration. Connects to none of them.
 pub fn backends(config: &Config, metrics: &Metrics) -> Result<Prepared, StartError> {
     Ok(build::aggregation(config, metrics)?)
 }
@@ -101,16 +99,16 @@ impl Apifront {
         })
     }
 
-    /// Stops in order. The server is not ready at once. After
-    /// `shutdownDelayDuration` it accepts no connection, and ends its streams.
-    /// Then, within `shutdownGracePeriod`, the requests that are still open
-    /// end, and what is cached is saved. Returns the number of requests that had to be cut off.
+    /// Stops in order. Readiness fails at once. After `shutdownDelayDuration`,
+    /// apifront accepts no more connections and ends its streams. Then open requests
+    /// may end within `shutdownGracePeriod`, and the cache is saved. Returns the
+    /// number of requests that were cut off.
     pub async fn stop(mut self) -> usize {
         let serving = self.current.load().config.serving.clone();
         self.health.shut_down();
         tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
         tokio::time::sleep(serving.shutdown_delay_duration).await;
-        // Sending fails only if the listeners have ended already.
+        // Sending fails only if all listeners have ended already.
         let _stopped = self.shutdown.send(true);
         self.drain.stop();
         for listener in self.listeners.drain(..) {
@@ -118,8 +116,7 @@ impl Apifront {
                 tracing::warn!(%error, "listener ended badly");
             }
         }
-        // Streams have ended, so that no client has seen more than what is saved
-        // now.
+        // The streams have ended, so no client has seen more than what is saved now.
         let generation = self.current.load_full();
         let grace = serving.shutdown_grace_period;
         let (cut_off, ()) = tokio::join!(
@@ -142,7 +139,7 @@ async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Han
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    // Dropping the handle ends the server and the activity of its sample
+    // Dropping the handle ends the server and the task that changes its sample
     // objects.
     EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await

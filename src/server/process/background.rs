@@ -16,10 +16,10 @@ use crate::server::state::generation::Generation;
 use crate::server::state::{flow_objects, local_groups};
 use crate::status::SAMPLE_EVERY;
 
-/// The time between two looks whether a personal apifront has to learn its user.
+/// The time between two attempts to learn the user of a personal apifront.
 const LEARN_EVERY: Duration = Duration::from_secs(1);
 
-/// Starts all of them. Dropping the result ends them.
+/// Starts all tasks. Dropping the result ends them.
 pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     let current = reloader.current.clone();
     let process = current.load().process.clone();
@@ -50,20 +50,19 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks
 }
 
-/// Keeps the cache within the limits of the current configuration.
 async fn evict(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
     cache.run_eviction(|| current.load().config.clone()).await;
 }
 
-/// Notices when no API server can be reached.
 async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcSwap<Upstream>>) {
     let outage = current.load().outage.clone();
     let now = || (current.load().config.clone(), upstream.load_full());
     outage.run(now).await;
 }
 
-/// Learns the user of a personal apifront, again when upstream is replaced.
+/// Learns the user of a personal apifront, and learns it again when the upstream is
+/// replaced.
 async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
     let own_user = current.load().own_user.clone();
     let mut learned_of: Option<Arc<Upstream>> = None;
@@ -95,14 +94,12 @@ async fn follow_rights(current: Arc<ArcSwap<Generation>>) {
     process.rights.run(max_staleness).await;
 }
 
-/// Saves what is cached as often as the current configuration says.
+/// Saves the cache as often as the current configuration says.
 async fn save(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
     cache.run_saving(|| current.load().config.clone()).await;
 }
 
-/// Takes the samples of the status page's history, and keeps its top talkers
-/// recent.
 async fn sample(current: Arc<ArcSwap<Generation>>) {
     let mut ticks = tokio::time::interval(SAMPLE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -115,7 +112,6 @@ async fn sample(current: Arc<ArcSwap<Generation>>) {
     }
 }
 
-/// Compares the cache with upstream as often as the current configuration says.
 async fn self_check(current: Arc<ArcSwap<Generation>>) {
     let process = current.load().process.clone();
     let interval = || current.load().config.cache.self_check_interval;

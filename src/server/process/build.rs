@@ -28,7 +28,6 @@ use crate::server::listener::tls::{CertificateError, CertificateFiles};
 use crate::server::state::gate::{Delegated, Gate};
 use crate::views::ViewsSettings;
 
-/// The reason why the parts cannot be made from a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error(transparent)]
@@ -59,8 +58,8 @@ impl From<CertificateError> for BuildError {
     }
 }
 
-/// Returns the settings of a configuration's API servers. `embedded` is the
-/// address of the embedded API server, if the configuration asks for that one.
+/// `embedded` is the address of the embedded API server, if the configuration asks
+/// for it.
 pub(in crate::server) async fn upstream(
     config: &Config,
     embedded: Option<std::net::SocketAddr>,
@@ -122,7 +121,6 @@ pub(in crate::server) async fn upstream(
     })
 }
 
-/// Returns the settings of views, if there may be any.
 pub(in crate::server) fn views(config: &Config) -> Option<ViewsSettings> {
     let views = config.views.as_ref()?;
     Some(ViewsSettings {
@@ -134,7 +132,6 @@ pub(in crate::server) fn views(config: &Config) -> Option<ViewsSettings> {
     })
 }
 
-/// Opens the directory of saved stores, if the configuration names one.
 pub(in crate::server) fn saved_stores(
     config: &Config,
     registry: &Registry,
@@ -156,7 +153,6 @@ pub(in crate::server) fn check_saved_stores(config: &Config) -> Result<(), Build
     Ok(())
 }
 
-/// Prepares the backends of a configuration.
 pub(in crate::server) fn aggregation(
     config: &Config,
     metrics: &Metrics,
@@ -189,7 +185,7 @@ fn header_names(header: &access::RequestHeader) -> RequestHeaderNames {
     }
 }
 
-/// `max_age` is that of degraded mode, or zero.
+/// `max_age` is `cache.degraded.maxAge`, or zero without degraded mode.
 fn authn(
     authentication: &access::Authentication,
     max_age: Duration,
@@ -265,7 +261,6 @@ impl PreparedAccess {
         }))
     }
 
-    /// Returns every authority that client certificates may come from.
     pub(in crate::server) fn client_authorities(&self) -> impl Iterator<Item = &CaBundle> {
         let front_proxy = self.authn.request_header.as_ref().map(|r| &*r.client_ca);
         self.authn
@@ -276,7 +271,7 @@ impl PreparedAccess {
     }
 }
 
-/// The parts of access control that keep what they learnt across reloads.
+/// The parts of access control that keep across reloads what they have learnt.
 #[derive(Clone)]
 pub(in crate::server) struct AccessControl {
     authenticator: Arc<Authenticator>,
@@ -315,13 +310,13 @@ impl AccessControl {
         self.authorizer.clone()
     }
 
-    /// Forgets what was learnt: upstream may be another cluster now.
+    /// Forgets what was learnt, because upstream may be another cluster now.
     pub(in crate::server) fn forget(&self) {
         self.authenticator.forget();
         self.authorizer.forget();
     }
 
-    /// Puts settings in force. This cannot fail.
+    /// Puts the settings in force. This cannot fail.
     pub(in crate::server) fn gate(&self, prepared: Option<PreparedAccess>) -> Gate {
         let Some(prepared) = prepared else {
             return Gate::Owner;
@@ -339,7 +334,7 @@ impl AccessControl {
     }
 }
 
-/// Returns the certificate files of the secure port: the default ones, and
+/// Returns the certificate files of the secure port: the default certificate, and
 /// those for server names.
 pub(in crate::server) fn certificate_files(
     secure: &SecureServing,

@@ -115,7 +115,6 @@ fn access_control(
     ))
 }
 
-/// The parts that [`ProcessState`] is made from.
 struct ProcessParts<'a> {
     live: &'a Arc<LiveConfig>,
     config: &'a Config,
@@ -185,7 +184,7 @@ impl ProcessParts<'_> {
     }
 }
 
-/// Sends each review to the upstream of the current configuration.
+/// Sends each review to the current upstream.
 struct CurrentUpstream(Arc<ArcSwap<Upstream>>);
 
 #[async_trait]

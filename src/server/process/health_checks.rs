@@ -15,11 +15,10 @@ use crate::health::{
 };
 use crate::outage::Outage;
 
-/// The time after which requests are taken although the cluster's FlowSchemas
-/// are not known.
+/// How long readiness waits for the cluster's FlowSchemas. After that, requests are
+/// taken without them.
 const FLOW_SCHEMAS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Returns the health of a process that starts now, with all its checks.
 pub(super) fn health(
     live: &Arc<LiveConfig>,
     cache: &Arc<Cache>,
@@ -40,8 +39,8 @@ pub(super) fn health(
     Arc::new(health)
 }
 
-/// An outage does not keep requests away while degraded mode has answers. It
-/// has none when the outage is older than any of them may be.
+/// During an outage, apifront stays ready while degraded mode has answers. It has
+/// none when the outage is older than the oldest answer that it may give.
 fn upstream_is_reachable(
     upstream: Arc<ArcSwap<Upstream>>,
     live: Arc<LiveConfig>,
@@ -85,8 +84,8 @@ fn preloaded_are_filled(live: Arc<LiveConfig>, cache: Arc<Cache>) -> Check {
     })
 }
 
-/// Until the saved stores are in use, requests would be forwarded that they are
-/// there to answer.
+/// Until the saved stores are in use, requests that they could answer would be
+/// forwarded.
 fn saved_are_read(cache: Arc<Cache>) -> Check {
     Check::new(SAVED_STORES, move || match cache.resuming() {
         0 => Ok(()),
@@ -97,7 +96,8 @@ fn saved_are_read(cache: Arc<Cache>) -> Check {
     })
 }
 
-/// A server that does not tell its objects keeps no requests away for long.
+/// An API server that does not show its FlowSchemas must not delay readiness for
+/// long.
 fn flow_schemas_are_known(flow: Arc<Flow>, started: Instant) -> Check {
     Check::new(FLOW_SCHEMAS, move || {
         let known = flow.is_settled() || started.elapsed() > FLOW_SCHEMAS_WITHIN;
@@ -107,8 +107,8 @@ fn flow_schemas_are_known(flow: Arc<Flow>, started: Instant) -> Check {
     })
 }
 
-/// The error itself quotes the file, which names users, groups and objects. It is in
-/// the log and in `/status.json`.
+/// The reason leaves out the error itself. It quotes the file, which names users,
+/// groups and objects. The log and `/status.json` have it.
 fn config_is_applied(live: Arc<LiveConfig>) -> Check {
     const WHERE: &str = "the configuration on disk is not in force: the log says why";
     Check::new(CONFIG, move || match live.last_error() {

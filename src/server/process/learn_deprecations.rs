@@ -9,15 +9,13 @@ use arc_swap::ArcSwap;
 
 use crate::server::state::generation::Generation;
 
-/// The time between requests for upstream's release. An upgrade of API servers
-/// takes minutes.
+/// The time between requests for upstream's release. It can be long, because an
+/// upgrade of API servers takes minutes.
 const LEARN_EVERY: Duration = Duration::from_secs(30);
 
 /// The time between requests while upstream has not answered.
 const LEARN_SOON: Duration = Duration::from_secs(1);
 
-/// Keeps upstream's release and the kinds in the configured deprecations up to
-/// date, for ever.
 pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
     loop {
         let generation = current.load_full();

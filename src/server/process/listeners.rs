@@ -1,4 +1,4 @@
-//! The listeners of the process: for clients with TLS and without, and for
+//! The listeners of the process: with TLS and without TLS for clients, and one for
 //! metrics and health.
 
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificate
 use crate::server::proxy::Proxy;
 use crate::server::state::generation::Generation;
 
-/// The streams that the server resets in a connection's life before it ends the
-/// connection. It resets a stream for what the client sends on it. A proper
-/// client causes no reset, whereas each such stream may have begun work
+/// How many streams of one connection the server resets before it ends the
+/// connection. The server resets a stream for what the client sends on it. A correct
+/// client causes no reset, but each reset stream may have begun work
 /// (CVE-2025-8671). h2's default is 1024.
 const STREAM_ERRORS: usize = 100;
 
-/// The window of a connection and of each stream. With a byte less, which is HTTP/2's
-/// default, a client that uploads fills it with four frames and one of a byte.
+/// The flow-control window of a connection and of each stream. HTTP/2's default is
+/// one byte less. With it, a client that uploads fills the window with four frames
+/// and a frame of one byte.
 const WINDOW: u32 = 64 << 10;
 
-/// What h2's limit of heads has beside the configured one. What is too large is
-/// refused before h2 reads it ([`Http2Heads`]).
+/// The bytes that h2's limit of heads has above the configured limit. Heads over the
+/// configured limit are refused before h2 reads them ([`Http2Heads`]).
 ///
 /// [`Http2Heads`]: crate::server::listener::http2_head::Http2Heads
 const BESIDE_HEADS: usize = 4 << 10;
 
-/// Prometheus keeps one connection for each of its servers; a person's tools
-/// come and go.
+/// Each Prometheus server keeps one connection. The tools of people connect only now
+/// and then.
 const OBSERVABILITY_CONNECTIONS: Limits = Limits {
     total: 256,
     per_client: 0,
 };
 
-/// The idle upstream connections that are kept. With pingora's 128, connections
-/// would be closed at every burst of concurrent requests.
+/// The number of idle upstream connections that are kept. With pingora's 128,
+/// connections would be closed at every burst of concurrent requests.
 const UPSTREAM_POOL: usize = 1024;
 
-/// The sockets that the configuration asks for.
 pub(super) struct Listeners {
     pub(super) secure: Option<Listener>,
     pub(super) insecure: Option<Listener>,
@@ -93,8 +93,8 @@ impl Listeners {
             serving.push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = self.observability {
-            // These are counted apart: a flood of clients does not keep scrapes
-            // out.
+            // These connections are counted separately, so that a flood of clients
+            // does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
             let settings = connection_settings(current, "observability", &connections, &large);
             let current = current.clone();

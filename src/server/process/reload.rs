@@ -17,7 +17,6 @@ use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
 use crate::spans;
 
-/// Puts new configurations in force.
 pub(super) struct Reloader {
     pub(super) current: Arc<ArcSwap<Generation>>,
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
@@ -51,8 +50,6 @@ impl Reloader {
         }
     }
 
-    /// Builds everything, then replaces everything. If anything fails, nothing
-    /// is replaced.
     async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
         let prepared = self.prepare(config).await?;
         self.commit(prepared);
@@ -123,7 +120,7 @@ impl Reloader {
         fresh.views.reload(build::views(&fresh.config));
         self.current.store(fresh.clone());
         fresh.current_aggregation.store(fresh.aggregation.clone());
-        // Requests go to the new servers by now; the cache follows them.
+        // Requests go to the new servers already; now the cache follows.
         show_apis(&fresh);
         preload(&fresh);
         fresh.cache.reconfigured();
@@ -148,7 +145,6 @@ pub(super) fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item
     access.iter().flat_map(PreparedAccess::client_authorities)
 }
 
-/// Starts to fill the resources that the configuration wants preloaded.
 pub(super) fn preload(generation: &Generation) {
     for pattern in generation.config.cache.preload.clone() {
         let (cache, config) = (generation.cache.clone(), generation.config.clone());
@@ -156,7 +152,7 @@ pub(super) fn preload(generation: &Generation) {
     }
 }
 
-/// Tells the cache and the documents which APIs are shown, and which servers
+/// Tells the cache, discovery and OpenAPI which APIs are shown, and which servers
 /// serve them.
 pub(super) fn show_apis(generation: &Generation) {
     let hidden = &generation.config.apis.runtime_config;

@@ -1,4 +1,5 @@
-//! The reasons why the server does not start, or a configuration is not put in force.
+//! The reasons why the server does not start, or why a configuration is not put in
+//! force.
 
 use super::build::BuildError;
 use crate::audit::AuditError;

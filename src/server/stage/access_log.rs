@@ -22,12 +22,12 @@ use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
 use crate::spans::{Ending, RequestSpan};
 
-/// The health paths. Of all paths without a resource, kube-apiserver counts
-/// only these by their path.
+/// The health paths. They are the only paths without a resource that kube-apiserver
+/// counts by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// The most bytes of a URI in the access log. Longer URIs are lists of
-/// selectors, or made to fill a disk.
+/// The most bytes of a URI in the access log. Longer URIs are lists of selectors, or
+/// attempts to fill a disk.
 const MAX_LOGGED_URI_BYTES: usize = 2048;
 
 /// The most bytes of a method or a user's name in the access log.
@@ -37,8 +37,8 @@ const MAX_LOGGED_WORD_BYTES: usize = 256;
 pub(in crate::server) struct Finished {
     started: Instant,
     method: Method,
-    /// The path and the query. The query is logged unchanged, because nothing
-    /// in the Kubernetes API puts secrets there.
+    /// The path and the query. The query is logged unchanged, because nothing in the
+    /// Kubernetes API puts secrets there.
     uri: Uri,
     /// The user's name, without groups.
     user: Option<String>,
@@ -85,7 +85,7 @@ impl DeprecatedApi {
     }
 }
 
-/// Counts a watcher, and what it is sent.
+/// Counts a watcher, and the events that are sent to it.
 pub(in crate::server) struct Watching {
     series: Option<Arc<ResourceMetrics>>,
     scope: Scope,
@@ -103,14 +103,15 @@ impl Drop for Watching {
 }
 
 impl Watching {
-    /// Measures a batch whose oldest event arrived at this moment.
+    /// Measures how long a batch was on its way, from the moment its oldest event
+    /// arrived.
     pub(in crate::server) fn delivered(&self, arrived: Instant) {
         if let Some(series) = &self.series {
             series.watch_events().delivered(arrived.elapsed());
         }
     }
 
-    /// Counts what the watches of a group were sent.
+    /// Counts the events that were sent to the watches of a group.
     pub(in crate::server) fn count(&self, tally: &Tally) {
         if let Some(series) = &self.series {
             let events = series.watch_events();
@@ -185,9 +186,9 @@ impl Finished {
         }
     }
 
-    /// Does the same as [`Finished::new`] for the one that will be recorded,
-    /// which takes the request's spans along. A watch that is not sampled holds
-    /// nothing for them.
+    /// Makes the one `Finished` that will be recorded. Unlike [`Finished::new`], it
+    /// takes the request's spans along. A watch that is not sampled keeps no memory
+    /// for spans.
     pub(in crate::server) fn last(session: &Session, ctx: &mut RequestContext) -> Self {
         Self {
             span: ctx.span.take().filter(|span| span.is_sampled()),
@@ -202,7 +203,7 @@ impl Finished {
         self.series.as_ref().map(|s| s.long_running(verb, scope))
     }
 
-    /// Counts a watch that is served here, until the result is dropped.
+    /// Counts a watch that is served from the cache, until the result is dropped.
     pub(in crate::server) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
             cached.watchers.inc();
@@ -224,7 +225,6 @@ impl Finished {
         }
     }
 
-    /// Counts an answer that broke off before its end.
     pub(in crate::server) fn aborted(&self) {
         let Labels { verb, scope, .. } = self.labels;
         if let Some(series) = &self.series {
@@ -232,7 +232,6 @@ impl Finished {
         }
     }
 
-    /// Notes how a stream ended.
     pub(in crate::server) fn ended(&mut self, end: &'static str) {
         self.end = end;
     }
@@ -336,7 +335,7 @@ pub(in crate::server) fn record_request(
     error: Option<&Error>,
 ) {
     if ctx.reply.code == 0 {
-        // The client went away before anything was answered.
+        // The client went away before the answer began.
         ctx.reply.code = if error.is_some() { 499 } else { 0 };
     }
     let bytes = if ctx.reply.bytes > 0 {
@@ -353,9 +352,9 @@ pub(in crate::server) fn record_request(
     finished.record(bytes);
 }
 
-/// Returns the name under which a request is counted. A success proves that its
-/// resource and subresource exist, and so does an answer from the cache. A
-/// known name is counted however the request ends, except with a 401.
+/// Returns the name under which a request is counted. A success or an answer from
+/// the cache proves that the resource and the subresource exist. A known name is
+/// counted however the request ends, except with a 401.
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
     let known = &ctx.generation().metrics.known;
     let Reply { code, cache, .. } = ctx.reply;

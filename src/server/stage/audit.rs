@@ -33,7 +33,6 @@ pub(in crate::server) fn admitted(
     Some(trail)
 }
 
-/// Begins the trail of a caller who is refused.
 pub(in crate::server) fn refused(
     session: &Session,
     received: &Received,

@@ -1,5 +1,5 @@
-//! The context that pingora keeps for a request between its phases: the stage
-//! that the request has reached, and its results so far.
+//! The context that pingora keeps for a request between its phases: the latest stage
+//! of the request, and its results so far.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,54 +36,51 @@ use crate::spans::RequestSpan;
 /// The part that the cache had in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum CacheResult {
-    /// The cache could never answer such a request.
+    /// The cache could never answer a request like this.
     NotAsked,
     /// The answer was made from a state or an object in memory.
     Hit(Hit),
     /// The answer is a document of the API itself, such as discovery.
     Document,
-    /// The answer is one that upstream gave to the same question of the same caller.
+    /// Upstream gave this answer before, to the same question of the same caller.
     Remembered,
     Bypass(BypassReason),
 }
 
-/// An answer from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Hit {
-    /// The version of the state, or of the object.
+    /// The version of the state, or of the object, that the answer shows.
     pub(in crate::server) version: u64,
-    /// What upstream was asked for it.
+    /// The requests to upstream that the answer needed.
     pub(in crate::server) cost: HitCost,
 }
 
 pub struct RequestContext {
-    /// The time at which the connection began to wait for the request.
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
-    /// The trail of a request that is audited; `annotate` adds to its events.
-    /// The last event is made when the trail is dropped.
+    /// The trail of an audited request. Steps add annotations to its events. The
+    /// last event is made when the trail is dropped.
     pub(in crate::server) audit: Option<Box<Trail>>,
-    /// The spans of a request that is traced. They end when the request is
-    /// recorded.
+    /// The spans of a traced request. They end when the request is recorded.
     pub(in crate::server) span: Option<Box<RequestSpan>>,
     pub(in crate::server) reply: Reply,
-    /// The schema and the priority level of a request that is classified.
+    /// The FlowSchema and the priority level of a classified request.
     pub(in crate::server) classification: Option<Classification>,
-    /// The way upstream, if the request is forwarded.
+    /// Set if the request is forwarded.
     pub(in crate::server) forward: Option<Forward>,
     pub(in crate::server) guards: Guards,
-    /// Sees upstream's answer, if the read is compared.
+    /// Sees upstream's answer, if the read is compared with the cache.
     pub(in crate::server) observer: Option<Box<dyn AnswerObserver>>,
-    /// Whether pieces of the body were read, which pingora keeps in case that the
+    /// Whether pieces of the body were read already. pingora keeps them in case the
     /// request is forwarded.
     pub(in crate::server) replays: bool,
     /// Sees upstream's answer to a SelfSubjectAccessReview, and may change it.
     pub(in crate::server) keeper: Option<Box<dyn AnswerKeeper>>,
     /// The rest of an HTTP/1 connection, for a request that leaves pingora.
     pub(in crate::server) next_request: Option<NextRequest>,
-    /// The part of the budget for large heads that the request's head has.
+    /// The share of the budget for large heads that the request's head takes.
     pub(in crate::server) large_head: Option<LargeHead>,
-    /// The headers with which the answer tells browsers something.
+    /// The response headers that are meant for browsers.
     pub(in crate::server) for_browsers: Option<Box<HeaderMap>>,
 }
 
@@ -93,14 +90,13 @@ pub(in crate::server) struct Reply {
     pub(in crate::server) code: u16,
     pub(in crate::server) bytes: usize,
     pub(in crate::server) cache: CacheResult,
-    /// Set if the answer is that of a deprecated API.
+    /// Set if the answer comes from a deprecated API.
     pub(in crate::server) deprecated: Option<Requested>,
     /// Whether the request was handed to a task that records it itself.
     pub(in crate::server) detached: bool,
 }
 
-/// Values that are kept only to be dropped when the request ends, however it
-/// ends.
+/// Values that are kept only to be dropped when the request ends, however it ends.
 #[derive(Default)]
 pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
@@ -140,8 +136,8 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path, query and the fields of the connection, which nobody
-    /// after it can read again.
+    /// Reads method, path, query and the fields of the connection. It removes these
+    /// fields, so nothing later can read them.
     pub(in crate::server) fn receive(
         &mut self,
         session: &mut Session,
@@ -165,8 +161,8 @@ impl RequestContext {
         }
     }
 
-    /// Authenticates the caller, who may act as another user. An unknown
-    /// caller's HTTP/2 connection is ended. It is an error if the client goes away.
+    /// Authenticates the caller, who may act as another user. Ends the HTTP/2
+    /// connection of an unknown caller. Fails if the client goes away.
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
@@ -202,7 +198,7 @@ impl RequestContext {
         Ok(identified)
     }
 
-    /// Returns the [`PendingGrant`] by which a later step asks for the request's
+    /// Returns the [`PendingGrant`] with which a later step asks for the request's
     /// grant.
     pub(in crate::server) fn pending_grant(
         &mut self,
@@ -219,7 +215,8 @@ impl RequestContext {
         &self.stage
     }
 
-    /// Returns the time at which the request's header had been read.
+    /// Returns the time at which the header had been read, or at which the
+    /// connection began to wait for it.
     pub(in crate::server) fn started(&self) -> Instant {
         let head = self.stage.head();
         head.map_or(self.waited_since, |head| head.started())
@@ -236,21 +233,22 @@ impl RequestContext {
         self.stage.head().map(|head| head.query())
     }
 
-    /// Tells whether the path is that of a backend that classifies requests, too.
+    /// Tells whether the path belongs to a backend that classifies requests itself,
+    /// too.
     pub(in crate::server) fn is_of_classifying_backend(&self) -> bool {
         let remote = self.stage.received().and_then(|received| received.remote());
         remote.is_some_and(|remote| remote.availability.classifies())
     }
 
-    /// Tells whether the path is that of an APIService of the configuration.
+    /// Tells whether the path belongs to an APIService of the configuration.
     pub(in crate::server) fn is_routed(&self) -> bool {
         let received = self.stage.received();
         received.is_some_and(|received| received.route().is_some())
     }
 }
 
-/// Tells whether kube-apiserver would end the HTTP/2 connection of such a
-/// caller: one who is refused as unauthenticated, or is anonymous. A caller who
+/// Tells whether kube-apiserver would end this caller's HTTP/2 connection. It does
+/// if the caller is refused as unauthenticated, or is anonymous. A caller who
 /// impersonates a user counts as known.
 fn is_unknown(identified: &Result<Arc<Identified>, Refused>, headers: &HeaderMap) -> bool {
     match identified {

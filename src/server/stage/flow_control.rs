@@ -15,13 +15,13 @@ use crate::flow::{Classification, RequestKind};
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// The time that the answer to a health request may wait for its caller's name. Only
-/// a bearer token that is not known yet is asked about upstream. Probes have none.
+/// How long the answer to a health request waits for the caller's identity. Upstream
+/// is asked only about a bearer token that is not known yet, and probes have none.
 const CALLER_KNOWN_WITHIN: Duration = Duration::from_millis(250);
 
-/// Classifies a health request, which is answered whoever asks and has no seat.
-/// Clients ask `/livez/ping` whether the API server has Priority and Fairness, and
-/// slow themselves down if it has not.
+/// Classifies a health request, which needs neither authorization nor a seat.
+/// Clients ask `/livez/ping` to learn whether the API server has Priority and
+/// Fairness. If it does not, they slow themselves down.
 pub(in crate::server) async fn of_health(
     session: &mut Session,
     received: Arc<Received>,
@@ -32,8 +32,8 @@ pub(in crate::server) async fn of_health(
     flow.classify(RequestKind::of(identified.info()), identified.clone())
 }
 
-/// Returns the names, and the values for a request. Objects that are not the
-/// cluster's have no UID, and then nothing is said.
+/// Returns the header names, and their values for a request. Objects that are not
+/// the cluster's own have no UID, so their headers are left out.
 pub(in crate::server) fn uids(
     classification: Option<&Classification>,
 ) -> [(HeaderName, Option<&HeaderValue>); 2] {
@@ -49,7 +49,6 @@ pub(in crate::server) fn uids(
     ]
 }
 
-/// Adds the headers to an answer.
 pub(in crate::server) fn add(headers: &mut HeaderMap, classification: Option<&Classification>) {
     for (name, uid) in uids(classification) {
         if let Some(uid) = uid {

@@ -12,26 +12,24 @@ use super::identified::Identified;
 
 /// The server that authorizes the request.
 pub(in crate::server) enum Authority {
-    /// The API server, which is told who asks and authorizes the request itself.
+    /// The API server, which is told the caller's name and authorizes the request
+    /// itself.
     Upstream(Arc<Identified>),
-    /// apifront itself: a backend trusts that every caller who is passed on to
-    /// it is authorized.
+    /// apifront itself. A backend trusts that every caller who is passed on to it is
+    /// authorized.
     Backend(Arc<Granted>),
 }
 
-/// The way of a forwarded request.
 pub(in crate::server) struct Forward {
     authority: Authority,
-    /// The servers that the request is for.
     pub(in crate::server) upstream: Arc<Upstream>,
-    /// The API servers that were tried already.
     pub(in crate::server) tried: Vec<Arc<Endpoint>>,
     pub(in crate::server) long_running: bool,
     /// Whether pieces of the body were read before the request was forwarded.
     pub(in crate::server) replays: bool,
     /// Whether upstream may have acted on the request without saying so.
     pub(in crate::server) outcome_unknown: bool,
-    /// The time at which an API server was asked, or was to be asked.
+    /// The time at which an API server was asked, or was about to be asked.
     pub(in crate::server) asked: Option<Instant>,
     /// The time at which upstream's answer began.
     pub(in crate::server) answered: Option<Instant>,

@@ -1,9 +1,8 @@
-//! The authorization of requests. This is the one place where requests are
-//! authorized.
+//! Authorizes requests. No other module does.
 //!
 //! A grant carries the attributes that it was given for. The code that serves a
-//! request takes the grant, and derives what it serves from these attributes.
-//! Therefore what is authorized and what is served cannot differ.
+//! request takes the grant, and derives from these attributes what it serves.
+//! Therefore the authorized request and the served request cannot differ.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -28,25 +27,23 @@ pub(in crate::server) struct Granted {
     attributes: Attributes,
 }
 
-/// The reason why there is no grant.
 pub(in crate::server) enum NotGranted {
     /// The caller lacks the right, or no authorizer could be asked.
     Refused(Status),
-    /// Only upstream knows as which user the request is made, so upstream
-    /// decides itself.
+    /// Only upstream knows as which user the request is made, so only upstream can
+    /// authorize it.
     OnlyUpstream,
 }
 
 impl Granted {
-    /// Returns the objects that the grant is about. Returns `None` if
-    /// kube-apiserver serves something else at the request's path, or nothing.
+    /// Returns the objects that the grant covers. Returns `None` if kube-apiserver
+    /// serves something else, or nothing, at the request's path.
     pub(in crate::server) fn scope(&self, namespaced: bool) -> Option<Scope<'_>> {
         let info = self.info();
         let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
         Scope::of(&self.attributes, namespaced, path)
     }
 
-    /// Returns the resource that the grant is about.
     pub(in crate::server) fn resource(&self) -> Option<&GroupVersionResource> {
         match &self.attributes {
             Attributes::Resource { gvr, .. } => Some(gvr),
@@ -63,9 +60,8 @@ impl Deref for Granted {
     }
 }
 
-/// Asks for a request's grant when a step needs it, and only once. A request
-/// that is forwarded to upstream needs no grant, because upstream authorizes
-/// it.
+/// Asks for a request's grant when a step needs it, and only once. A request that is
+/// forwarded to upstream needs no grant, because upstream authorizes it.
 pub(in crate::server) struct PendingGrant<'t> {
     identified: Arc<Identified>,
     granted: Option<Arc<Granted>>,
@@ -88,15 +84,14 @@ impl<'t> PendingGrant<'t> {
         &self.identified
     }
 
-    /// Adds an annotation to the request's audit events.
     pub(in crate::server) fn annotate(&mut self, key: &'static str, value: String) {
         if let Some(trail) = &mut self.trail {
             trail.annotate(key, value);
         }
     }
 
-    /// Notes in the audit log that the request is allowed as a view, after it
-    /// was refused as it is.
+    /// Notes in the audit log that the request is allowed as a view, after the
+    /// request for the whole resource was refused.
     pub(super) fn allow_view(&mut self, reason: String) {
         if let Some(trail) = &mut self.trail {
             trail.annotate_anew(DECISION, "allow".to_owned());
@@ -104,12 +99,14 @@ impl<'t> PendingGrant<'t> {
         }
     }
 
-    /// Tells whether upstream would be asked for the grant, and was not for some time.
-    /// Such a request is better forwarded if its answer costs a request, too.
+    /// Tells whether upstream would have to be asked for the grant, and was not
+    /// asked for some time. If the answer would cost a request to upstream, too, it
+    /// is better to forward such a request.
     pub(in crate::server) fn is_first_read(&self) -> bool {
         let identified = &self.identified;
         match (identified.caller(), &identified.generation().gate) {
-            // Degraded mode needs what upstream said about its reads.
+            // Degraded mode needs upstream's decisions about the reads that it may
+            // answer.
             (Caller::User(user), Gate::Delegated(gate))
                 if self.granted.is_none() && identified.purpose() == Purpose::Usual =>
             {
@@ -154,7 +151,7 @@ impl<'t> PendingGrant<'t> {
     }
 }
 
-/// Adds the decision and its reason to the audit log. There is no verdict if no
+/// Adds the decision and its reason to the audit log. `verdict` is `None` if no
 /// authorizer could be asked.
 fn annotate(trail: &mut Trail, verdict: Option<&Verdict>) {
     let Some(verdict) = verdict else {

@@ -1,8 +1,8 @@
-//! The grant of a view: the right to read some objects of a resource that the
-//! caller may not read as a whole.
+//! The grant of a view: the right to read some objects of a resource that the caller
+//! may not read as a whole.
 //!
-//! It is no [`Granted`](super::Granted), and has no scope: what is served under
-//! it can only be the set that it gives.
+//! It is not a [`Granted`](super::Granted), and has no scope: only the set of
+//! objects that it gives can be served under it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,33 +20,32 @@ use crate::identity::VIEW;
 use crate::server::state::gate::Gate;
 use crate::views::{Asked, Coverage, Refusal, Versions, View};
 
-/// The time that a request waits for the rights of its caller. A review takes
-/// milliseconds, and a thousand of them seconds.
+/// How long a request waits for its caller's rights. A review takes milliseconds,
+/// and a thousand reviews take seconds.
 const RIGHTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The time that a request waits for RBAC in memory after the start.
+/// How long a request waits for RBAC in memory after the start.
 const RBAC_WITHIN: Duration = Duration::from_secs(2);
 
 /// A list or watch whose caller may see a part of the resource.
 pub(in crate::server) struct GrantedView {
     identified: Arc<Identified>,
     view: Arc<View>,
-    /// What the same caller may watch, for a list.
+    /// For a list: what the same caller may watch.
     watched: Option<Arc<View>>,
     coverage: Coverage,
 }
 
-/// The reason why there is no view.
 pub(in crate::server) enum NoView {
-    /// The caller has the refusal that there was before.
+    /// The caller gets the refusal that it would get without views.
     Refused,
-    /// The caller may have a view, but not now, or not such a large one.
+    /// The caller may have a view, but not now, or not one of this size.
     Failed(Status),
 }
 
-/// Tells whether the request is one that may have a view: a list or watch over
-/// all namespaces, of somebody whom the configuration names, or who asks for a
-/// view if everybody may.
+/// Tells whether the request may have a view. It must be a list or watch over all
+/// namespaces, by a caller whom the configuration names. If every caller may ask for
+/// views, it may also be by a caller who does ask.
 pub(in crate::server) fn is_wanted(identified: &Identified, headers: &HeaderMap) -> bool {
     let info = identified.info();
     matches!(info.verb.as_str(), "list" | "watch")
@@ -55,8 +54,7 @@ pub(in crate::server) fn is_wanted(identified: &Identified, headers: &HeaderMap)
         && is_of_viewer(identified, headers)
 }
 
-/// Tells whether the request is one of a caller whose lists and watches may have
-/// views.
+/// Tells whether lists and watches of the request's caller may have views.
 pub(in crate::server) fn is_of_viewer(identified: &Identified, headers: &HeaderMap) -> bool {
     let wants = |views: &config::Views, user: &UserInfo| {
         views.names(user) || views.request_header && asks(headers)
@@ -74,7 +72,7 @@ fn asks(headers: &HeaderMap) -> bool {
 }
 
 /// Tells whether RBAC in memory lets the request's caller list or watch a part of
-/// the resource. No part is granted by that.
+/// the resource. This grants nothing.
 pub(in crate::server) async fn may_have(
     identified: &Identified,
     verb: &str,
@@ -88,7 +86,7 @@ pub(in crate::server) async fn may_have(
 }
 
 /// Returns the size of the view that the request's caller would get of a resource.
-/// `None` if the caller would get none, or not now. Nothing is granted by that.
+/// Returns `None` if the caller would get none, or none now. This grants nothing.
 pub(in crate::server) async fn coverage(
     identified: &Identified,
     verb: &'static str,
@@ -114,8 +112,8 @@ pub(in crate::server) async fn coverage(
 }
 
 impl PendingGrant<'_> {
-    /// Tells whether RBAC in memory lets the caller read a part of the
-    /// resource. No part is granted by that.
+    /// Tells whether RBAC in memory lets the caller read a part of the resource.
+    /// This grants nothing.
     pub(in crate::server) async fn may_have_view(&self) -> bool {
         let identified = self.identified();
         let info = identified.info();
@@ -149,8 +147,8 @@ impl PendingGrant<'_> {
             })
         };
         let is_list = identified.info().verb == "list";
-        // A client that lists will watch from the list's version. Where there is room for
-        // one view, it is the list's.
+        // A client that lists will watch from the list's version. If there is room
+        // for one view only, the list gets it.
         let watched = is_list.then(|| view("watch").ok()).flatten();
         let own = view(if is_list { "list" } else { "watch" }).map_err(refuse)?;
         let watchable = async {
@@ -184,8 +182,8 @@ pub(in crate::server) fn reason(Coverage { namespaces, names }: Coverage) -> Str
 }
 
 impl GrantedView {
-    /// Returns the version after which a list can be watched from. `None` while
-    /// that is not known.
+    /// Returns a version. A client can watch from each list that is later than it.
+    /// Returns `None` while the version is not known.
     pub(in crate::server) fn since(&self) -> Option<u64> {
         let own = self.view.since()?;
         match &self.watched {
@@ -194,22 +192,20 @@ impl GrantedView {
         }
     }
 
-    /// Returns the present set.
     pub(in crate::server) fn visible(&self) -> Visible {
         self.view.visible()
     }
 
-    /// Returns what a list at this version shows.
     pub(in crate::server) fn list_at(&self, version: u64) -> Option<Visible> {
         if let Some(watched) = &self.watched {
-            // The version is also the start of a watch.
+            // The client may begin a watch at this version.
             let _ = watched.list_at(version);
         }
         self.view.list_at(version)
     }
 
-    /// Returns what a watch from this version shows. `None` if the client may
-    /// have listed something else.
+    /// Returns what a watch from this version shows. Returns `None` if the client
+    /// may have listed other objects at this version.
     pub(in crate::server) fn watch_from(&self, version: u64) -> Option<Visibility> {
         self.view.watch_from(version)
     }
@@ -219,13 +215,12 @@ impl GrantedView {
         self.view.watch_state(version)
     }
 
-    /// Returns the header that tells of the view.
+    /// Returns the value of the header that tells the size of the view.
     pub(in crate::server) fn header(&self) -> Option<HeaderValue> {
         let Coverage { namespaces, names } = self.coverage;
         HeaderValue::from_str(&format!("namespaces={namespaces}, names={names}")).ok()
     }
 
-    /// Returns the warnings about what the view lacks.
     pub(in crate::server) fn warnings(&self) -> Vec<HeaderValue> {
         let lacks = self.view.lacks();
         let mut warnings = Vec::new();

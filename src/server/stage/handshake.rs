@@ -1,7 +1,6 @@
-//! The opening handshake of a WebSocket watch, as golang.org/x/net/websocket
-//! accepts it for kube-apiserver. A handshake that is wrong or unusual in any
-//! way is not read here: its request is forwarded, because upstream words the
-//! error.
+//! The opening handshake of a WebSocket watch, as golang.org/x/net/websocket accepts
+//! it for kube-apiserver. A request whose handshake is wrong or unusual in any way
+//! is forwarded, so that upstream words the error.
 
 use http::header::{
     AUTHORIZATION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
@@ -14,19 +13,18 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
 
-/// A handshake that kube-apiserver would accept, and the contents of its
-/// answer.
+/// A handshake that kube-apiserver would accept, and the values for the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Handshake {
     accept: String,
-    /// The one protocol that is offered, whatever it is. The answer repeats it.
+    /// The only offered protocol, whichever it is. The answer repeats it.
     protocol: Option<String>,
 }
 
 impl Handshake {
-    /// Reads the handshake of an upgrade. `other_credentials` says that something else than a
-    /// token among the protocols may identify the caller. Then the API server
-    /// does not remove the token from the offer.
+    /// Reads the handshake of an upgrade. `other_credentials` tells whether the
+    /// caller may be identified by something else than a token among the protocols.
+    /// Then the API server does not remove the token from the offer.
     pub(in crate::server) fn read(
         request: &RequestHeader,
         upgrade: &Upgrade,
@@ -49,8 +47,8 @@ impl Handshake {
         })
     }
 
-    /// Returns the 101, byte for byte kube-apiserver's. Go's library writes it
-    /// without the headers that every other answer has.
+    /// Returns the 101, which has the same bytes as kube-apiserver's. Go's library
+    /// writes it without the headers that every other answer has.
     pub(in crate::server) fn answer(&self, debug: Option<&HeaderValue>) -> Vec<u8> {
         let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
         let protocol = self.protocol.as_ref().map(String::as_bytes);
@@ -71,7 +69,7 @@ impl Handshake {
     }
 }
 
-/// Returns the protocol to echo, or `None` if the server would have to choose.
+/// Returns the protocol to echo, or `None` if the server would have to choose one.
 fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<String>> {
     let mut values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     let Some(first) = values.next() else {
@@ -94,7 +92,8 @@ fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<Strin
     }
 }
 
-/// Tells whether every URL parser reads the origin alike: `https://host:port`.
+/// Tells whether every URL parser would read the origin in the same way. It must
+/// have the form `https://host:port`.
 fn is_origin(origin: &str) -> bool {
     origin.split_once("://").is_some_and(|(scheme, host)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

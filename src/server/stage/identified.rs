@@ -23,19 +23,19 @@ pub(in crate::server) struct Identified {
     received: Arc<Received>,
     caller: Caller,
     impersonator: Option<Box<Impersonator>>,
-    /// The limits of degraded mode, if the caller may be answered in it.
+    /// The limits of degraded mode, if degraded mode may answer the caller.
     degraded: Option<DegradedBounds>,
-    /// The headers that name the caller upstream, in place of those by which
-    /// the caller claims an identity.
+    /// The headers that name the caller upstream. They replace the headers with
+    /// which the caller claims an identity.
     identity: HeaderMap,
 }
 
 /// The user that a request acts as.
 pub(super) enum Caller {
-    /// apifront's own user, whom upstream knows, as far as upstream told.
+    /// apifront's own user. Upstream knows the name, and may have told it.
     Owner(Option<Arc<UserInfo>>),
-    /// The owner asks upstream to act as another user. Only upstream can say
-    /// what that user may see.
+    /// The owner asks upstream to act as another user. Only upstream can tell what
+    /// that user may see.
     OwnerAsSomebody,
     User(UserInfo),
 }
@@ -43,12 +43,11 @@ pub(super) enum Caller {
 /// The caller who acts as another user.
 pub(in crate::server) struct Impersonator {
     pub(in crate::server) caller: UserInfo,
-    /// The verb that allowed the impersonation; empty for the mode before
-    /// Kubernetes 1.36.
+    /// The verb that allowed the impersonation. It is empty for the impersonation of
+    /// releases before Kubernetes 1.36.
     pub(in crate::server) constraint: &'static str,
 }
 
-/// The reason why a caller is refused.
 pub(in crate::server) enum Refused {
     /// The caller could not be authenticated.
     Caller(Status),
@@ -57,8 +56,8 @@ pub(in crate::server) enum Refused {
     Later {
         status: Status,
         caller: Option<UserInfo>,
-        /// Whether the answer is guarded against sniffing, as the answers of
-        /// kube-apiserver's impersonation filter are.
+        /// Whether the answer tells browsers not to guess its type, as
+        /// kube-apiserver's impersonation filter does.
         by_impersonation: bool,
     },
 }
@@ -97,7 +96,8 @@ impl From<Status> for Refused {
 pub(in crate::server) enum Unidentified {
     Refused(Box<Refused>),
     /// The client went away while upstream was asked whether the caller may act as
-    /// another user. That may take a question for each group that the caller names.
+    /// another user. That can take one question for each group that the caller
+    /// names.
     ClientGone,
 }
 
@@ -108,7 +108,6 @@ impl<R: Into<Refused>> From<R> for Unidentified {
 }
 
 impl Identified {
-    /// Authenticates the caller, and finds the user that the request acts as.
     pub(in crate::server) async fn identify(
         received: Arc<Received>,
         session: &mut Session,
@@ -125,8 +124,7 @@ impl Identified {
         &self.caller
     }
 
-    /// Returns the user, or `None` for apifront's own user, whom upstream
-    /// knows.
+    /// Returns the user, or `None` for apifront's own user, whom upstream knows.
     pub(in crate::server) fn user(&self) -> Option<&UserInfo> {
         match &self.caller {
             Caller::User(user) => Some(user),
@@ -134,26 +132,25 @@ impl Identified {
         }
     }
 
-    /// Returns the caller if the request acts as another user.
+    /// Returns the caller, if the request acts as another user.
     pub(in crate::server) fn impersonator(&self) -> Option<&Impersonator> {
         self.impersonator.as_deref()
     }
 
-    /// Returns the user who was authenticated: the caller, even if it acts as
-    /// another user.
+    /// Returns the user who was authenticated: the caller, even if the request acts
+    /// as another user.
     pub(in crate::server) fn known(&self) -> Option<&UserInfo> {
         let impersonator = self.impersonator.as_ref().map(|i| &i.caller);
         impersonator.or(self.user())
     }
 
-    /// Returns the limits of degraded mode, if the request is answered in it. A
-    /// caller was then perhaps identified by what was known before the outage,
-    /// so the request is not forwarded.
+    /// Returns the limits of degraded mode, if the request is answered in it. The
+    /// caller may then be identified by what was known before the outage, so the
+    /// request is not forwarded.
     pub(in crate::server) fn degraded(&self) -> Option<DegradedBounds> {
         self.degraded
     }
 
-    /// Returns the purpose of a decision about the request.
     pub(super) fn purpose(&self) -> Purpose {
         if let Some(bounds) = self.degraded {
             return Purpose::Degraded(bounds);
@@ -170,7 +167,6 @@ impl Identified {
         }
     }
 
-    /// Returns the headers that name the caller upstream.
     pub(in crate::server) fn identity(&self) -> &HeaderMap {
         &self.identity
     }
@@ -230,8 +226,9 @@ async fn delegated(
     session: &mut Session,
     gate: &Delegated,
 ) -> Result<Identified, Unidentified> {
-    // In degraded mode, what was known before counts only for a caller whom the
-    // configuration names. Everybody else is identified as without it.
+    // In degraded mode, what was known before the outage counts only for a caller
+    // whom the configuration names. All others are identified as if there were no
+    // degraded mode.
     if let Some(bounds) = received.degraded()
         && let Ok(known) = known(&received, session, gate, Some(bounds)).await
         && let Some(degraded) = &received.generation().config.degraded
@@ -243,7 +240,6 @@ async fn delegated(
     Ok(identified(received, known, gate, None)?)
 }
 
-/// A caller, and the user as whom the caller acts.
 struct Known {
     user: UserInfo,
     token: Option<String>,
@@ -251,7 +247,6 @@ struct Known {
     impersonator: Option<Box<Impersonator>>,
 }
 
-/// Authenticates the caller, and finds the user as whom the request is made.
 async fn known(
     received: &Received,
     session: &mut Session,
@@ -316,8 +311,7 @@ fn identified(
         impersonation,
         impersonator,
     } = known;
-    // Backends take the user's name from headers, as they do with
-    // kube-apiserver.
+    // Backends take the user's name from headers, as they do behind kube-apiserver.
     let mode = match received.route() {
         Some(_) => identity::Mode::RequestHeader,
         None => gate.forward_as,

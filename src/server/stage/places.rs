@@ -8,11 +8,10 @@ use super::forwarded::Authority;
 use super::too_many_requests::TooManyRequests;
 use crate::flow::RETRY_AFTER;
 
-/// Takes a place for a request that is about to be forwarded. An API server
-/// queues and counts the request itself, so the seats are given back. Backends
-/// are like handlers of this process: the seats are kept until the answer
-/// begins, as in kube-apiserver's aggregator, which gives those of a watch back
-/// at once.
+/// Takes a place for a request that is about to be forwarded. An API server queues
+/// and counts the request itself, so the seats are given back. Backends are like
+/// handlers of this process: the request keeps its seats until the answer begins. As
+/// in kube-apiserver's aggregator, a watch gives them back at once.
 pub(in crate::server) fn take(
     session: &Session,
     ctx: &mut RequestContext,

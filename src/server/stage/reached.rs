@@ -6,10 +6,9 @@ use super::identified::Identified;
 use super::received::{Head, Received};
 use crate::server::state::generation::Generation;
 
-/// The latest stage a request has reached, for its record.
 pub(in crate::server) enum Stage {
-    /// The connection waits for a request, or the request was refused as one
-    /// that two parsers could read differently.
+    /// The connection waits for a request. Or the request was refused, because two
+    /// parsers could read it differently.
     Waiting(Arc<Generation>),
     /// The request's method, path or query cannot be understood.
     Unreadable(Box<Head>),

@@ -20,11 +20,10 @@ use crate::config::DegradedBounds;
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 
-/// The header with the request's id in all audit logs.
+/// The header with the request's id, which is the same in all audit logs.
 pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The part of a request that is known even if the request cannot be
-/// understood.
+/// The part of a request that is known even if the request cannot be understood.
 pub(in crate::server) struct Head {
     generation: Arc<Generation>,
     started: Instant,
@@ -41,7 +40,8 @@ pub(in crate::server) struct Received {
     connection: ConnectionOptions,
     handshake: Option<Handshake>,
     deadline: Deadline,
-    /// Whether degraded mode may answer such a read to some callers.
+    /// Whether the configuration lets degraded mode answer reads of this resource to
+    /// some callers.
     named: bool,
     degraded: Option<DegradedBounds>,
 }
@@ -92,7 +92,6 @@ impl Head {
 }
 
 impl Received {
-    /// Reads method, path and query.
     pub(in crate::server) fn read(
         session: &Session,
         generation: &Arc<Generation>,
@@ -132,25 +131,23 @@ impl Received {
         &self.info
     }
 
-    /// Returns the route, if the path is that of an APIService of the
-    /// configuration.
+    /// Returns the route, if the path belongs to an APIService of the configuration.
     pub(in crate::server) fn route(&self) -> Option<&Registered> {
         self.route.as_deref()
     }
 
-    /// Returns the backend that the request is for.
     pub(in crate::server) fn remote(&self) -> Option<&Remote> {
         self.route()?.remote.as_ref()
     }
 
-    /// Returns the handshake of a request for a WebSocket, if it can be
-    /// answered here.
+    /// Returns the handshake of a WebSocket request, if apifront can answer it
+    /// itself.
     pub(in crate::server) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_ref()
     }
 
-    /// Returns the limits of degraded mode, if it is on and some callers may
-    /// then read the resource.
+    /// Returns the limits of degraded mode, if it is on and some callers may read
+    /// the resource in it.
     pub(super) fn degraded(&self) -> Option<DegradedBounds> {
         self.degraded
     }
@@ -160,15 +157,16 @@ impl Received {
         self.named
     }
 
-    /// Returns what the request says of its connection. Its fields are gone since
-    /// they were read: pingora and the next server are asked a plain request.
+    /// Returns the request's connection options. Their fields were removed from the
+    /// request when they were read, so pingora and the next server get a plain
+    /// request.
     pub(in crate::server) fn connection(&self) -> &ConnectionOptions {
         &self.connection
     }
 
-    /// Returns the upgrade with which the request must be forwarded. One that names
-    /// no protocol counts only where kube-apiserver hands its connection over:
-    /// elsewhere nobody means it.
+    /// Returns the upgrade with which the request must be forwarded. An upgrade that
+    /// names no protocol counts only on paths where kube-apiserver hands its
+    /// connection over. Elsewhere it is not meant as one.
     pub(in crate::server) fn upgrade(&self) -> Option<&Upgrade> {
         let upgrade = self.connection.upgrade()?;
         let is_meant = upgrade.protocol() != Protocol::Unnamed || self.info.takes_upgrades();
@@ -176,8 +174,9 @@ impl Received {
     }
 
     /// Tells whether no other request may follow on the connection, whatever the
-    /// answer: kube-apiserver ends the connection of an upgrade that is declined where
-    /// it is asked for one. What follows may not be meant as requests (CVE-2020-8559).
+    /// answer is. Where kube-apiserver expects upgrades, it ends the connection of
+    /// one that is declined. The bytes that follow may not be meant as requests
+    /// (CVE-2020-8559).
     pub(in crate::server) fn ends_connection(&self) -> bool {
         let written_here = self.info.verb == "watch" || self.info.subresource == "log";
         self.upgrade().is_some()
@@ -230,19 +229,19 @@ fn unreadable(error: &RequestInfoError, path: &str) -> Status {
     }
 }
 
-/// Returns the caller's own id, however long, or a fresh one. kube-apiserver
-/// takes the caller's id unchanged, too.
+/// Returns the caller's own id, or a fresh one. A caller's id may have any length;
+/// kube-apiserver takes it unchanged, too.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     let own = headers.get(AUDIT_ID).filter(|id| !id.is_empty());
     let mut id = own.cloned().unwrap_or_else(fresh_audit_id);
-    // HTTP/2 would make room for it in the connection's table of headers, where
-    // it would drive out those that come again.
+    // Otherwise HTTP/2 would put the id into the connection's table of headers,
+    // where it would push out headers that come again.
     id.set_sensitive(true);
     id
 }
 
 /// Makes a random id. Its bytes come from this thread's generator, because the
-/// kernel's would need a system call for every request.
+/// kernel's generator would need a system call for every request.
 fn fresh_audit_id() -> HeaderValue {
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let mut text = uuid::Uuid::encode_buffer();

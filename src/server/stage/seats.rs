@@ -16,7 +16,6 @@ use super::width;
 use crate::flow::{Admitted, Refused, RequestKind, Started, Waiting};
 use crate::server::listener::client_gone;
 
-/// Classifies the request, and waits for its seats.
 pub(in crate::server) async fn take(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -33,8 +32,8 @@ pub(in crate::server) async fn take(
     let width = width::of(identified, session.req_header(), class.as_ref());
     let admitted = match flow.start(kind, user, class.as_ref(), width) {
         Ok(Started::Admitted(admitted)) => Ok(admitted),
-        // In a box: all requests have room for what is kept here, and hardly any
-        // waits.
+        // This is boxed, because every request would reserve memory for it, and
+        // hardly any request waits.
         Ok(Started::Waits(waiting)) => Box::pin(wait(session, identified, waiting)).await?,
         Err(refused) => Err(refused),
     };
@@ -52,7 +51,6 @@ pub(in crate::server) async fn take(
     }
 }
 
-/// Waits for seats as long as the client is there.
 async fn wait(
     session: &mut Session,
     identified: &Identified,
@@ -69,9 +67,8 @@ async fn wait(
     }
 }
 
-/// The time after which a client that has not taken a piece counts as slow.
-/// Then its request holds no seat, so that the answer takes no seat from
-/// others.
+/// A client that has not taken a piece after this time counts as slow. Its request
+/// then holds no seat, so that others can have it.
 pub(in crate::server) const PROMPT: Duration = Duration::from_secs(1);
 
 /// Waits for a write, and calls `waits` if the write is not prompt.
@@ -86,14 +83,14 @@ pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: i
     }
 }
 
-/// The time for which a request that upstream began and that was given up keeps
-/// its place among the forwarded ones. Such requests cost a client nothing, and
-/// upstream works on them for a while: a user with 1,000 places can give up
-/// 1,000 a second.
+/// How long an abandoned request keeps its place among the forwarded requests if
+/// upstream had begun it. Such requests cost a client nothing, but upstream works on
+/// them for a while. With this pause, a user with 1,000 places can abandon 1,000
+/// requests a second.
 const AFTER_GIVING_UP: Duration = Duration::from_secs(1);
 
-/// Gives the place of a forwarded request back in a second, and the seats at
-/// once.
+/// Gives the seats back at once, and the place of the forwarded request after a
+/// second.
 pub(in crate::server) fn give_back_later(in_flight: &mut Admitted) {
     if let Some(place) = std::mem::take(in_flight).into_place() {
         tokio::spawn(async move {
@@ -103,8 +100,8 @@ pub(in crate::server) fn give_back_later(in_flight: &mut Admitted) {
     }
 }
 
-/// Gives the seats back. The answer is ready, or the initial events of a watch
-/// are sent, or they wait for the client.
+/// Gives the seats back, because the answer is ready, or the initial events of a
+/// watch are sent, or they wait for the client.
 pub(in crate::server) fn give_back(in_flight: &mut Admitted) {
     drop(std::mem::take(in_flight));
 }

@@ -9,8 +9,8 @@ use super::identified::{Identified, Refused};
 use super::received::Received;
 use crate::spans::{Beginning, RequestSpan};
 
-/// Begins the span of a known caller. The owner of a personal apifront is
-/// trusted: nobody else can reach it.
+/// Begins the span of a known caller. The owner of a personal apifront is trusted,
+/// because nobody else can reach it.
 pub(in crate::server) fn admitted(
     session: &Session,
     identified: &Identified,
@@ -20,8 +20,8 @@ pub(in crate::server) fn admitted(
     })
 }
 
-/// Begins the span of a caller who is known and refused all the same. As in
-/// kube-apiserver, callers who are unknown leave no span.
+/// Begins the span of a known caller who is refused. Unknown callers leave no span,
+/// as in kube-apiserver.
 pub(in crate::server) fn refused(
     session: &Session,
     received: &Received,
@@ -35,9 +35,9 @@ pub(in crate::server) fn refused(
     }
 }
 
-/// Tells whether kube-apiserver lets the caller's trace go on
-/// (k8s.io/apiserver `endpoints/filters/traces.go`). The user is the one who was
-/// authenticated, not the one who is impersonated.
+/// Tells whether kube-apiserver would continue the caller's trace (k8s.io/apiserver
+/// `endpoints/filters/traces.go`). `user` is the authenticated user, not the
+/// impersonated one.
 fn is_trusted(user: &UserInfo) -> bool {
     user.groups.iter().any(|g| g == MASTERS || g == MONITORING)
 }

@@ -8,22 +8,22 @@ use pingora_proxy::Session;
 use super::context::{CacheResult, RequestContext};
 use crate::status::talkers::{self, Amounts, Caller, Talkers};
 
-/// A user agent with other bytes than text.
 const NO_TEXT: &str = "(not UTF-8)";
 
-/// The caller of a request that outlives its session. The names are cut already.
+/// The caller of a request that outlives its session. The names are already cut to
+/// their longest length.
 pub(in crate::server) struct Talker {
     talkers: Arc<Talkers>,
     user: Box<str>,
     agent: Box<str>,
-    /// The user who was authenticated, if that is another.
+    /// The user who was authenticated, if the request acts as another user.
     authenticated: Option<Box<str>>,
     from_cache: bool,
 }
 
 impl Talker {
-    /// Makes the talker of a request whose answer has begun. A watch is counted
-    /// as opened.
+    /// Makes the talker of a request whose answer has begun. Counts a watch as
+    /// opened.
     pub(in crate::server) fn begun(session: &Session, ctx: &RequestContext) -> Self {
         let talkers = ctx.generation().talkers.clone();
         let caller = caller(session, ctx);
@@ -41,7 +41,6 @@ impl Talker {
         }
     }
 
-    /// Counts the request, which has ended.
     pub(in crate::server) fn ended(&self, bytes: usize) {
         let caller = Caller {
             user: &self.user,

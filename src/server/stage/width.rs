@@ -1,8 +1,9 @@
-//! The seats that a request takes: an estimate of the work that it will be here,
-//! made before the answer, of what the store knows without looking at objects.
+//! Estimates how many seats a request takes, from the work that its answer will be
+//! here. The estimate is made before the answer. It uses only what the store knows
+//! without looking at objects.
 //!
-//! The estimate needs no right to read, and tells the caller nothing: the width
-//! of a request changes only how long the requests of its own flow wait.
+//! The estimate needs no right to read, and reveals nothing to the caller: the width
+//! of a request only changes how long other requests of its own flow wait.
 
 use http::header::ACCEPT;
 use kubernetes_wire::negotiation;
@@ -18,12 +19,11 @@ use kubernetes_wire::api::Query;
 /// The most seats that kube-apiserver's estimator gives to any list.
 const MOST: u64 = 100;
 
-/// The verbs of reads of many objects.
 const LISTS: [&str; 2] = ["list", "watch"];
 
-/// Returns the width of a request. Everything but lists, and watches that begin
-/// with a list, takes one seat: a single object is little work, and what is
-/// forwarded is work of the server that answers.
+/// Returns the width of a request. Only lists, and watches that begin with a list,
+/// can take more than one seat. A single object is little work, and a forwarded
+/// request is work for another server.
 pub(super) fn of(
     identified: &Identified,
     request: &RequestHeader,
@@ -45,20 +45,19 @@ pub(super) fn of(
     Width::of(work.seats().clamp(1, most.max(1)))
 }
 
-/// Tells whether the request is answered with all objects of a scope, or selects
-/// among them.
+/// Tells whether the request is answered with all objects of a scope, or with those
+/// that a selector matches.
 fn lists_many(info: &RequestInfo, query: &Query) -> bool {
     if !LISTS.contains(&info.verb.as_str()) || !info.is_resource_request {
         return false;
     }
-    // A list of one name is a GET, and so is a watch that begins with it.
+    // A list of one name is a GET. So is a watch that begins with one.
     if !info.name.is_empty() || !info.subresource.is_empty() {
         return false;
     }
     info.verb == "list" || begins_with_list(query)
 }
 
-/// Tells whether a watch begins with the present objects.
 fn begins_with_list(query: &Query) -> bool {
     let version = query.get("resourceVersion").unwrap_or_default();
     query.truthy("sendInitialEvents") || matches!(version, "" | "0")
@@ -75,7 +74,7 @@ fn work(store: &Store, info: &RequestInfo, query: &Query, request: &RequestHeade
     work_of(objects, &snapshot, info, query, request)
 }
 
-/// Returns the work of a list of a scope with so many objects.
+/// Returns the work of a list of a scope with this number of objects.
 fn work_of(
     objects: usize,
     snapshot: &Snapshot,
@@ -86,8 +85,7 @@ fn work_of(
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
     let limit = limit.filter(|limit| *limit > 0 && info.verb == "list");
     let selects = !info.label_selector.is_empty() || !info.field_selector.is_empty();
-    // As kube-apiserver does, of those that a selector might match one half is
-    // reckoned with.
+    // kube-apiserver also assumes that a selector matches half of the objects.
     let found = match selects {
         true => objects.div_ceil(2),
         false => objects,
@@ -102,13 +100,13 @@ fn work_of(
     }
 }
 
-/// Returns the form of the answer. The Accept header is not negotiated here: it
-/// will be, with the answer.
+/// Returns the form of the answer. The Accept header is not negotiated here, because
+/// that happens when the answer is made.
 fn form(request: &RequestHeader, query: &Query) -> Form {
     let accept = request.headers.get(ACCEPT);
     let accept = accept.and_then(|accept| accept.to_str().ok());
     let accept = accept.unwrap_or_default();
-    // Of several clauses the first counts most often.
+    // If there are several clauses, the first is mostly the one that decides.
     let accept = accept.split(',').next().unwrap_or_default();
     if accept.contains("as=Table") || accept.contains("as=PartialObjectMetadata") {
         Form::Written

@@ -1,42 +1,41 @@
-//! The work of listing objects from memory, roughly. The figures are CPU time on
-//! a core of a server, measured with `benches/widths.rs`.
+//! Estimates the work of listing objects from memory. The figures are CPU time on
+//! one core of a server, measured with `benches/widths.rs`.
 
 use std::cmp::min;
 
-/// A seat stands for this much work. kube-apiserver gives a list one seat for
-/// each 100 KB that it loads, which take it about as long.
+/// One seat stands for this much work. kube-apiserver gives a list one seat for each
+/// 100 KB that it loads, and that takes it about this long.
 const NANOS_PER_SEAT: u64 = 1_000_000;
 
-/// Reading a request, authorizing it and writing the head of the answer.
+/// The work of reading a request, authorizing it and writing the head of the answer.
 const REQUEST: u64 = 20_000;
 
-/// Writing a KiB to the connection, with TLS.
+/// The work of writing a KiB to the connection, with TLS.
 const WRITTEN_KIB: u64 = 380;
 
-/// Matching an object with a selector.
+/// The work of matching an object with a selector.
 const SELECTED: u64 = 40;
 
-/// Writing a row of a Table or a metadata object for this answer alone.
+/// The work of writing a row of a Table, or a metadata object, for one answer.
 const ROW: u64 = 1_500;
 
-/// The bytes of such a row.
+/// The most bytes of a row or a metadata object.
 const ROW_BYTES: usize = 3 << 10;
 
-/// Compressing a KiB that was written for this answer alone.
+/// The work of compressing a KiB that was written for one answer.
 const COMPRESSED_KIB: u64 = 850;
 
-/// Converting a KiB of an object to YAML, and to indented JSON.
+/// The work of converting a KiB of an object to YAML, and to indented JSON.
 const YAML_KIB: u64 = 14_000;
 const INDENTED_KIB: u64 = 2_000;
 
 /// Bodies are compressed to about this part of their length.
 const COMPRESSION: u64 = 6;
 
-/// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The stored objects, whose bytes are shared. Their compressed form is
-    /// kept, too.
+    /// The stored objects. Their bytes are shared, and their compressed form is
+    /// kept.
     Shared,
     /// Table rows or metadata, which are made anew for each answer.
     Written,
@@ -45,12 +44,12 @@ pub(super) enum Form {
     Indented,
 }
 
-/// What the work depends on.
+/// The figures that the work depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     /// The objects of the scope.
     pub(super) objects: usize,
-    /// The most objects that are listed of them.
+    /// The most objects of the scope that are listed.
     pub(super) listed: usize,
     /// The average size of an object.
     pub(super) object_bytes: usize,
@@ -60,7 +59,6 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Returns the seats of the work, at least one.
     pub(super) fn seats(self) -> u64 {
         self.nanos().div_ceil(NANOS_PER_SEAT).max(1)
     }
@@ -71,7 +69,8 @@ impl Work {
             number.saturating_mul(each)
         };
         let of_bytes = |bytes: usize, each_kib: u64| of(bytes >> 10, each_kib);
-        // A page of selected objects may be found at once or at the end.
+        // The objects of a page may be found at the beginning or only at the end, so
+        // all are counted.
         let selected = match self.selects {
             true => of(self.objects, SELECTED),
             false => 0,
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(seats[1], 19);
     }
 
-    /// Therefore a scope is not counted where the whole resource is one seat.
+    /// This is why a namespace is not counted if the whole resource takes one seat.
     #[test]
     fn more_objects_are_never_less_work() {
         for form in [Form::Shared, Form::Written, Form::Yaml, Form::Indented] {

@@ -1,5 +1,5 @@
-//! The watches of APIServices share these places, since each watch has a store and a
-//! task of its own: some hundred kilobytes.
+//! Limits the watches of APIServices. Each of them has a store and a task of its
+//! own, which take some hundred kilobytes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use kubernetes_wire::api::{Status, UserInfo};
 
 use crate::aggregation::api_service_objects::Upstreams;
 
-/// The watches of all users, and of one. A cluster has a few: its controllers', and
-/// one of each program that draws pages of it.
+/// The most watches of all users together, and of one user. A cluster has few of
+/// them: those of its controllers, and one for each program that shows the cluster
+/// on pages.
 const LIMITS: Limits = Limits::of(512, 64);
 
 pub(in crate::server) type Place = Share<Arc<str>>;
 
-/// Upstream's APIServices, or upstream's error.
 pub(in crate::server) type Listed = Result<Arc<Upstreams>, Box<Status>>;
 
 pub(in crate::server) struct ApiServiceWatches {
@@ -35,8 +35,8 @@ impl Default for ApiServiceWatches {
 }
 
 impl ApiServiceWatches {
-    /// Takes the place of a watch. An administrator has no limit of its own, and
-    /// finds a place even if all are taken.
+    /// Takes a place for a watch. An administrator has no limit, and gets a place
+    /// even if all are taken.
     pub(in crate::server) fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
         let user = user.filter(|user| !user.is_master());
         match user {
@@ -45,7 +45,6 @@ impl ApiServiceWatches {
         }
     }
 
-    /// Lists upstream's APIServices for everybody who asks meanwhile.
     pub(in crate::server) fn list(
         &self,
         list: BoxFuture<'static, Listed>,
@@ -75,7 +74,7 @@ mod tests {
         };
         let greedy: Vec<_> = (0..7).map(|n| all(&format!("greedy-{n}"))).collect();
         assert!(greedy.iter().all(|places| places.len() == 64));
-        // The accounts of a namespace have one part.
+        // All service accounts of a namespace share one part.
         let accounts = all("system:serviceaccount:ns:a");
         assert_eq!(accounts.len(), 64);
         let other = user("system:serviceaccount:ns:b", "people");

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The time between checks for the end of the last request. The process waits
-/// for that only once, but each request is counted twice, so only the counting
-/// must be cheap.
+/// The time between checks for the end of the last request. The process waits only
+/// once, but each request is counted twice, so only the counting must be cheap.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Counts open requests, and signals when streams must end.
@@ -18,7 +17,7 @@ pub struct Drain {
     stop: watch::Sender<bool>,
 }
 
-/// An open request. It is counted until this is dropped.
+/// An open request. It counts as open until this is dropped.
 pub struct OpenRequest(Arc<AtomicUsize>);
 
 impl Default for Drain {
@@ -36,8 +35,7 @@ impl Drain {
         OpenRequest(self.open.clone())
     }
 
-    /// Returns a value that turns true when streams without an end of their own
-    /// must end.
+    /// Returns a value that turns true when endless streams must end.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }

@@ -1,6 +1,6 @@
-//! The FlowSchemas and PriorityLevelConfigurations in the cache, on their way to
-//! flow control. No request waits for them: until they are known, and where
-//! upstream serves none, the objects of a new cluster apply.
+//! Takes the FlowSchemas and PriorityLevelConfigurations from the cache to flow
+//! control. No request waits for them. Until they are known, and if upstream serves
+//! none, the objects of a new cluster apply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use super::generation::Generation;
 use crate::config::{Config, flow_schemas, priority_levels};
 use crate::flow::ObjectsJson;
 
-/// The time that first lists may take before another look.
+/// How long one look waits for the first lists.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
 
-/// The time between two looks whether the objects are still where they were.
+/// The time between two looks whether the objects can be read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The time between two looks where upstream refuses them.
+/// The time between two looks while upstream refuses the objects.
 const REFUSED: Duration = Duration::from_secs(60);
 
 /// The pause after a change. Many objects are often applied at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Lets the cache hold what this process itself needs, whatever the
-/// configuration says of the reads of others. What is hidden is not served, and
-/// decides nothing either, as in kube-apiserver.
+/// Lets the cache hold what apifront itself needs, whichever reads the configuration
+/// lets the cache answer. Hidden resources are not served and therefore decide
+/// nothing, as in kube-apiserver.
 struct Needed<'a>(&'a Config);
 
 impl Selection for Needed<'_> {
@@ -43,7 +43,6 @@ impl Selection for Needed<'_> {
     }
 }
 
-/// The stores of both resources.
 #[derive(Clone)]
 struct Stores {
     flow_schemas: Arc<Store>,
@@ -52,8 +51,8 @@ struct Stores {
 
 /// Configures flow control with each change of the objects, for ever.
 pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
-    // What is in force: the objects of a store, or for this reason those of a
-    // new cluster.
+    // The objects in force: `Ok` for the cluster's own, or the reason why those of a
+    // new cluster are in force.
     let mut in_force = Err(Unavailable::Filling);
     loop {
         let generation = current.load_full();
@@ -69,7 +68,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
             }
             Err(why) => why,
         };
-        // While objects are listed anew, those in force stay.
+        // While the objects are listed again, those in force stay.
         if why != Unavailable::Filling && in_force != Err(why) {
             if generation.config.flow.enable_priority_and_fairness {
                 let why = reason(why);
@@ -129,7 +128,7 @@ impl Stores {
             let stores = self.clone();
             let read = tokio::task::spawn_blocking(move || stores.objects());
             match read.await {
-                // Bookmarks change the version, and no object.
+                // A bookmark changes the version, but no object.
                 Ok(Some(objects)) if configured.as_ref() == Some(&objects) => {}
                 Ok(Some(objects)) => {
                     let generation = current.load();
@@ -153,7 +152,8 @@ impl Stores {
         }
     }
 
-    /// Returns all objects as JSON. `None` if one cannot be written so.
+    /// Returns all objects as JSON, or `None` if one of them cannot be written as
+    /// JSON.
     fn objects(&self) -> Option<ObjectsJson> {
         let json = |store: &Store| store.snapshot().json(&store.resource.envelope);
         Some(ObjectsJson {

@@ -9,7 +9,6 @@ use apifront_watch_cache::store::Store;
 use super::generation::Generation;
 
 impl Generation {
-    /// Updates the gauges of the cache and its upstreams.
     pub(in crate::server) fn observe_cache(&self) {
         self.discovery.observe();
         let now = Instant::now();
@@ -36,7 +35,6 @@ impl Generation {
     }
 }
 
-/// Returns the figures of a cached resource at this moment.
 pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> CacheState {
     let snapshot = store.snapshot();
     let memory = store.memory();
@@ -54,7 +52,7 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
         ],
         resource_version: snapshot.resource_version,
         snapshots: memory.snapshots,
-        // Until the first event, only a lost connection makes the list stale.
+        // Until the first event, the list is stale only if the connection is lost.
         staleness: since(store.heard_at()).max(lag),
         proof_age: entry
             .proven_at()

@@ -11,8 +11,8 @@ use super::process_state::ProcessState;
 use crate::aggregation::Aggregation;
 use crate::config::Config;
 
-/// Everything that a request may need. A reload replaces the generation as a
-/// whole; a request keeps the generation with which it began.
+/// Everything that a request may need. A reload replaces the generation as a whole.
+/// A request keeps the generation with which it began.
 pub struct Generation {
     pub config: Arc<Config>,
     pub gate: Gate,

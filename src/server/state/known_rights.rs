@@ -1,4 +1,4 @@
-//! The rights in memory, published as they change, for views.
+//! Publishes the rights from RBAC in memory for views, each time they change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,20 +13,21 @@ use super::saved_rbac::CachedRbac;
 use crate::authz::rbac::{Rights, SavedRbac};
 use crate::views::KnownRights;
 
-/// Changes that come within this time are read together.
+/// Changes within this time are read together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// After a reading that took a while, others wait this many times as long. A
-/// flood of changes then costs a fifth of a core.
+/// After reading the rights, the task rests for this many times the time that the
+/// reading took. So a flood of changes costs at most a fifth of a core.
 const REST: u32 = 4;
 
 /// The time between two looks whether the rights are still known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The same while they are wanted and not known: a caller's first list waits for them.
+/// The time between two looks while the rights are wanted but not known. It is
+/// short, because a caller's first list waits for them.
 const LOOK_FOR_FIRST_EVERY: Duration = Duration::from_millis(50);
 
-/// The log says when rights are not known for this time.
+/// How long the rights may be unknown before the log says so.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(in crate::server) struct RightsFeed {
@@ -48,19 +49,20 @@ impl RightsFeed {
         self.rights.subscribe()
     }
 
-    /// Notes that the rights may be wanted now, or for another time.
+    /// Notes that a reload may have changed whether and for how long rights are
+    /// wanted.
     pub(in crate::server) fn reloaded(&self) {
         self.reloaded.notify_one();
     }
 
-    /// Publishes the rights while they are wanted, forever. `max_staleness` is
-    /// the time for which rights hold that cannot be kept recent, or `None` if
-    /// nobody wants any.
+    /// Publishes the rights while they are wanted, forever. `max_staleness` returns
+    /// how long rights hold that cannot be kept recent, or `None` if nobody wants
+    /// rights.
     pub(in crate::server) async fn run(&self, max_staleness: impl Fn() -> Option<Duration>) {
         let mut unknown_since = Some(Instant::now());
         loop {
             let began = Instant::now();
-            // A change while the rights are read is noticed after it.
+            // Subscribing first ensures that a change during the reading is noticed.
             let changes = self.rbac.subscribe();
             let wanted = max_staleness();
             let rights = match wanted {
@@ -100,7 +102,7 @@ impl RightsFeed {
     }
 }
 
-/// Waits until an object may have changed, forever where there is no store.
+/// Waits until an object may have changed. Waits forever if there is no store.
 async fn change(mut changes: Vec<Receiver<Progress>>) {
     if changes.is_empty() {
         return pending().await;
@@ -108,8 +110,8 @@ async fn change(mut changes: Vec<Receiver<Progress>>) {
     let _ = select_all(changes.iter_mut().map(|change| change.changed().boxed())).await;
 }
 
-/// Says once in the log that the rights are not known. Returns the time since
-/// which they are not, as long as that was not said.
+/// Says once in the log that the rights are not known. Returns the time since which
+/// they are unknown, or `None` once the log has said so.
 fn complain(is_unknown: bool, since: Option<Instant>) -> Option<Instant> {
     match (is_unknown, since) {
         (false, _) => Some(Instant::now()),

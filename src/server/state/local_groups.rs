@@ -1,5 +1,5 @@
-//! Follows upstream's APIServices, which tell the group versions that upstream
-//! serves itself. Only those are cached, and those that the owner vouches for.
+//! Follows upstream's APIServices, which tell which group versions upstream serves
+//! itself. Only those are cached, and those that the owner vouches for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use tokio::time::{sleep, timeout};
 use super::generation::Generation;
 use crate::config::{Config, api_services};
 
-/// The time that the first list may take before another look.
+/// How long one look waits for the first list.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The time between two looks whether upstream has APIServices.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The same where upstream refuses them.
+/// The time between two looks while upstream refuses APIServices.
 const REFUSED: Duration = Duration::from_secs(10);
 
-/// The time between two looks whether the store is still read.
+/// The time between two looks whether the store is still in use.
 const STILL: Duration = Duration::from_secs(1);
 
-/// This process needs the APIServices, whatever is served of them.
+/// apifront needs the APIServices itself, whichever resources it serves.
 struct Needed;
 
 impl Selection for Needed {
@@ -80,7 +80,7 @@ impl Spec {
     }
 }
 
-/// Tells the cache what upstream serves itself, for ever.
+/// Tells the cache which group versions upstream serves itself, forever.
 pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
     let mut warned = false;
     loop {
@@ -122,7 +122,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
 async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
     let Some(store) = entry.store() else { return };
     let mut progress = store.subscribe();
-    // What was told last, under which configuration.
+    // The last report to the cache, and the configuration at that time.
     let mut told: Option<(ByGroup, Arc<Config>)> = None;
     let mut is_readable = true;
     loop {
@@ -131,7 +131,7 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
         }
         let generation = current.load_full();
         let (cache, config) = (&generation.cache, &generation.config);
-        // Nobody else may read the resource, which would then be dropped.
+        // If nobody else reads the resource, the cache would drop it.
         cache.touch(&api_services());
         let read = servers(&store);
         if read.is_none() && is_readable {
@@ -155,7 +155,8 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
     }
 }
 
-/// Returns the server that each APIService names.
+/// Returns the server that each APIService names. Returns `None` if an APIService
+/// cannot be read.
 fn servers(store: &Store) -> Option<ByGroup> {
     let objects = store.snapshot().json(&store.resource.envelope)?;
     let specs = objects.iter().map(|object| {
@@ -165,8 +166,9 @@ fn servers(store: &Store) -> Option<ByGroup> {
     specs.collect()
 }
 
-/// Returns what is served by a server whose APIServices cannot be read: all, if it
-/// has none; else nothing is known. `None` if it does not answer.
+/// Returns what a server serves whose APIServices cannot be read. If it has no
+/// APIServices, it serves all groups itself; else nothing is known. Returns `None`
+/// if the server does not answer.
 async fn without_api_services(upstream: &Upstream) -> Option<Servers> {
     let path = format!("/apis/{}", api_services().group_version());
     let answer = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;

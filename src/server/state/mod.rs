@@ -1,5 +1,5 @@
-//! The state that requests are served with: the parts that live as long as the
-//! process, and those that a reload of the configuration replaces.
+//! The state that serves requests: the parts that live as long as the process, and
+//! those that a reload of the configuration replaces.
 
 pub(super) mod api_service_watches;
 pub(super) mod drain;

@@ -29,10 +29,9 @@ use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
 use crate::views::Views;
 
-/// The parts that a reload leaves in place. Some of them are told of the new
-/// configuration.
+/// The parts that a reload keeps. Some of them are told the new configuration.
 pub struct ProcessState {
-    /// It tells whether the file on disk is in force.
+    /// Tells whether the file on disk is in force.
     pub live_config: Arc<LiveConfig>,
     pub cache: Arc<Cache>,
     /// The aggregation of the current generation, for tasks that outlive their
@@ -49,7 +48,6 @@ pub struct ProcessState {
     pub audit: Arc<Audit>,
     pub tracing: Tracing,
     pub deprecations: Arc<Deprecations>,
-    /// The user of a personal apifront.
     pub own_user: Arc<OwnUser>,
     pub drain: Arc<Drain>,
     pub outage: Arc<Outage>,

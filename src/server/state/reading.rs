@@ -1,5 +1,4 @@
-//! Reads the figures of one moment for the history of the status page: those of
-//! `/metrics`.
+//! Reads the present figures of `/metrics` for the history of the status page.
 
 use std::time::Instant;
 

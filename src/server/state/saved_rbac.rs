@@ -1,6 +1,6 @@
-//! The RBAC objects in the cache, as rights. They are read when they are first
-//! asked for. Then each change of an object is taken up; a bookmark changes nothing, and
-//! in an outage nothing changes.
+//! The RBAC objects in the cache, as rights. All objects are read when the rights
+//! are first asked for, and later only the changes. Bookmarks change nothing, and
+//! nothing changes during an outage.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::watch::Receiver;
 use crate::authz::rbac::{Binding, Index, Key, MalformedRbac, Rights, Role, SavedRbac};
 use crate::config::RBAC;
 
-/// The events that are taken up before the log may be written again.
+/// How many events are read at a time. Between two reads, the log can be written.
 const EVENTS_AT_A_TIME: usize = 1_000;
 
 pub(in crate::server) struct CachedRbac {
@@ -27,17 +27,16 @@ pub(in crate::server) struct CachedRbac {
     read: Mutex<Option<Read>>,
 }
 
-/// The objects that were read, and how far.
 struct Read {
     followed: Vec<Followed>,
     index: Index,
-    /// Objects that cannot be read. While there is one, nobody is authorized, which
-    /// shows the mistake, instead of some who lack the rights of that object.
+    /// Objects that cannot be read. While there is one, nobody is authorized. That
+    /// makes the mistake visible. Otherwise only some callers would lack rights.
     unreadable: HashSet<(Kind, Key)>,
     rights: Arc<Rights>,
 }
 
-/// A store of RBAC, and the place in its log up to which it was read.
+/// A store of an RBAC resource, and the place in its log up to which it was read.
 struct Followed {
     store: Arc<Store>,
     kind: Kind,
@@ -50,10 +49,10 @@ enum Kind {
     Binding,
 }
 
-/// The stores of RBAC's resources, in the order of [`RBAC`].
+/// The stores of the RBAC resources, in the order of [`RBAC`].
 struct Stores {
     stores: Vec<Arc<Store>>,
-    /// The last moment at which all of them were known to be as upstream.
+    /// The last moment at which all stores were known to be the same as upstream.
     proven: Instant,
 }
 
@@ -65,7 +64,7 @@ impl CachedRbac {
         }
     }
 
-    /// Returns receivers that are told when an object may have changed.
+    /// Returns receivers that wake when an object may have changed.
     pub(super) fn subscribe(&self) -> Vec<Receiver<Progress>> {
         let entries = self.cache.entries();
         let of_rbac = entries.iter().filter(|entry| is_of_rbac(&entry.gvr));
@@ -73,7 +72,7 @@ impl CachedRbac {
         stores.map(|store| store.subscribe()).collect()
     }
 
-    /// Tells whether upstream was lost for longer than this, or never found.
+    /// Tells whether upstream has been lost, or not found, for longer than this.
     pub(super) fn is_lost(&self, longer_than: Duration) -> bool {
         let now = Instant::now();
         let entries = self.cache.entries();
@@ -111,7 +110,7 @@ impl SavedRbac for CachedRbac {
         let mut kept = self.read.lock().await;
         let read = match kept.take().filter(|read| read.is_of(&stores)) {
             Some(read) if read.is_current() => read,
-            // What was written may take long to read.
+            // Many objects or changes take long to read.
             before => {
                 let read = tokio::task::spawn_blocking(move || Read::anew(before, stores));
                 read.await.ok()??
@@ -125,7 +124,7 @@ impl SavedRbac for CachedRbac {
 }
 
 impl Read {
-    /// Takes up what changed since, or reads everything if that is not known.
+    /// Reads the changes since `before`, or everything if they are not all known.
     fn anew(before: Option<Self>, stores: Vec<Arc<Store>>) -> Option<Self> {
         if let Some(mut before) = before
             && before.catch_up().is_ok()
@@ -135,7 +134,8 @@ impl Read {
         Self::of(stores)
     }
 
-    /// Reads all objects. `None` if a log lost its end meanwhile.
+    /// Reads all objects. Returns `None` if a store cannot give its events from its
+    /// snapshot on.
     fn of(stores: Vec<Arc<Store>>) -> Option<Self> {
         let mut read = Self {
             followed: Vec::new(),
@@ -143,7 +143,7 @@ impl Read {
             unreadable: HashSet::new(),
             rights: Arc::default(),
         };
-        // They are in the order of [`RBAC`].
+        // The stores are in the order of [`RBAC`].
         let kinds = [Kind::Role, Kind::Binding].into_iter().cycle();
         for (store, kind) in stores.into_iter().zip(kinds) {
             let snapshot = store.snapshot();
@@ -162,7 +162,8 @@ impl Read {
         Some(read)
     }
 
-    /// Counts the index against the limit of memory, with one of the stores.
+    /// Adds the index to one of the stores' memory, so that the memory limit
+    /// includes it.
     fn count(&self) {
         if let Some(first) = self.followed.first() {
             first.store.count_beside(self.index.bytes());
@@ -182,7 +183,8 @@ impl Read {
         })
     }
 
-    /// Takes up the events since. Fails if they are not all known any more.
+    /// Reads the events since the last time. Fails if the log no longer has all of
+    /// them.
     fn catch_up(&mut self) -> Result<(), Evicted> {
         let before = self.index.changes();
         for mut one in std::mem::take(&mut self.followed) {
@@ -211,7 +213,7 @@ impl Read {
 
     fn take_up(&mut self, store: &Store, kind: Kind, object: &StoredObject) {
         let key = (kind, key_of(&object.key));
-        // What has no JSON is as bad as what cannot be read.
+        // An object that has no JSON is treated as one that cannot be read.
         let json = object.json(&store.resource.envelope).unwrap_or_default();
         let read: Result<(), MalformedRbac> = match kind {
             Kind::Role => Role::read(&json).map(|role| self.index.put_role(role)),

@@ -5,12 +5,12 @@
 //!            (exact, some names)                  user agents ┘ measure
 //! ```
 //!
-//! The rankings are those of the last half hour to hour: after half an hour they
-//! begin anew, and the ones before are kept for as long.
+//! The rankings cover the last half hour to hour: after half an hour they begin
+//! anew, and the ones before are kept for another half hour.
 //!
-//! Names are never labels of metrics, because callers choose them. Here memory
-//! is bounded whatever they choose: rankings list a fixed number of names, and
-//! names are cut to [`MAX_NAME_BYTES`].
+//! Names are never labels of metrics, because callers choose them. Here memory is
+//! limited whatever they choose: rankings list a fixed number of names, and names
+//! are cut to [`MAX_NAME_BYTES`].
 
 mod pending;
 mod ranking;
@@ -28,24 +28,23 @@ use parking_lot::Mutex;
 use pending::{Pending, Slot};
 use ranking::{Addition, Ranking};
 
-/// The most bytes of a name. Two names that begin with the same bytes are
-/// counted as one.
+/// The most bytes of a name. Names with the same first bytes count as one.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// The most threads with sums of their own. Together they take 430 KB.
+/// The most threads with their own sums. Together they take 430 KB.
 const MAX_SHARDS: usize = 16;
 
 /// The time after which rankings begin anew.
 const WINDOW: Duration = Duration::from_secs(30 * 60);
 
-/// What is summed up for each name.
+/// A quantity that is summed for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     Requests,
     /// The bytes of the answers' bodies.
     BytesSent,
     WatchesOpened,
-    /// Requests that the cache answered, watches among them.
+    /// Requests that the cache answered, watches included.
     AnswersFromCache,
     /// The bytes of these answers.
     BytesFromCache,
@@ -61,23 +60,21 @@ impl Measure {
     ];
 }
 
-/// The caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// The user as whom the request is made, or nothing.
+    /// The user as whom the request is made. Empty if there is none.
     pub user: &'a str,
     pub agent: &'a str,
-    /// The user who was authenticated, or nothing. Names that the caller brings
-    /// take this user's share of the rankings.
+    /// The authenticated user. Empty if there is none. The names that a caller
+    /// brings take this user's share of the rankings.
     pub authenticated: &'a str,
 }
 
-/// An amount of each measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts([u64; Measure::ALL.len()]);
 
 impl Amounts {
-    /// Returns those of an answer that has ended.
+    /// Returns the amounts of a finished answer.
     pub fn of_answer(bytes: u64, from_cache: bool) -> Self {
         let (answers, cached) = if from_cache { (1, bytes) } else { (0, 0) };
         Self([1, bytes, 0, answers, cached])
@@ -98,12 +95,12 @@ impl Amounts {
     }
 }
 
-/// Two rankings by each measure, in the order of [`Measure::ALL`].
+/// Two rankings for each measure, in the order of [`Measure::ALL`].
 #[derive(Default)]
 pub struct Rankings {
     recent: [Ranking; Measure::ALL.len()],
     before: [Ranking; Measure::ALL.len()],
-    /// The sums of those that were forgotten.
+    /// The sums of forgotten rankings.
     forgotten: Amounts,
 }
 
@@ -114,7 +111,6 @@ impl Rankings {
         Measure::ALL.into_iter().zip(tops)
     }
 
-    /// Returns the sum of a measure since the start of the process.
     pub fn since_start(&self, measure: Measure) -> u64 {
         let listed = self.recent.iter().zip(&self.before);
         let mut all = Measure::ALL.iter().zip(self.forgotten.0).zip(listed);
@@ -152,7 +148,6 @@ struct Dimensions<T> {
     agents: T,
 }
 
-/// The times at which both rankings began.
 #[derive(Clone, Copy)]
 struct Began {
     recent: Instant,
@@ -160,7 +155,7 @@ struct Began {
 }
 
 pub struct Talkers {
-    /// The hash is random, so that nobody can choose names that meet in a slot.
+    /// The hash is random, so that callers cannot choose names that share a slot.
     hasher: RandomState,
     shards: Box<[Mutex<Dimensions<Pending>>]>,
     /// Locked after a shard, never before.
@@ -183,7 +178,6 @@ impl Talkers {
         }
     }
 
-    /// Counts for the caller.
     pub fn count(&self, caller: Caller<'_>, amounts: &Amounts) {
         let (user, agent) = (cut(caller.user), cut(caller.agent));
         let of_user = self.hasher.hash_one(user);
@@ -206,7 +200,7 @@ impl Talkers {
         });
     }
 
-    /// Begins the rankings anew if it is time. Must be called now and then.
+    /// Begins the rankings anew when it is time. Must be called regularly.
     pub fn keep_recent(&self, now: Instant) {
         let mut began = self.began.lock();
         if now.saturating_duration_since(began.recent) < WINDOW {
@@ -216,19 +210,18 @@ impl Talkers {
             before: began.recent,
             recent: now,
         };
-        // What is pending belongs to the time that ends.
+        // Pending sums belong to the time that ends.
         self.users(|_| ());
         self.agents(|_| ());
         self.rankings.users.lock().begin_anew();
         self.rankings.agents.lock().begin_anew();
     }
 
-    /// Returns the time that the rankings are about.
+    /// Returns the time that the rankings cover.
     pub fn span(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began.lock().before)
     }
 
-    /// Shows the rankings of users.
     pub fn users<T>(&self, show: impl FnOnce(&Rankings) -> T) -> T {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -238,7 +231,6 @@ impl Talkers {
         show(&self.rankings.users.lock())
     }
 
-    /// Shows the rankings of user agents.
     pub fn agents<T>(&self, show: impl FnOnce(&Rankings) -> T) -> T {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -338,7 +330,7 @@ mod tests {
                 count("late");
             }
         }
-        // The sums are not.
+        // The sums are not forgotten.
         let requests = talkers.users(|r| r.since_start(Measure::Requests));
         assert_eq!(requests, 2);
     }

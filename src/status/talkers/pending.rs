@@ -1,10 +1,10 @@
-//! What was counted lately and is in no ranking yet. Each thread that serves
-//! requests has one of these, so that counting disturbs no other thread.
+//! Recent sums that are in no ranking yet. Each thread that serves requests has its
+//! own, so that counting disturbs no other thread.
 
 use super::Amounts;
 
-/// The names that are counted at once. A name whose slot another name has sends
-/// that one's sums to the rankings.
+/// The number of names that are counted at a time. A new name in a slot sends the
+/// old name's sums to the rankings.
 const SLOTS: usize = 64;
 
 pub(super) struct Pending(Box<[Slot]>);
@@ -25,8 +25,8 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Adds to the sums of a name. `give_up` takes those of the name that had
-    /// its slot.
+    /// Adds to the sums of a name. `give_up` takes the sums of the name that had the
+    /// slot.
     pub(super) fn add(
         &mut self,
         hash: u64,
@@ -53,7 +53,7 @@ impl Pending {
         slot.amounts.add(amounts);
     }
 
-    /// Gives all sums to `take`, and begins anew.
+    /// Gives all sums to `take` and begins anew.
     pub(super) fn drain(&mut self, mut take: impl FnMut(&Slot)) {
         for slot in self.0.iter_mut().filter(|slot| !slot.amounts.is_none()) {
             take(slot);

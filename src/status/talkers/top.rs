@@ -1,11 +1,11 @@
-//! The largest names of two rankings together, of which one goes on where the
-//! other ended.
+//! The largest names of two consecutive rankings together.
 
 use std::cmp::Reverse;
 
 use super::ranking::{ENTRIES, Ranking};
 
-/// A listed name. Its true sum is at most `count`, and less by `error` at most.
+/// A listed name. Its true sum is at most `count`, and at least `count` minus
+/// `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub name: &'a str,
@@ -15,11 +15,10 @@ pub struct Entry<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Top<'a> {
-    /// The sum over all names.
     pub total: u64,
-    /// The most that a name may have which is not among the entries.
+    /// An upper bound for the sums of names that are not among the entries.
     pub most_unlisted: u64,
-    /// The entries by what is certain of them, the largest first.
+    /// The entries, sorted by their certain sum, the largest first.
     pub entries: Vec<Entry<'a>>,
 }
 

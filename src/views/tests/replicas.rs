@@ -1,10 +1,10 @@
-//! Rights change at random, and back, and each of three apifronts hears of it
-//! late. Another authorizer changes, too, of which they hear nothing. Clients
-//! list, watch and resume at any of them, and in the end each has the objects
-//! that it may see.
+//! Rights change at random, and change back, and each of three apifronts learns of
+//! it late. Another authorizer also changes, of which they learn nothing. Clients
+//! list, watch and resume at any of the three. In the end each client has exactly
+//! the objects that it may see.
 //!
-//! No client has the version of another one's list here. A version does not tell
-//! which apifront gave it, and each believes those of its own lists.
+//! Here no client has a version from another client's list: a version does not tell
+//! which apifront gave it, and each apifront trusts the versions of its own lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,15 +25,14 @@ const NAMES: [&str; 3] = ["x", "y", "z"];
 const REPLICAS: usize = 3;
 const CLIENTS: usize = 4;
 
-/// The steps of one history.
 const STEPS: usize = 100;
 
-/// The longest time until a replica hears of a change.
+/// The longest time until a replica learns of a change.
 const LAG: Duration = Duration::from_secs(8);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Upstream: it knows RBAC and the objects as they are.
+/// The simulated upstream, with the current RBAC and objects.
 struct Truth {
     rights: Mutex<BTreeSet<&'static str>>,
     /// The namespace that another authorizer denies.
@@ -85,11 +84,11 @@ impl Versions for Truth {
 struct Replica {
     view: Arc<View>,
     rights: watch::Sender<Option<Arc<Rights>>>,
-    /// The changes that it will hear of, in order.
+    /// The changes that it will learn of, in order.
     unheard: Vec<(Instant, Arc<Rights>)>,
 }
 
-/// A client that believes each event, as an informer does.
+/// A client that trusts every event, as an informer does.
 #[derive(Default)]
 struct Client {
     believes: BTreeMap<String, u64>,
@@ -130,7 +129,7 @@ struct Replicas {
     version: u64,
     replicas: Vec<Replica>,
     clients: Vec<Client>,
-    /// RBAC changes in this history, and not only the other authorizer.
+    /// Whether RBAC also changes in this history, and not only the other authorizer.
     rbac_changes: bool,
     counts: Counts,
 }
@@ -191,8 +190,7 @@ impl Replicas {
         }
     }
 
-    /// The replicas make their views at different moments, and so review them at
-    /// different moments.
+    /// The replicas make their views, and later review them, at different moments.
     async fn begin(&mut self) {
         for replica in 0..REPLICAS {
             self.list_at(replica, replica).await;
@@ -213,8 +211,8 @@ impl Replicas {
                 self.resume(client).await;
             }
             75..78 => self.pass(TTL + OUTAGE).await,
-            // The other authorizer changes each namespace once: nobody notices
-            // what it gives and takes between two reviews.
+            // The other authorizer changes each namespace only once: a change that
+            // it takes back between two reviews would go unnoticed.
             78 if *self.truth.denied.lock() == "b" => *self.truth.denied.lock() = "c",
             78..90 => {
                 let time = Duration::from_millis(self.rng.random_range(0..4_000));
@@ -224,7 +222,6 @@ impl Replicas {
         }
     }
 
-    /// Creates, changes or deletes an object.
     fn write(&mut self) {
         self.version += 1;
         let namespace = NAMESPACES[self.rng.random_range(0..NAMESPACES.len())];
@@ -253,7 +250,7 @@ impl Replicas {
         }
     }
 
-    /// Something else is written upstream.
+    /// Writes something else upstream.
     fn advance(&mut self) {
         self.version += 1;
         let store = &self.truth.store;
@@ -261,7 +258,7 @@ impl Replicas {
     }
 
     fn publish(&mut self, set: BTreeSet<&'static str>) {
-        // RBAC's objects have versions of the same history.
+        // RBAC's objects share the history of versions.
         self.advance();
         self.counts.changes_of_rights += 1;
         let namespaces: Vec<_> = set.iter().copied().collect();
@@ -270,15 +267,14 @@ impl Replicas {
         let now = Instant::now();
         for replica in &mut self.replicas {
             let lag = LAG.mul_f64(self.rng.random_range(0.0..1.0));
-            // Changes that come together would be heard of as one.
+            // Changes at the same moment would be noticed as one.
             let after = replica.unheard.last().map_or(now, |(at, _)| *at);
             let at = (now + lag).max(after + Duration::from_millis(5));
             replica.unheard.push((at, rights.clone()));
         }
     }
 
-    /// Lets the time pass, in which replicas hear of changes and clients of
-    /// events.
+    /// Lets time pass. Replicas learn of changes meanwhile, and clients get events.
     async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         loop {
@@ -296,7 +292,7 @@ impl Replicas {
                     replica.rights.send_replace(Some(rights));
                 }
             }
-            // Views follow, and ask.
+            // Views follow the change and ask their questions.
             tokio::time::sleep(Duration::from_millis(2)).await;
             for client in 0..CLIENTS {
                 if self.rng.random_bool(0.7) {
@@ -309,13 +305,12 @@ impl Replicas {
         }
     }
 
-    /// Lists at any replica.
     async fn list(&mut self, client: usize) {
         let at = self.rng.random_range(0..REPLICAS);
         self.list_at(at, client).await;
     }
 
-    /// Lists at a replica, and often watches at it.
+    /// Lists at a replica, and often watches there.
     async fn list_at(&mut self, at: usize, client: usize) {
         let view = self.replicas[at].view.clone();
         view.ready(HOUR).await.unwrap();
@@ -337,7 +332,7 @@ impl Replicas {
         }
     }
 
-    /// Goes on at any replica from the version that the client has.
+    /// Resumes at any replica from the client's version.
     async fn resume(&mut self, client: usize) {
         let version = self.clients[client].version;
         let at = self.rng.random_range(0..REPLICAS);
@@ -373,7 +368,7 @@ impl Replicas {
         watch.unwrap().of_view_when_reached(visibility)
     }
 
-    /// Has a client read what its watch has now.
+    /// The client reads the events that its watch has now.
     fn read(&mut self, client: usize) {
         let client = &mut self.clients[client];
         while let Some(watch) = &mut client.watch {
@@ -394,7 +389,7 @@ impl Replicas {
         }
     }
 
-    /// Has everybody hear of everything, and compares.
+    /// Lets everybody learn of everything, and compares.
     async fn settle(&mut self) {
         self.pass(TTL + OUTAGE).await;
         assert!(
@@ -419,7 +414,6 @@ impl Replicas {
     }
 }
 
-/// Returns the visible objects by their keys.
 fn believed(store: &Store, visible: &Visible) -> BTreeMap<String, u64> {
     let snapshot = store.snapshot();
     let all = NAMESPACES.iter().flat_map(|n| NAMES.map(|name| (*n, name)));

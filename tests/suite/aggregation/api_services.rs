@@ -1,5 +1,5 @@
-//! Reads and writes of `/apis/apiregistration.k8s.io/v1/apiservices`, which
-//! shows the upstream's APIServices and those of the configuration.
+//! Reads and writes of `/apis/apiregistration.k8s.io/v1/apiservices`, which shows
+//! the upstream's APIServices and those of the configuration.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn a_list_holds_the_upstreams_and_ours() {
     let mut sorted = names.clone();
     sorted.sort();
     assert_eq!(names, sorted);
-    // The aggregator reports the same about the same manifest.
+    // The aggregator reports the same status for the same manifest.
     let of = async |client: &crate::harness::client::Client| {
         let mut object = client
             .get(&format!("{API_SERVICES}/{WARDLE}"))
@@ -175,8 +175,8 @@ async fn kubectl_lists_and_waits() {
     assert!(told.contains("condition met"), "{told}");
 }
 
-/// A watch shows the configured APIServices as it shows the upstream's: in its
-/// initial state, and when a condition changes.
+/// A watch shows configured APIServices like the upstream's: in its initial state,
+/// and when a condition changes.
 #[tokio::test]
 async fn a_watch_tells_of_ours() {
     let mut started = None;
@@ -222,7 +222,7 @@ async fn a_watch_tells_of_ours() {
     }
 }
 
-/// Such a watch has a store of its own, so users share the places for them.
+/// A watch of APIServices has its own store, so users share the places for these.
 #[tokio::test]
 async fn the_watches_of_one_user_leave_others_places() {
     let twins = &WardleTwins::shared().twins;
@@ -257,7 +257,7 @@ async fn the_watches_of_one_user_leave_others_places() {
     assert_eq!(status["reason"], "TooManyRequests", "{status}");
     let mut watch = Watch::open(&other, &path).await;
     assert_eq!(watch.next().await.expect("an event").kind, "ADDED");
-    // Its places are free again when its watches have ended.
+    // The user's places are free again when the watches have ended.
     drop(open);
     eventually("a place is free", PLACE_WITHIN, async || {
         let watch = greedy.open(&path, &[]).await;
@@ -266,8 +266,8 @@ async fn the_watches_of_one_user_leave_others_places() {
     .await;
 }
 
-/// When several APIServices change together, a watch tells of each, at versions
-/// of their own, and goes on.
+/// When several APIServices change together, a watch sends an event for each, with
+/// its own version, and goes on.
 #[tokio::test]
 async fn a_watch_tells_of_several_that_change_at_once() {
     let groups = ["one.example.com", "two.example.com", "three.example.com"];
@@ -295,7 +295,8 @@ async fn a_watch_tells_of_several_that_change_at_once() {
     let mut watch = Watch::open(&front, &path).await;
     for (mood, status) in [(Mood::Status(500), "False"), (Mood::Fine, "True")] {
         backends.iter().for_each(|backend| backend.become_(mood));
-        // A backend that works is checked less often than a watch is waited for.
+        // apifront checks a working backend less often than the watch waits for an
+        // event.
         for name in &names {
             settled(&front, name, status == "True").await;
         }

@@ -1,5 +1,5 @@
-//! Extension API servers may answer each caller in another way. What they answer
-//! one is never kept for another, unless the owner says that they answer all
+//! Extension API servers may answer each caller differently. An answer to one caller
+//! is never kept for another, unless the owner says that the server answers all
 //! alike.
 
 use http::Method;
@@ -23,8 +23,8 @@ const READS: [&str; 6] = [
     "?watch=1&resourceVersion=0&timeoutSeconds=1",
 ];
 
-/// Asks everything twice: what is cached by the first question would answer the
-/// second.
+/// Asks everything twice: if the first question filled the cache, that would answer
+/// the second.
 async fn reads_are_forwarded(both: &mut Differential, flunders: &str) {
     for _ in 0..2 {
         for read in READS {
@@ -39,14 +39,14 @@ fn flunders(namespace: &str) -> String {
     format!("/apis/{group}/v1alpha1/namespaces/{namespace}/flunders")
 }
 
-/// Behind the cluster's own aggregator.
 #[tokio::test]
 async fn a_group_of_the_clusters_aggregator_is_forwarded() {
     skip_under_oracle!("kube-apiserver has no cache of other servers' objects");
     let twins = &WardleTwins::shared().twins;
     let front = Apifront::start(&twins.oracle, |_| {}).await;
     let mut both = Differential::new(twins.direct_client(), front.admin_client());
-    // The APIServices are known once a custom resource would be answered.
+    // apifront knows the APIServices by the time it would answer for a custom
+    // resource.
     both.warm("/apis/apps/v1/deployments?resourceVersion=0")
         .await;
     reads_are_forwarded(&mut both, &flunders("default")).await;
@@ -56,7 +56,7 @@ async fn a_group_of_the_clusters_aggregator_is_forwarded() {
     front.stop().await;
 }
 
-/// The owner vouches for the server.
+/// The owner has said that this server answers all alike.
 #[tokio::test]
 async fn a_group_that_is_named_is_cached() {
     skip_under_oracle!("kube-apiserver has no cache of other servers' objects");
@@ -74,7 +74,7 @@ async fn a_group_that_is_named_is_cached() {
     front.stop().await;
 }
 
-/// Behind an APIService of apifront's own.
+/// The group is behind an APIService in apifront's configuration.
 #[tokio::test]
 async fn a_group_of_the_configuration_is_forwarded() {
     skip_under_oracle!("kube-apiserver has no cache of other servers' objects");

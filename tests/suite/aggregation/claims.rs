@@ -1,6 +1,6 @@
-//! A backend that shows each caller something else, orders in its own way or lies
-//! about what can be done with it: nobody is shown what it shows others. If the
-//! configuration claims that it shows all alike, doctor and shadow mode tell.
+//! A backend that shows each caller other objects, orders them in its own way, or
+//! lies about their verbs. No caller may see what it shows another. If the
+//! configuration claims that it answers all alike, doctor and shadow mode report it.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn ask(client: &Client, path: &str) -> Answer {
     client.send(Method::GET, path, &[DEBUG], "").await
 }
 
-/// Each of two users, who may both list everything, sees the own record alone.
+/// Two users who may both list everything see only their own record each.
 async fn everybody_sees_the_own(front: &Apifront, cluster: &Cluster) {
     let clients = RECORDS.map(|user| {
         let pair = cluster.certificates.client(user, &["system:masters"]);
@@ -60,7 +60,8 @@ async fn everybody_sees_the_own(front: &Apifront, cluster: &Cluster) {
     });
     eventually("the backend answers", SETTLES_WITHIN, || async {
         let answer = ask(&clients[0].1, LIST).await;
-        // Until the group is discovered, nothing is known of its resources.
+        // apifront knows nothing about the resources until it has discovered the
+        // group.
         answer.status == 200 && reason(&answer) == "aggregated"
     })
     .await;
@@ -105,7 +106,7 @@ async fn nobody_is_shown_the_objects_of_others() {
     settled(&aggregating.admin_client(), &format!("v1.{GROUP}"), true).await;
     everybody_sees_the_own(&aggregating, shared).await;
 
-    // Nothing is left of the answers when the server is gone.
+    // No answer is left when the server is gone.
     let admins = [front.admin_client(), aggregating.admin_client()];
     drop(twins.backend);
     for admin in &admins {
@@ -119,7 +120,6 @@ async fn nobody_is_shown_the_objects_of_others() {
     aggregating.stop().await;
 }
 
-/// Returns what the doctor says of the records.
 fn said(report: &Report) -> Vec<(String, String)> {
     let of = report.of_section("backends");
     let of = of.filter(|f| f["subject"] == format!("records.{GROUP}"));
@@ -230,7 +230,7 @@ async fn shadow_mode_withdraws_a_false_claim() {
         cached.iter().all(|r| r["resource"] != "records"),
         "{cached:?}"
     );
-    // A new claim is believed, until it is refuted.
+    // A new claim is believed until it is refuted.
     let mut config = front.read_config();
     config["cache"]["aggregated"] = json!([format!("*.{GROUP}")]);
     front.write_config(&config);

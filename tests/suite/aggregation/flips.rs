@@ -1,6 +1,6 @@
 //! An APIService may move a group from kube-apiserver's own storage to another
-//! server, and back. What was kept of the former server is not shown as the
-//! latter's.
+//! server, and back. apifront must not show one server's kept objects as the
+//! other's.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const LIST: &str = "/apis/moving.example.com/v1/records";
 const OWN_USER: &str = "apifront";
 const NEWEST: &str = "/apis/moving.example.com/v1/records?resourceVersion=0";
 
-/// A cluster with a custom resource that other servers could answer for.
+/// A cluster with a custom resource that other servers could serve.
 struct World {
     twins: Twins,
     backends: Vec<Backend>,
@@ -150,7 +150,7 @@ async fn nothing_is_kept_of_a_group_that_moves() {
     // The watch ends, so that its client lists anew.
     watch.next().await.expect_err("the end");
     become_(&client, &RECORDS, false).await;
-    // Nothing follows the objects of the other server.
+    // apifront no longer follows the other server's objects.
     let seen = world.backends[0].seen();
     assert!(
         !seen.iter().any(|seen| seen.line.contains("watch=")),

@@ -1,5 +1,5 @@
-//! Compares requests as a backend receives them, and answers as callers receive
-//! them, with those of kube-apiserver's aggregator.
+//! Compares the requests that a backend receives, and the answers that callers
+//! receive, with those of kube-apiserver's aggregator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ const THINGS: &str = "/apis/hostile.example.com/v1/things";
 /// A time limit that no prompt answer on loopback exceeds.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Headers that name one of the two servers, or the moment. Only their presence
-/// is compared.
+/// Headers that name one of the two servers, or the moment. Only their presence is
+/// compared.
 const OF_THE_SERVER: [&str; 4] = ["host", "audit-id", "x-forwarded-host", "traceparent"];
 
-/// Headers of the connection to the backend, in which proxies differ: Go's
+/// Headers of the connection to the backend, which differ between proxies: Go's
 /// client asks for compression by itself, and passes `te: trailers`. kube-apiserver
 /// does not detect loops.
 const OF_THE_CLIENT: [&str; 3] = ["accept-encoding", "te", "cdn-loop"];
@@ -48,7 +48,7 @@ impl Heard {
             } else {
                 value
             };
-            // The users of each server have their own certificates.
+            // A user has a different certificate at each server.
             let value = match value.split_once("X509SHA256=") {
                 Some((before, _)) => format!("{before}X509SHA256"),
                 None => value,
@@ -239,8 +239,8 @@ async fn answers_pass_as_they_are() {
         for rest in ["/slow/300", "/long/65536", "/long/5000000"] {
             both.get(&format!("{THINGS}{rest}")).await;
         }
-        // These are paths of objects in resources that the backend's discovery
-        // does not list.
+        // These paths name objects of resources that the backend's discovery does
+        // not list.
         for path in [
             &format!("{THINGS}/headers"),
             &format!("{THINGS}/drip"),
@@ -258,10 +258,9 @@ async fn answers_pass_as_they_are() {
     }
 }
 
-/// kube-apiserver rewrites links in HTML, for user interfaces of services that
-/// were once reached through it. For a backend, the links then name the
-/// backend's own address, which clients cannot reach. apifront does not rewrite
-/// links.
+/// kube-apiserver rewrites links in HTML, for user interfaces of services that were
+/// once reached through it. For a backend, the rewritten links name the backend's
+/// own address, which clients cannot reach. apifront does not rewrite links.
 #[tokio::test]
 async fn html_passes_as_it_is() {
     skip_under_oracle!("kube-apiserver rewrites links in HTML");
@@ -276,7 +275,7 @@ async fn html_passes_as_it_is() {
     );
 }
 
-/// The headers that the aggregator removes do not reach the caller.
+/// The aggregator removes these headers from answers.
 #[tokio::test]
 async fn headers_of_answers_that_stay_behind() {
     let twins = &HostileTwins::shared().twins;
@@ -293,7 +292,7 @@ async fn headers_of_answers_that_stay_behind() {
             })
             .filter(|line| {
                 let name = line.split(':').next().unwrap_or("");
-                // This header changes with the moment.
+                // The date depends on the moment.
                 name != "date"
             })
             .map(|line| {
@@ -310,7 +309,7 @@ async fn headers_of_answers_that_stay_behind() {
     assert_eq!(both[0], both[1]);
 }
 
-/// A failed connection makes a 503, whose text differs between the servers.
+/// A failed connection becomes a 503. Its text differs between the servers.
 #[tokio::test]
 async fn a_broken_connection_is_an_error_of_the_backend() {
     let twins = &HostileTwins::shared().twins;
@@ -333,7 +332,7 @@ async fn a_broken_connection_is_an_error_of_the_backend() {
                         answer.header("content-type"),
                         answer.header("x-content-type-options")
                     ),
-                    // A reader of half an answer must notice that the answer is
+                    // The reader of half an answer must notice that it is
                     // incomplete.
                     Err(_) => "broken off".to_owned(),
                 });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::harness::backend::Mood;
 use crate::harness::twins::{Parts, Registration, Twins};
 
-/// A hanging backend is given up after 5 s. A request that waits for it takes
+/// apifront gives up a hanging backend after 5 s. Requests that wait for it take
 /// longer than this.
 const PROMPT: Duration = Duration::from_secs(3);
 

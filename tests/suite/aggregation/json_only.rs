@@ -21,7 +21,7 @@ async fn read(client: &Client, path: &str, accept: &str) -> Answer {
     client.send(Method::GET, path, &headers, "").await
 }
 
-/// Reads an answer that apifront makes and the backend cannot make.
+/// Reads a representation that apifront can make but the backend cannot.
 async fn made(client: &Client, path: &str, accept: &str) -> Answer {
     let answer = read(client, path, accept).await;
     assert_eq!(answer.status, 200, "{path} {accept}: {}", answer.text());
@@ -37,7 +37,7 @@ async fn other_representations_are_made_from_memory() {
     let newest = format!("{LIST}?resourceVersion=0");
     twins.front.warm(&front, &newest).await;
 
-    // kube-apiserver's aggregator passes on JSON, and nothing else.
+    // kube-apiserver's aggregator only forwards the backend's JSON.
     let plain = read(&direct, LIST, "application/json").await;
     assert_eq!(plain.status, 200, "{}", plain.text());
     for accept in [TABLE, PROTOBUF, &format!("{PROTOBUF};{PARTIAL}")] {
@@ -85,14 +85,14 @@ async fn other_representations_are_made_from_memory() {
         "{text}"
     );
 
-    // Protobuf needs a schema of the backend's kinds, which nobody has.
+    // Protobuf needs a schema of the backend's kinds, which does not exist.
     assert_eq!(read(&front, &newest, PROTOBUF).await.status, 406);
     let yaml = made(&front, &newest, "application/yaml").await.text();
     assert!(yaml.contains("text: of first"), "{yaml}");
 
-    // The backend answers a list that must be recent, since its watches send no
-    // bookmarks that prove that the cache is recent. kubectl prints plain
-    // objects as well.
+    // The backend itself answers lists of the most recent state: its watches send no
+    // bookmarks that could prove the cache recent. kubectl also prints plain
+    // objects.
     let kubectl = Kubectl::new(&twins.kubeconfigs().1);
     let told = kubectl.run(&["get", "records", "--no-headers"]).await.ok();
     let names = told.lines().filter_map(|l| l.split_whitespace().next());

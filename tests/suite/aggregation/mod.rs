@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 const HOSTILE: &str = "hostile.example.com";
 
-/// The twins with one [`Backend`]. The shared backend answers well, for tests
-/// of what passes through.
+/// The twins with one [`Backend`]. The shared one answers correctly, for tests of
+/// forwarding.
 struct HostileTwins {
     twins: Twins,
     backend: Backend,

@@ -17,8 +17,7 @@ use crate::harness::{eventually, process};
 
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
-/// The number of reloads: each of the four states of the APIService three
-/// times.
+/// The number of reloads: each of the APIService's four states three times.
 const RELOADS: usize = 12;
 const RELOADED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -29,13 +28,13 @@ struct Load {
 }
 
 impl Load {
-    /// Asks one question whose answer is known, whatever is reloaded.
+    /// Asks one question whose answer does not depend on reloads.
     async fn ask(&self, n: usize) {
         let (path, codes): (&str, &[u16]) = match n % 5 {
             0 => ("/api/v1/namespaces/default?resourceVersion=0", &[200]),
             1 => ("/apis/steady.example.com/v1/things/echo/steady", &[200]),
             2 => ("/apis/steady.example.com/v1", &[200]),
-            // The group is registered, not registered, or not yet checked.
+            // The group may be registered, not registered, or not yet checked.
             3 => (
                 "/apis/fickle.example.com/v1/things/echo/fickle",
                 &[200, 404, 503],
@@ -94,8 +93,8 @@ async fn ten_thousand_requests_while_api_services_come_and_go() {
     let admin = front.admin_client();
     settled(&admin, "v1.steady.example.com", true).await;
     let load = Arc::new(Load {
-        // All requests use one HTTP/2 connection. If it were lost, the watch on
-        // it would end too.
+        // All requests use one HTTP/2 connection. If that were lost, the watch on it
+        // would end too.
         front: admin.clone(),
         sent: AtomicUsize::new(0),
         reloading: AtomicBool::new(true),
@@ -118,8 +117,8 @@ async fn ten_thousand_requests_while_api_services_come_and_go() {
     };
     while (round < RELOADS || load.sent.load(Ordering::Relaxed) < REQUESTS) && some_ask() {
         let mut registered = vec![constant.clone()];
-        // The group is in turn absent, present, at the other backend, and
-        // present with another priority.
+        // The group is in turn absent, present, at the other backend, and present
+        // with another priority.
         match round % 4 {
             0 => {}
             n => {

@@ -1,5 +1,5 @@
-//! Backends that do not answer as they should: conditions, their texts, and the
-//! answers to callers.
+//! Backends that fail: their conditions, the conditions' texts, and the answers to
+//! callers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::harness::expect::Expect;
 use crate::harness::ports;
 use crate::harness::twins::{Parts, Registration, SETTLES_WITHIN, Twins, condition};
 
-/// One way to fail, in its own group.
+/// One kind of failure, in its own group.
 struct Case {
     name: &'static str,
     kind: Kind,
@@ -28,9 +28,7 @@ enum Kind {
     Nobody,
     /// Another authority signed the certificate.
     Stranger,
-    /// The certificate is for another name.
     AnotherName,
-    /// The APIService names no authority.
     NoBundle,
     /// The APIService names no authority and skips verification.
     Insecure,
@@ -130,8 +128,8 @@ impl Case {
     }
 }
 
-/// Returns the part of a condition in which both servers must agree. Each
-/// server describes connection errors in its own words.
+/// Returns the part of a condition in which both servers must agree. Each server has
+/// its own words for connection errors.
 fn comparable(condition: &Value) -> String {
     let text = |field: &str| condition[field].as_str().unwrap_or("").to_owned();
     let mut message = text("message");
@@ -193,8 +191,8 @@ async fn conditions_and_answers_are_those_of_the_aggregator() {
     assert!(moods.backends.len() > 10);
 }
 
-/// A failure is noticed by the next check, within 30 s. The return is noticed
-/// soon, since failed checks are repeated quickly.
+/// The next check notices a failure within 30 s. It notices the return sooner, since
+/// failed checks are repeated quickly.
 #[tokio::test]
 async fn what_comes_and_goes_is_noticed() {
     let hostile = HostileTwins::start().await;

@@ -1,6 +1,5 @@
 //! Tests with the flunders and fischers of `k8s.io/sample-apiserver`. Every
-//! operation works through apifront as through kube-apiserver, with the same
-//! answers.
+//! operation has the same answers through apifront as through kube-apiserver.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -57,8 +56,8 @@ async fn discovery_of_the_version_is_the_backends() {
     both.finish();
 }
 
-/// The same operation done twice, through each server. Answers may differ only
-/// in values that name the moment and the object.
+/// Executes an operation twice, once through each server. Answers may differ only in
+/// values that identify the moment or the object.
 struct Doors {
     direct: Client,
     front: Client,
@@ -224,8 +223,7 @@ async fn writes_have_the_same_answers() {
         let answer = doors.both(ask, what).await;
         assert_ne!(answer.status, 503, "{what}: {}", answer.text());
     }
-    // Each server deletes its own object, since an object can be deleted only
-    // once.
+    // Each server deletes its own object, since an object can be deleted only once.
     for client in [&doors.direct, &doors.front] {
         client
             .post(&list, &flunder("b", &json!({})))
@@ -255,14 +253,13 @@ async fn writes_have_the_same_answers() {
     }
 }
 
-/// An object is written through one server and read through the other.
 #[tokio::test]
 async fn what_one_door_writes_the_other_reads() {
     let wardle = WardleTwins::shared();
     let (direct, front) = (wardle.twins.direct_client(), wardle.twins.front_client());
     let list = flunders(&wardle.namespace("doors").await);
     let path = format!("{list}/a");
-    // The resource is cached before it has objects.
+    // The resource is in the cache before it has objects.
     wardle
         .twins
         .front
@@ -469,8 +466,8 @@ async fn watches_tell_the_same() {
     assert_eq!(both[0], both[1]);
 }
 
-/// sample-apiserver has no protobuf for its own kinds, but it has for Tables
-/// and metadata of them.
+/// sample-apiserver has no protobuf for its own kinds, but it has protobuf for their
+/// Tables and metadata.
 #[tokio::test]
 async fn protobuf_is_what_the_backend_can_do() {
     let wardle = WardleTwins::shared();
@@ -496,7 +493,7 @@ async fn protobuf_is_what_the_backend_can_do() {
     both.finish();
 }
 
-/// A caller without rights is refused by both.
+/// Both servers refuse a caller without rights.
 #[tokio::test]
 async fn the_backend_hears_who_asks() {
     let wardle = WardleTwins::shared();

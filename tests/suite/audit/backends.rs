@@ -59,7 +59,7 @@ fn ids(log: &Path) -> Vec<String> {
     lines(log).iter().map(id).collect()
 }
 
-/// Every read has its event exactly once, in one of the log's files.
+/// Every read has exactly one event, in one of the log's files.
 #[tokio::test]
 async fn a_full_log_is_rotated_and_loses_nothing() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -109,7 +109,6 @@ async fn a_full_log_is_rotated_and_loses_nothing() {
     assert_eq!((mine, count), (READS, found.len()));
 }
 
-/// The request line and the Authorization header of a request.
 type Head = (String, Option<String>);
 
 /// The requests that a webhook has received.
@@ -172,8 +171,8 @@ fn webhook_config(folder: &Path, address: std::net::SocketAddr) -> PathBuf {
     )
 }
 
-/// Batches arrive as kube-apiserver sends them. Events are kept while the
-/// webhook is down; events for which there is no room are counted.
+/// The webhook gets batches in kube-apiserver's form. Events are kept while it is
+/// down; events that find no room are counted.
 #[tokio::test]
 async fn a_webhook_gets_batches_and_gets_them_again() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -206,7 +205,7 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     assert_eq!(line, "POST /audit/events?timeout=30s");
     assert_eq!(token.as_deref(), Some("Bearer secret"));
 
-    // The webhook is down for a while. The five attempts take longer.
+    // The webhook is down, but for less time than the five attempts take.
     received.refuses.store(true, Ordering::Relaxed);
     for n in 25..30 {
         read(&client, &format!("w-{n}")).await;
@@ -240,8 +239,8 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     assert_eq!((all.len(), count), (33, 33));
 }
 
-/// A webhook that accepts connections and never answers delays no request.
-/// Events for which there is no room are counted.
+/// A webhook that accepts connections and never answers delays no request. Events
+/// that find no room are counted.
 #[tokio::test]
 async fn a_full_buffer_loses_events_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -272,15 +271,14 @@ async fn a_full_buffer_loses_events_and_delays_nobody() {
     // buffer.
     assert!(full >= 60.0, "{full}");
     assert!(front.metric("apiserver_audit_event_total", &[]).await >= 100.0);
-    // The log has all events.
     eventually("the log has all", SOON, || async {
         ids(&log).iter().filter(|id| id.starts_with("f-")).count() == 100
     })
     .await;
 }
 
-/// After a reload, requests are audited by the new policy and to the new file.
-/// No event is lost on the way, and a bad policy changes nothing.
+/// After a reload, requests are audited by the new policy and in the new file. No
+/// event is lost, and a bad policy changes nothing.
 #[tokio::test]
 async fn a_reload_loses_no_event() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -331,7 +329,6 @@ async fn a_reload_loses_no_event() {
         ids(&log(3)).contains(&"l-still".to_owned())
     })
     .await;
-    // Another policy that is right takes effect.
     write_policy(&folder, "None");
     eventually("nothing is audited", SOON, || async {
         let before = front.metric("apiserver_audit_event_total", &[]).await;

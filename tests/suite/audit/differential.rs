@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::world::{Sent, Side, Who, World, comparable, lines, parsed};
 
-/// The number of random reads that are sent to both servers, beside those of
-/// the table.
+/// The number of random reads for both servers, in addition to those of the table.
 const RANDOM_READS: usize = 60;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -41,15 +40,15 @@ async fn events_are_those_of_kube_apiserver() {
         wrong.extend(forwarded(&world, &format!("write-{n}"), who, &sent).await);
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
-    // Probes are audited at level None.
+    // The policy has level None for probes.
     let probes = lines(&world.front_log).into_iter();
     assert_eq!(probes.filter(|line| line.contains("/readyz")).count(), 0);
     world.front.stop().await;
 }
 
-/// Sends the request to each server directly. apifront's events have
-/// annotations too, if it answered from the cache and therefore authorized the
-/// request itself.
+/// Sends the request to each server directly. Events have annotations only where the
+/// server authorized the request itself; apifront does so if it answers from the
+/// cache.
 async fn asked_of_both(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<String> {
     let (theirs, ours) = (format!("{name}-upstream"), format!("{name}-front"));
     let upstream = sent.by(&world.user(Side::Upstream, who), &theirs).await;
@@ -67,8 +66,8 @@ async fn asked_of_both(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<
     wrong
 }
 
-/// Sends the request to apifront only, which forwards it. Both servers have
-/// events of the request, under its Audit-ID.
+/// Sends the request only to apifront, which forwards it. Both servers have events
+/// of it, under its Audit-ID.
 async fn forwarded(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<String> {
     sent.by(&world.user(Side::Front, who), name).await;
     let theirs = (world.events(Side::Upstream, name).await, name.to_owned());
@@ -122,7 +121,7 @@ type Event = std::collections::BTreeMap<String, Value>;
 
 /// Removes the differences that have a reason.
 fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
-    // Somebody else may have written between the two requests.
+    // Another client may have written between the two requests.
     for event in [&mut *theirs, &mut *ours] {
         for field in ["responseObject", "responseStatus"] {
             let message = event.get_mut(field).and_then(|o| o.get_mut("message"));
@@ -134,8 +133,8 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
             }
         }
     }
-    // apifront stands between caller and upstream, and does not know what
-    // upstream decided and did.
+    // apifront stands between caller and upstream, and does not know the upstream's
+    // decisions and actions.
     if forwarded {
         theirs.remove("sourceIPs");
         ours.remove("sourceIPs");
@@ -146,8 +145,7 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
         ours.remove("annotations");
     }
     if let Some(annotations) = theirs.get_mut("annotations").and_then(Value::as_object_mut) {
-        // kube-apiserver adds these to a request that took longer than half a
-        // second.
+        // kube-apiserver adds these to requests that took longer than half a second.
         annotations.retain(|key, _| !key.starts_with("apiserver.latency.k8s.io/"));
     }
     // Health requests are not authenticated.
@@ -174,11 +172,11 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
             && !metadata.contains_key("name")
         {
             metadata.remove("resourceVersion");
-            // A review's has the time.
+            // A review's managedFields contain the time.
             metadata.remove("managedFields");
         }
     }
-    // kube-apiserver records the object as it understood it: with defaults, and
+    // kube-apiserver records the object as it understood it: with defaults, and with
     // a Secret's stringData as data. apifront records what was sent.
     if let (Some(a), Some(b)) = (theirs.get_mut("requestObject"), ours.get("requestObject"))
         && (contains(a, b) || b.get("stringData").is_some())
@@ -187,7 +185,6 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
     }
 }
 
-/// Tells whether `larger` has all that `smaller` has.
 fn contains(larger: &Value, smaller: &Value) -> bool {
     match (larger, smaller) {
         (Value::Object(a), Value::Object(b)) => b
@@ -295,7 +292,7 @@ fn reads(ns: &str) -> Vec<(Who, Sent)> {
             .header("x-real-ip", "2001:db8::1")
             .header("user-agent", "x<y>".repeat(300)),
     ));
-    // The second answer to each is remembered.
+    // The second answer comes from memory.
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": { "verb": "get", "resource": "pods" } },
@@ -373,8 +370,8 @@ fn protobuf_config_map(name: &str) -> Vec<u8> {
     [MAGIC.to_vec(), field(1, &meta), field(2, &raw)].concat()
 }
 
-/// Returns requests that are forwarded, in an order in which they succeed as
-/// intended.
+/// Returns requests that are forwarded, in an order in which each has its intended
+/// result.
 fn writes(ns: &str) -> Vec<(Who, Sent)> {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let json = "application/json";

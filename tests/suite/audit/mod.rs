@@ -1,5 +1,4 @@
-//! Compares audit events with those that kube-apiserver writes for the same
-//! requests.
+//! Compares audit events with those of kube-apiserver for the same requests.
 
 mod backends;
 mod differential;

@@ -16,11 +16,11 @@ use crate::harness::objects::{config_map, role, role_binding};
 use crate::harness::pool::Lease;
 use crate::harness::process::temporary_folder;
 
-/// Events are written within moments; on a busy machine, within seconds.
+/// Events are written within moments, or within seconds on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Returns a policy that audits config maps with all their objects, secrets
-/// without answers, and probes never.
+/// Returns a policy that audits config maps with all objects, secrets without
+/// answers, and probes not at all.
 pub fn policy() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -58,7 +58,7 @@ impl World {
         let flags = [
             format!("--audit-policy-file={}", policy_file.display()),
             format!("--audit-log-path={}", upstream_log.display()),
-            // apifront is configured in the same way here.
+            // apifront has the same configuration here.
             "--anonymous-auth=false".to_owned(),
         ];
         let cluster = Cluster::leased(&flags).await;
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Returns the events of a request on one side, once the last event is
+    /// Returns the events of a request on one side, as soon as the last event is
     /// there.
     pub async fn events(&self, side: Side, id: &str) -> Vec<String> {
         let log = match side {
@@ -158,12 +158,12 @@ pub enum Who {
 
 pub fn lines(log: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    // The last line may be half written.
+    // The last line may be incomplete.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().map(str::to_owned).collect()
 }
 
-/// Returns the events of a request, once the last event is there.
+/// Returns the events of a request, as soon as the last event is there.
 pub async fn events(log: &Path, id: &str) -> Vec<String> {
     let mine = || -> Vec<String> {
         let mark = format!("\"auditID\":\"{id}\"");
@@ -183,7 +183,6 @@ pub async fn events(log: &Path, id: &str) -> Vec<String> {
     mine()
 }
 
-/// A request as a test writes it.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub method: Method,
@@ -229,8 +228,7 @@ impl Sent {
     }
 }
 
-/// Returns the text of an event. Values that differ between any two servers are
-/// replaced.
+/// Returns an event's text. Replaces values that differ between any two servers.
 pub fn comparable(line: &str, id: &str) -> String {
     let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
     let mut text = line.replace(&format!("\"auditID\":\"{id}\""), "\"auditID\":ID");

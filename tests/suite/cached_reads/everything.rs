@@ -1,4 +1,4 @@
-//! Lists, objects and their representations, of everything that discovery names.
+//! Reads everything that discovery names: lists, objects and their representations.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::harness::release::Release;
 use crate::harness::sample::{NAMESPACE, OTHER_NAMESPACE};
 
 pub(super) struct Resource {
-    /// `/api/v1` or `/apis/apps/v1`.
+    /// The path of the group version, `/api/v1` or `/apis/apps/v1`.
     pub(super) base: String,
     pub(super) name: String,
     pub(super) namespaced: bool,
@@ -26,7 +26,7 @@ impl Resource {
         format!("{}/{}", self.base, self.name)
     }
 
-    /// The configuration leaves events out of the cache unless it says otherwise.
+    /// By default, the configuration excludes events from the cache.
     pub(super) fn expected(&self) -> Expect {
         match self.name.as_str() {
             "events" => EXCLUDED,
@@ -34,7 +34,7 @@ impl Resource {
         }
     }
 
-    /// What is expected of it in another representation.
+    /// Returns the expectation for another representation.
     pub(super) fn expected_as(&self, accept: &str) -> Expect {
         let table = accept.contains("as=Table");
         let plain_protobuf = accept == PROTOBUF;
@@ -43,18 +43,19 @@ impl Resource {
             (_, "events") => EXCLUDED,
             _ if table && forwarded::tables(&list) => REPRESENTATION,
             _ if plain_protobuf && forwarded::protobuf(&list) => REPRESENTATION,
-            // The metrics of a v1 autoscaler are not told in the order in which
-            // they are printed.
+            // A v1 autoscaler stores its metrics in another order than they are
+            // printed in.
             ("/apis/autoscaling/v1", "horizontalpodautoscalers") if table => REPRESENTATION,
-            // There is no protobuf of a custom resource: 406.
+            // Custom resources have no protobuf: 406.
             ("/apis/sample.example.test/v1", _) if plain_protobuf => REPRESENTATION,
-            // Upstream has no YAML of one of them: 500.
+            // The upstream fails to write one of them as YAML: 500.
             ("/api/v1", "configmaps") if accept == YAML => REPRESENTATION,
             _ => Expect::Hit,
         }
     }
 
-    /// The path of the list in `namespace`, or of all of a cluster-wide one.
+    /// Returns the path of the list in `namespace`, or of the whole list for a
+    /// cluster-wide resource.
     pub(super) fn list(&self, namespace: &str) -> String {
         if self.namespaced {
             format!("{}/namespaces/{namespace}/{}", self.base, self.name)
@@ -64,7 +65,6 @@ impl Resource {
     }
 }
 
-/// Everything that can be listed.
 pub(super) async fn resources(client: &Client) -> Vec<Resource> {
     let mut bases = vec!["/api/v1".to_owned()];
     let groups = client.get("/apis").await.expect(200);
@@ -83,8 +83,8 @@ pub(super) async fn resources(client: &Client) -> Vec<Resource> {
                 verbs.iter().any(|v| v == verb)
             };
             let name = resource["name"].as_str().expect("name");
-            // componentstatuses asks other processes each time: no two answers
-            // are alike.
+            // componentstatuses probes other processes for each request, so answers
+            // differ.
             if has("list") && !name.contains('/') && name != "componentstatuses" {
                 all.push(Resource {
                     base: base.clone(),

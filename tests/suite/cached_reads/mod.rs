@@ -1,5 +1,5 @@
-//! Reads from the cache against the same reads from kube-apiserver, for
-//! everything that its discovery names, in a cluster where nothing else moves.
+//! Compares reads from the cache with the same reads from kube-apiserver, for
+//! everything in its discovery, in a cluster where nothing else changes.
 
 mod everything;
 mod requests;
@@ -44,8 +44,8 @@ const NOT_WATCHABLE: Expect = Expect::Bypass("not_watchable");
 const REPRESENTATION: Expect = Expect::Bypass("representation");
 const UNUSUAL: Expect = Expect::Bypass("unusual_request");
 
-/// Two ways to the quiet cluster. With the second way being the first again,
-/// the suite proves that it compares nothing that moves by itself.
+/// Two ways to the quiet cluster. If both are the same way, the suite proves that it
+/// compares nothing that changes by itself.
 fn oracle() -> Differential {
     let cluster = Cluster::quiet();
     Differential::new(cluster.admin_client(), cluster.admin_client())
@@ -101,8 +101,9 @@ async fn large_lists_compressed(mut both: Differential) {
 
 async fn versions(mut both: Differential) {
     let list = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    // The version of the cache: of a newer one, at which nothing happened to pods,
-    // it hears with upstream's next bookmark, up to a minute later.
+    // The version in the cache. The cache learns a newer one, at which nothing
+    // happened to pods, only from the upstream's next bookmark, up to a minute
+    // later.
     let cached = format!("{list}?resourceVersion=0");
     both.warm(&cached).await;
     let now = both.front.get(&cached).await.expect(200);
@@ -176,7 +177,7 @@ async fn served_from_the_cache() {
     let client = front.admin_client();
     let mut bypassed = Vec::new();
     for resource in resources(&client).await.iter().filter(|r| r.watchable) {
-        // Excluded unless the configuration says otherwise.
+        // The configuration excludes these by default.
         if resource.name == "events" {
             continue;
         }
@@ -188,7 +189,7 @@ async fn served_from_the_cache() {
         }
         for accept in accepts {
             let mut said = String::new();
-            // The first request of a resource may find its cache empty yet.
+            // The first request for a resource may find its cache still empty.
             for _ in 0..50 {
                 let headers = [("x-apifront-debug", "cache"), ("accept", accept)];
                 let answer = client.send(Method::GET, &path, &headers, "").await;
@@ -220,7 +221,7 @@ async fn served_from_the_cache() {
     assert!(front.metric("apifront_cache_requests_total", &hits).await >= 1.0);
 }
 
-/// Returns the path of all objects of a resource in the report of the cache.
+/// Returns the list path of a resource in the cache's report.
 fn list_path(resource: &serde_json::Value) -> String {
     let text = |key: &str| resource[key].as_str().unwrap_or_default();
     match text("group") {

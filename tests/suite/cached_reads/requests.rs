@@ -9,7 +9,7 @@ use super::{
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 
-/// A parameter that kube-apiserver 1.37 ignores and a later one may not.
+/// A parameter that kube-apiserver 1.37 ignores. Later releases may not.
 const DROP: &str = "application/json;drop=metadata.managedFields";
 
 pub(super) async fn pages_and_pretty(mut both: Differential) {
@@ -77,7 +77,7 @@ pub(super) async fn odd_accept_headers(mut both: Differential) {
             always,
             "application/vnd.kubernetes.protobuf,application/json",
         ),
-        // A newer server may read what is unknown here, so that it decides.
+        // A newer server may know what is unknown here, so the upstream decides.
         (never, "application/json;drop=metadata.managedFields"),
         (never, "application/json;drop=spec"),
         (always, "*/*;drop=spec, application/json"),
@@ -127,7 +127,7 @@ pub(super) async fn odd_accept_headers(mut both: Differential) {
     }
     for path in lists.iter().chain(&objects) {
         let path = format!("{path}?resourceVersion=0");
-        // kube-apiserver answers those of its own kinds with 406: the first
+        // For its own kinds kube-apiserver answers these with 406: the first type
         // that it has is protobuf.
         let expected = match path.starts_with("/apis/sample") {
             true => Hit,
@@ -258,7 +258,7 @@ async fn odd_paths(both: &mut Differential) {
         ),
         (AGGREGATED, "/apis/apps/v9/deployments?resourceVersion=0"),
         (UNUSUAL, "/api/v1/pods/running?resourceVersion=0"),
-        // k9s asks so for what has no namespaces.
+        // k9s sends this for resources without namespaces.
         (
             Document,
             "/api/v1/namespaces/sample/nodes?resourceVersion=0",

@@ -1,4 +1,4 @@
-//! Selectors of labels and fields.
+//! Label and field selectors.
 
 use super::{EXCLUDED, FIELD_SELECTOR, INVALID};
 use crate::harness::differential::Differential;

@@ -1,4 +1,4 @@
-//! Watches of everything, and from versions of all kinds.
+//! Watches of everything, and from all kinds of versions.
 
 use futures::StreamExt;
 use http::Method;
@@ -13,7 +13,7 @@ use crate::harness::expect::Expect;
 use crate::harness::objects::config_map;
 use crate::harness::sample::NAMESPACE;
 
-/// What a watch that lasts a second says first.
+/// Compares the first events of watches that last a second.
 pub(super) async fn watches_of_everything(mut both: Differential) {
     let mut paths = Vec::new();
     for resource in resources(&both.direct).await.iter().filter(|r| r.watchable) {
@@ -33,8 +33,8 @@ pub(super) async fn watches_of_everything(mut both: Differential) {
     both.finish();
 }
 
-/// The sample is older than apifront's history, which has no event of it: all
-/// but the newest version is asked of kube-apiserver.
+/// The sample is older than apifront's history, so that has no event of it. All
+/// versions but the newest are left to kube-apiserver.
 pub(super) async fn watches_from_a_known_version(mut both: Differential) {
     let mut paths = Vec::new();
     for list in ["pods", "configmaps", "services"] {
@@ -61,8 +61,8 @@ pub(super) async fn watches_from_a_known_version(mut both: Differential) {
     both.finish();
 }
 
-/// Versions that apifront has seen itself, in a namespace that nobody else
-/// writes to.
+/// These versions are in apifront's history, in a namespace where nobody else
+/// writes.
 #[tokio::test]
 async fn watches_from_within_the_history() {
     let (cluster, front) = (Cluster::shared(), Apifront::shared());
@@ -89,7 +89,7 @@ async fn watches_from_within_the_history() {
     for object in &versions {
         let version = object["metadata"]["resourceVersion"].as_str();
         let version = version.expect("a version");
-        // Once it is there, so is all before it.
+        // When the cache has this version, it has all earlier ones.
         both.warm(&format!("{list}?resourceVersion={version}"))
             .await;
         let path = format!("{list}?watch=1&resourceVersion={version}&timeoutSeconds=1");
@@ -107,7 +107,7 @@ async fn watches_from_within_the_history() {
     both.finish();
 }
 
-/// Many at a time, because each lasts a second.
+/// Asks many at a time, because each lasts a second.
 async fn ask_at_once(both: &mut Differential, paths: &[(Expect, String, &str)]) {
     let shared = &*both;
     let asked = futures::stream::iter(paths).map(|(expected, path, accept)| async move {

@@ -1,6 +1,6 @@
-//! Answers of an API server for versions that etcd has forgotten
-//! (RunTestCompactRevision, RunTestListInconsistentContinuation). The server's
-//! own cache would still know these versions, so the server is started again.
+//! An API server's answers for versions that etcd has forgotten
+//! (RunTestCompactRevision, RunTestListInconsistentContinuation). The server's own
+//! cache would still know these versions, so the server is restarted.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value["metadata"][key].as_str().expect("a text")
 }
 
-/// Fails unless the page is gone, and its answer has a token that lists what is
-/// left.
+/// Fails unless the page is gone and the answer has a token for the rest of the
+/// list.
 async fn assert_gone(client: &Client, list: &str, page: &Answer) {
     let gone = page.expect_status(410, "Expired", TOO_OLD_TO_CONTINUE);
     let token = text(&gone, "continue");
@@ -40,7 +40,7 @@ async fn assert_gone(client: &Client, list: &str, page: &Answer) {
         .get(&format!("{list}?limit=9&continue={token}"))
         .await;
     let rest = rest.expect(200);
-    // c2 was deleted and c4 was created since.
+    // c2 was deleted and c4 was created in the meantime.
     assert_eq!(names(&rest), ["c3", "c4"]);
 }
 
@@ -82,8 +82,7 @@ async fn forgotten_versions() {
         .warm(&through_new, "/api/v1/configmaps?resourceVersion=0")
         .await;
 
-    // A server that has kept the state of the pages may show it. No server may
-    // show another state.
+    // A server that has kept the state of the pages may show it, but no other state.
     for token in [text(&of_direct, "continue"), text(&of_old, "continue")] {
         let path = format!("{list}?limit=2&continue={token}");
         let page = direct.get(&path).await;

@@ -246,7 +246,7 @@ async fn pod_defaults(subject: Subject) {
         read["metadata"]["resourceVersion"],
         patched["metadata"]["resourceVersion"]
     );
-    // A pod that is on no node is deleted at once.
+    // A pod without a node is deleted at once.
     admin
         .delete(&format!("{list}/a?gracePeriodSeconds=0"))
         .await

@@ -1,4 +1,4 @@
-//! Answers to wrong requests.
+//! Answers to invalid requests.
 
 use serde_json::json;
 
@@ -72,7 +72,7 @@ async fn unknown_paths(subject: Subject) {
 async fn bad_list_queries(subject: Subject) {
     let admin = &subject.admin;
     let list = "/api/v1/namespaces/default/configmaps";
-    // Before 1.33 it is an internal error.
+    // Before 1.33 this is an internal error.
     let bad_version = match subject.release.is_at_least(33) {
         true => (
             400,
@@ -174,7 +174,7 @@ async fn bad_watch_queries(subject: Subject) {
         let answer = admin.get(&format!("{list}?watch=1&{query}")).await;
         let said = answer.expect(code)["message"].clone();
         match query {
-            // Without WatchList that option is wrong, too.
+            // Without WatchList, that option is wrong too.
             "sendInitialEvents=true" if !subject.release.has_watch_list() => {
                 let gate = "unless the WatchList feature gate is enabled";
                 assert!(said.to_string().contains(gate), "{said}");

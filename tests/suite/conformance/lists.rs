@@ -28,8 +28,8 @@ fn percent(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// Creates a namespace with config maps `c0` … and returns the path of their
-/// list.
+/// Creates a namespace with `n` config maps `c0`, `c1`, … and returns the path of
+/// their list.
 async fn config_maps(subject: &Subject, purpose: &str, n: usize) -> String {
     let ns = subject.namespace(purpose).await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");

@@ -1,9 +1,9 @@
-//! kube-apiserver's behaviour, written once and asked of every server that
-//! claims to have it. The tests `kube_apiserver::…` prove the suite itself.
+//! kube-apiserver's behaviour, written once and tested on every server that claims
+//! to have it. The tests `kube_apiserver::…` prove the suite itself.
 
-/// Makes a test of each function for each subject. Behaviour that only a cache
-/// before a store can have stands after `before etcd:`. What is not asked of
-/// apifront before kube-apiserver proves other things.
+/// Makes a test of each function for each subject. Tests of behaviour that only a
+/// cache before a store can have come after `before etcd:`. Other suites cover
+/// apifront before kube-apiserver.
 macro_rules! conformance {
     ($($test:ident),+ $(,)? $(; before etcd: $($cache:ident),+)?) => {
         conformance!(@of kube_apiserver [#[ignore = "it proves the suite: make test-proofs"]]

@@ -1,4 +1,4 @@
-//! The encoding and the layout of answers and refusals.
+//! The encoding and the layout of answers and errors.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ async fn accept_headers_of_discovery(subject: Subject) {
         (
             "/apis",
             format!("{JSON}{beta},{JSON}"),
-            // 1.33 serves it no more.
+            // 1.33 no longer serves it.
             match subject.release.is_at_least(33) {
                 true => JSON.to_owned(),
                 false => format!("{JSON}{beta}"),
@@ -186,7 +186,7 @@ async fn refusals_are_negotiated(subject: Subject) {
             "{\n  \"kind\": \"Status\",\n",
         ),
     ] {
-        // The router refuses `application/*` itself, with a 406.
+        // The router itself refuses `application/*`, with a 406.
         let code = if accept == "application/*" { 406 } else { 404 };
         let start = if code == 406 {
             "{\"kind\":\"Status\","

@@ -1,4 +1,4 @@
-//! The LIST cases of kube-apiserver's own storage tests that no other file has.
+//! The LIST cases of kube-apiserver's own storage tests that no other file covers.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn version(list: &Value) -> &str {
     version.expect("a resourceVersion")
 }
 
-/// Creates a namespace with config maps `c0` …, of which every third is `rare`.
+/// Creates a namespace with config maps `c0`, `c1`, …; every third is `rare`.
 /// Returns the path of their list.
 async fn prepared(subject: &Subject, purpose: &str, n: usize) -> String {
     let ns = subject.namespace(purpose).await;
@@ -44,7 +44,7 @@ async fn prepared(subject: &Subject, purpose: &str, n: usize) -> String {
     list
 }
 
-/// Returns all pages of a list, each asked for with `query`.
+/// Returns all pages of a list, each requested with `query`.
 async fn pages(client: &Client, list: &str, query: &str) -> Vec<Value> {
     let mut pages = Vec::new();
     let mut token = String::new();
@@ -62,8 +62,8 @@ async fn pages(client: &Client, list: &str, query: &str) -> Vec<Value> {
     }
 }
 
-/// RunTestGetListNonRecursive: a name and a namespace make a list of one key,
-/// for which a continue token is not read.
+/// RunTestGetListNonRecursive: a name and a namespace make a list of one key. Its
+/// continue token is ignored.
 async fn single_object_lists(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "single", 3).await;
@@ -116,8 +116,8 @@ async fn pages_of_every_size(subject: Subject) {
     }
 }
 
-/// RunTestListContinuationWithFilter: a page is full of selected objects, and
-/// the rest is not counted.
+/// RunTestListContinuationWithFilter: a page is full of selected objects, and the
+/// remaining ones are not counted.
 async fn pages_with_a_selector(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "filter", 9).await;
@@ -137,7 +137,7 @@ async fn pages_with_a_selector(subject: Subject) {
     ] {
         let pages = pages(admin, &list, query).await;
         let mut found: Vec<Vec<&str>> = pages.iter().map(names).collect();
-        // The server finds out whether an object is left only by looking.
+        // Only a search shows the server whether an object is left.
         if found.last().is_some_and(Vec::is_empty) {
             found.pop();
         }
@@ -149,7 +149,7 @@ async fn pages_with_a_selector(subject: Subject) {
     }
 }
 
-/// RunTestListPaginationRareObject: one of many objects matches, at the end.
+/// RunTestListPaginationRareObject: one of many objects matches, and it is the last.
 async fn pages_until_a_rare_object(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "rare", 30).await;
@@ -193,8 +193,8 @@ async fn namespaces_that_begin_alike(subject: Subject) {
     assert_eq!(names(&all).len(), 3);
 }
 
-/// RunTestListResourceVersionMatch, RunTestList: the version and match decide
-/// which state an answer shows.
+/// RunTestListResourceVersionMatch, RunTestList: version and match decide which
+/// state an answer shows.
 async fn every_version_and_match(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "match", 2).await;

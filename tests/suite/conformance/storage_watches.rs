@@ -1,5 +1,4 @@
-//! The WATCH cases of kube-apiserver's own storage tests that no other file
-//! has.
+//! The WATCH cases of kube-apiserver's own storage tests that no other file covers.
 
 use std::time::{Duration, Instant};
 
@@ -150,7 +149,7 @@ async fn every_start(subject: Subject) {
     let at = format!("&resourceVersion={version}");
     let zero = "&resourceVersion=0".to_owned();
     let unset = String::new();
-    // Each row has the version, the options, whether the state comes first, and
+    // The columns are the version, the options, whether the state comes first, and
     // whether a bookmark ends the state.
     let mut wrong = Vec::new();
     for (from, options, state, end) in [
@@ -185,9 +184,8 @@ async fn every_start(subject: Subject) {
         let marker = format!("m{}", wrong.len());
         let mut seen = Vec::new();
         let mut ended = false;
-        // The headers may come before the server decides where the watch
-        // starts. The marker may then be part of the state, or older than the
-        // starting version.
+        // The headers may come before the server decides where the watch starts. The
+        // marker may then be part of the state, or older than the starting version.
         create(&subject, &list, &marker).await;
         let mut marked = false;
         while !(marked && ended == end) {
@@ -275,8 +273,8 @@ async fn initial_events_and_what_follows(subject: Subject) {
     assert_eq!(resumed.take(1).await[0].line, next[0].line);
 }
 
-/// RunTestWatchDispatchBookmarkEvents: two seconds before its timeout, a watch
-/// sends a bookmark with the version it has reached.
+/// RunTestWatchDispatchBookmarkEvents: two seconds before its timeout, a watch sends
+/// a bookmark with the version that it has reached.
 async fn bookmark_before_the_timeout(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "bookmark").await;
@@ -318,7 +316,6 @@ async fn delayed_delivery(subject: Subject) {
         create(&subject, &list, &name).await;
         expected.push(format!("ADDED {name}"));
     }
-    // The client does not read for a while.
     crate::harness::pace::lasting(Duration::from_millis(1200)).await;
     assert_eq!(watch.take_short(30).await, expected);
 }

@@ -1,4 +1,4 @@
-//! Answers as Table and as PartialObjectMetadata.
+//! Answers in the form of a Table or of PartialObjectMetadata.
 
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ async fn not_acceptable(subject: Subject) {
          application/vnd.kubernetes.protobuf;stream=watch{sequence}"
     );
     answer.expect_status(406, "NotAcceptable", &message);
-    // The answer is indented, since no representation was agreed upon.
+    // The answer is indented, since no representation was negotiated.
     assert!(answer.text().starts_with("{\n  \"kind\": \"Status\",\n"));
     // A list cannot be PartialObjectMetadata, which is a single object.
     let answer = admin.get_as(&list, PARTIAL).await;

@@ -60,7 +60,7 @@ async fn no_version_begins_with_the_state(subject: Subject) {
     let body = config_map("c", json!({}), json!({}));
     admin.post(&list, &body).await.expect(201);
     let mut watch = Watch::open(admin, &format!("{list}?watch=1")).await;
-    // A watch without a version begins with the most recent state, which has
+    // A watch without a version begins with the most recent state, which includes
     // the last write.
     assert_eq!(watch.take_short(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
     admin.delete(&format!("{list}/c")).await.expect(200);
@@ -102,7 +102,7 @@ async fn initial_events_end_with_a_bookmark(subject: Subject) {
         let mut annotations = bookmark.object["metadata"]["annotations"].clone();
         let blueprint = "kubernetes.io/initial-events-list-blueprint";
         let annotations = annotations.as_object_mut().expect("annotations");
-        // 1.32 adds an empty list to it.
+        // 1.32 adds an empty list to the annotation.
         let has_blueprint = annotations.remove(blueprint).is_some();
         let adds = subject.release.has_watch_list() && !subject.release.is_at_least(34);
         assert_eq!(has_blueprint, adds);

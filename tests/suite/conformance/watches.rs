@@ -47,8 +47,7 @@ async fn events_in_order(subject: Subject) {
         .await
         .expect(200);
     admin.delete(&path).await.expect(200);
-    // A watch that opens late gets the same events as the watch that saw them
-    // happen.
+    // A watch that opens later gets the same events as one that saw them happen.
     let expected = ["ADDED a", "ADDED b", "MODIFIED a", "DELETED a"];
     let events = watch.take(4).await;
     let short: Vec<String> = events.iter().map(|e| e.short()).collect();
@@ -222,7 +221,7 @@ async fn deleted_events_carry_the_last_state(subject: Subject) {
     let created = admin.post(&list, &body).await.expect(201);
     let path = format!("{list}?watch=1&resourceVersion={}", version(&created));
     let mut watch = Watch::open(admin, &path).await;
-    // The deletion has two phases, since the node has to confirm it.
+    // The deletion has two phases, since the node must confirm it.
     admin.delete(&format!("{list}/a")).await.expect(200);
     admin
         .delete(&format!("{list}/a?gracePeriodSeconds=0"))

@@ -1,8 +1,8 @@
-//! Counts the answers that clients of a cluster get in an outage, with degraded
-//! mode and without.
+//! Counts the answers that clients of a cluster get in an outage, with degraded mode
+//! and without.
 //!
-//! `APIFRONT_TEST_OUTAGE_SECONDS` says how long the outage lasts. The test
-//! prints a table of all answers (`--nocapture`).
+//! `APIFRONT_TEST_OUTAGE_SECONDS` is the length of the outage. The test prints a
+//! table of all answers (`--nocapture`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,18 +29,17 @@ const NODE: &str = "node-1";
 const SOON: Duration = Duration::from_secs(60);
 
 const BEFORE: usize = 0;
-/// From the loss of the server to the beginning of the mode.
+/// From the loss of the server to the start of degraded mode.
 const BEGINNING: usize = 1;
 const OUTAGE: usize = 2;
-/// From the start of the server to the end of the mode.
+/// From the start of the server to the end of degraded mode.
 const RETURN: usize = 3;
 const AFTER: usize = 4;
 const PHASES: [&str; 5] = ["before", "first seconds", "outage", "return", "after"];
 
-/// Requests of one kind in one phase.
 #[derive(Default)]
 struct Seen {
-    /// Answers by class of their status; 0 for none at all.
+    /// Answers by the class of their status; 0 if there was none.
     answers: BTreeMap<u16, usize>,
     milliseconds: Vec<f64>,
 }
@@ -78,7 +77,7 @@ impl Run {
         self.phase.load(Ordering::SeqCst)
     }
 
-    /// Sends the request again and again until the run is over.
+    /// Sends the request repeatedly until the run is over.
     async fn repeat(
         self: Arc<Self>,
         front: &'static str,
@@ -105,8 +104,7 @@ impl Run {
             };
             let answer = client.try_send(method.clone(), &path, &headers, text).await;
             let code = answer.map_or(0, |answer| answer.status.as_u16());
-            // A request that begins in one phase and ends in another counts for
-            // neither.
+            // A request that spans two phases counts for neither.
             if self.phase() == phase {
                 self.note(front, name, phase, code, asked.elapsed());
             }
@@ -114,7 +112,7 @@ impl Run {
         }
     }
 
-    /// Keeps a watch open, and counts it as a request whenever it begins.
+    /// Keeps a watch open, and counts each start as a request.
     async fn watch(
         self: Arc<Self>,
         front: &'static str,
@@ -209,7 +207,6 @@ async fn fill(cluster: &Cluster) -> String {
         .to_owned()
 }
 
-/// Starts all clients of one front.
 async fn start(
     run: &Arc<Run>,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! Degraded mode: chosen reads go on while no API server can be reached.
+//! Degraded mode: selected reads go on while no API server can be reached.
 
 mod clients;
 mod outage;

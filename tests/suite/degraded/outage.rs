@@ -1,4 +1,4 @@
-//! One outage as different callers see it: before, meanwhile and after.
+//! One outage as different callers see it: before, during and after.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,6 @@ use crate::harness::watch::Watch;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Reads of config maps, with their Accept header.
 fn questions(world: &World) -> Vec<(String, &'static str)> {
     let list = world.path("configmaps");
     vec![
@@ -44,8 +43,8 @@ async fn ask(client: &Client, path: &str, accept: &str) -> Answer {
     client.send(Method::GET, path, &headers, "").await
 }
 
-/// Returns the body with another version in place of the list's own. The
-/// versions are equally long, so that protobuf stays well formed.
+/// Returns the body with another version in place of the list's own. The versions
+/// must be equally long, so that protobuf stays well formed.
 fn at_version(body: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let at = body.windows(from.len()).position(|w| w == from.as_bytes());
@@ -62,8 +61,8 @@ fn version_of_list(json: &Value) -> String {
     version.expect("a version").to_owned()
 }
 
-/// Returns what kube-apiserver answers to each question, and checks that the
-/// caller's rights to ask them are known to the front.
+/// Returns kube-apiserver's answer to each question, and checks that the front knows
+/// the caller's rights to ask them.
 async fn recorded(world: &World, front: &Apifront) -> Vec<Answer> {
     let direct = world
         .cluster
@@ -78,8 +77,7 @@ async fn recorded(world: &World, front: &Apifront) -> Vec<Answer> {
     answers
 }
 
-/// Fails unless the front shows to tess what kube-apiserver showed last, and
-/// says so.
+/// Fails unless the front shows tess kube-apiserver's last answers, with a warning.
 async fn shows_what_was(front: &Apifront, world: &World, before: &[Answer]) {
     for ((path, accept), before) in questions(world).iter().zip(before) {
         let answer = ask(&tess(front), path, accept).await;
@@ -92,8 +90,8 @@ async fn shows_what_was(front: &Apifront, world: &World, before: &[Answer]) {
             .expect("an age");
         assert!(age.parse::<u64>().expect("seconds") < 120, "{path}: {age}");
         let version = answer.header("x-apifront-cache").rsplit('=').next();
-        // Lists have the version of the state. It differs from the version that
-        // was the newest of all resources.
+        // Lists have the version of the state. It differs from the version that was
+        // the newest of all resources.
         let is_list = !path.contains("configmaps/");
         let expected = match (is_list, *accept) {
             (true, _) => {
@@ -113,8 +111,8 @@ async fn shows_what_was(front: &Apifront, world: &World, before: &[Answer]) {
     }
 }
 
-/// Returns an object with the list's version. In protobuf, the version is the
-/// first number after the kind that has several digits.
+/// Returns an object with the list's version. In protobuf, that is the first number
+/// of several digits after the kind.
 fn before_as_json(answer: &Answer, accept: &str) -> Value {
     if accept != PROTOBUF {
         return answer.json();
@@ -192,20 +190,20 @@ async fn chosen_reads_go_on_for_chosen_callers() {
     let began = Instant::now();
     world.lose(&[&cached, &by_rbac]).await;
     assert_eq!(without.metric("apifront_degraded", &[]).await, 0.0);
-    // Earlier permissions have ended, and states are too old for other reads.
+    // Earlier permissions have expired, and states are too old for other reads.
     tokio::time::sleep_until((began + STALENESS * 2).into()).await;
 
     shows_what_was(&cached, &world, &before).await;
     shows_what_was(&by_rbac, &world, &before).await;
     for (path, _) in questions(&world) {
-        // Nobody else reads more than without the mode.
+        // Callers who are not named can read no more than without the mode.
         for (front, client) in [(&cached, theo(&cached)), (&by_rbac, theo(&by_rbac))] {
             unavailable(&path, &client.get(&path).await);
             assert_eq!(front.metric("apifront_degraded", &[]).await, 1.0);
         }
         unavailable(&path, &tess(&without).get(&path).await);
     }
-    // Other versions are as old.
+    // Reads with other versions show states of the same age.
     let answer = tess(&cached)
         .get(&format!("{list}?resourceVersion=0"))
         .await;
@@ -214,7 +212,7 @@ async fn chosen_reads_go_on_for_chosen_callers() {
         (200, true)
     );
 
-    // Nothing that was never asked is allowed, unless RBAC says so.
+    // Reads that were never checked are refused, unless RBAC allows them.
     let others = [
         "/api/v1/namespaces/default/configmaps".to_owned(),
         format!("{list}/first"),
@@ -227,7 +225,7 @@ async fn chosen_reads_go_on_for_chosen_callers() {
     // A star does not mean Secrets.
     unavailable("secrets", &tess(&cached).get(&secrets).await);
     assert_eq!(tess(&by_rbac).get(&secrets).await.status, 200);
-    // tess is named for all resources, the agent is not.
+    // tess is named for all resources, but the agent is not.
     let pods = world.path("pods");
     unavailable("pods", &world.agent(&cached).get(&pods).await);
 
@@ -277,7 +275,7 @@ async fn impersonate(front: &Apifront, caller: &str, group: &str, path: &str) ->
     client.send(Method::GET, path, &headers, "").await
 }
 
-/// The user as whom a request is made decides. Rights to impersonate are rights
+/// The rights of the impersonated user decide. The right to impersonate is a right
 /// like others.
 async fn impersonations(cached: &Apifront, by_rbac: &Apifront, list: &str) {
     for (front, group, expected) in [
@@ -289,7 +287,7 @@ async fn impersonations(cached: &Apifront, by_rbac: &Apifront, list: &str) {
         let answer = impersonate(front, "theo", group, list).await;
         assert_eq!(answer.status, expected, "{group}: {}", answer.text());
     }
-    // theo is not named, whoever acts as theo.
+    // The configuration does not name theo, so acting as theo does not help.
     let as_theo = [("impersonate-user", "theo")];
     for front in [cached, by_rbac] {
         let answer = tess(front).send(Method::GET, list, &as_theo, "").await;
@@ -297,7 +295,7 @@ async fn impersonations(cached: &Apifront, by_rbac: &Apifront, list: &str) {
     }
 }
 
-/// Writes, and whatever else the API server must do, can be repeated later.
+/// Writes, and all other work for the API server, can be repeated later.
 async fn writes_fail(front: &Apifront, list: &str) {
     let object = config_map("never", json!({}), json!({}));
     for client in [tess(front), front.admin_client()] {
@@ -313,12 +311,12 @@ async fn writes_fail(front: &Apifront, list: &str) {
         unavailable("a forwarded watch", &client.get(events).await);
         unavailable("logs", &client.get("/api/v1/namespaces/x/pods/y/log").await);
     }
-    // Nobody is named for this caller's reads.
+    // The configuration names nobody for this caller's reads.
     let nodes = front.admin_client().get("/api/v1/nodes").await;
     unavailable("another caller", &nodes);
 }
 
-/// The mode is on in every place that tells of the process.
+/// Every report about the process shows that the mode is on.
 async fn tells_of_it(front: &Apifront, audit: &std::path::Path) {
     let admin = front.admin_client();
     assert_eq!(admin.get("/readyz").await.status, 200);
@@ -346,7 +344,7 @@ async fn tells_of_it(front: &Apifront, audit: &std::path::Path) {
     .await;
 }
 
-/// Returns watches that began before the outage and in it, each at its end.
+/// Returns watches that began before and during the outage, each at its end.
 async fn watches_go_on(front: &Apifront, list: &str, mut before: Watch) -> Vec<Watch> {
     let all = ["ADDED first", "ADDED kept", "ADDED last"];
     let mut seen = before.take_short(3).await;
@@ -365,7 +363,7 @@ async fn watches_go_on(front: &Apifront, list: &str, mut before: Watch) -> Vec<W
     let events: Vec<_> = newest.take_short(3).await;
     assert_eq!(events, all);
     let bookmark = newest.next().await.expect("the end of the initial events");
-    // The bookmark claims no more than is known.
+    // The bookmark must not claim more than is known.
     assert_eq!(bookmark.kind, "BOOKMARK");
     assert_eq!(bookmark.version().to_string(), version);
     vec![before, from, newest]
@@ -403,7 +401,7 @@ async fn reads_end_with_their_age_and_follow_the_configuration() {
     assert_eq!(short.admin_client().get("/readyz").await.status, 200);
     unavailable("before its time", &tess(&patient).get(&list).await);
 
-    // A reload begins and ends the mode, and does not interrupt it.
+    // A reload can begin and end the mode, and does not interrupt it.
     let mut config = patient.read_config();
     config["cache"]["degraded"]["after"] = json!("3s");
     patient.write_config(&config);
@@ -443,7 +441,7 @@ async fn reads_end_with_their_age_and_follow_the_configuration() {
     }
 }
 
-/// A server that hangs accepts connections and never answers.
+/// A hanging server accepts connections and never answers.
 #[tokio::test]
 async fn a_server_that_hangs_is_lost_too_and_one_that_comes_and_goes_is_not() {
     skip_under_oracle!("it stops the API server behind apifront");

@@ -1,8 +1,8 @@
 //! Compares the evaluation of RBAC with kube-apiserver's, which answers
 //! SubjectAccessReviews about random subjects and requests.
 //!
-//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_RIGHTS` says how many
-//! questions it asks.
+//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_RIGHTS` is the number of
+//! questions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub const USERS: [&str; 5] = ["ann", "bob", "cid", "system:node:n1", "a:b"];
 pub const USER_GROUPS: [&str; 4] = ["devs", "ops", "system:nodes", "ann"];
 const ACCOUNTS: [&str; 3] = ["default", "agent", "ann"];
 
-/// Chooses one of the words, and sometimes another one that stands for many.
+/// Chooses one of the words, or sometimes one of `more`, which stand for many.
 fn one(random: &mut StdRng, words: &[&str], more: &[&str]) -> String {
     let words = match random.random_bool(0.3) && !more.is_empty() {
         true => more,
@@ -276,8 +276,8 @@ async fn rights(admin: &Client) -> Rights {
     Rights::read(&objects).expect("rights")
 }
 
-/// kube-apiserver's authorizer has its own caches. A last binding shows that
-/// they have everything.
+/// kube-apiserver's authorizer has its own caches. When it knows a last binding, it
+/// knows all of them.
 pub async fn settled(admin: &Client) {
     let last = "the-last-one";
     let binding = crate::harness::objects::cluster_role_binding(last, last, "User", last);

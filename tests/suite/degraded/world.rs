@@ -1,5 +1,5 @@
-//! A cluster whose API server may be lost, and callers with equal rights of
-//! whom the configuration names some.
+//! A cluster whose API server may go away, and callers with equal rights, only some
+//! of whom the configuration names.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::harness::eventually;
 use crate::harness::objects::{cluster_role_binding, config_map};
 use crate::harness::pool::Lease;
 
-/// A server that is gone is noticed within seconds; a busy machine needs more.
+/// The loss of a server is noticed within seconds; a busy machine needs longer.
 pub const SOON: Duration = Duration::from_secs(60);
 pub const ALLOWED: Duration = Duration::from_secs(2);
 pub const STALENESS: Duration = Duration::from_secs(4);
 
-/// The beginning of the text of each degraded answer's warning.
-/// More than all that write in a cluster while a test has it.
+/// More writes than a cluster gets while a test has it.
 const WRITES_OF_A_TEST: u64 = 400;
+/// The beginning of each degraded answer's warning.
 const WARNING: &str = "299 - \"no API server can be reached: ";
 
 pub struct World {
@@ -79,8 +79,8 @@ impl World {
         world
     }
 
-    /// Writes until all versions of a test have as many digits: answers of two moments
-    /// are compared byte by byte.
+    /// Writes until all versions of a test have the same number of digits: answers
+    /// from two moments are compared byte by byte.
     async fn pass_lengths_of_versions(&self) {
         let admin = self.cluster.admin_client();
         let namespace = format!("/api/v1/namespaces/{}", self.namespace);
@@ -101,7 +101,6 @@ impl World {
         }
     }
 
-    /// Returns another token of the service account.
     pub async fn new_token(&self) -> String {
         let path = format!(
             "/api/v1/namespaces/{}/serviceaccounts/agent/token",
@@ -117,8 +116,8 @@ impl World {
         format!("/api/v1/namespaces/{}/{resource}", self.namespace)
     }
 
-    /// Starts an apifront with this `cache.degraded`, which names the callers
-    /// of the tests, and waits until its callers may read.
+    /// Starts an apifront with this `cache.degraded`, which names callers, and waits
+    /// until these may read.
     pub async fn front(&self, degraded: Value) -> Apifront {
         let front = Apifront::start(&self.cluster, |config| {
             config["cache"]["maxStaleness"] = json!(format!("{}s", STALENESS.as_secs()));
@@ -165,8 +164,8 @@ impl World {
     }
 }
 
-/// Returns the reads of tests: config maps for the members of tess' group and
-/// for service accounts, and everything else by a star.
+/// Returns the reads of the tests: config maps for tess' group and for service
+/// accounts, and everything else by a star.
 pub fn reads(more: &[&str]) -> Value {
     let mut resources = vec!["configmaps", "*.apps"];
     resources.extend(more);
@@ -176,7 +175,7 @@ pub fn reads(more: &[&str]) -> Value {
     ])
 }
 
-/// A caller whom the configuration names, by group and by name.
+/// A caller whom the configuration names by group and by name.
 pub fn tess(front: &Apifront) -> Client {
     front.client(None).token(TOKEN_USERS[0].token)
 }
@@ -193,7 +192,6 @@ pub async fn becomes(front: &Apifront, degraded: f64) {
     .await;
 }
 
-/// Returns the text of the warning that a degraded answer has.
 pub fn warning(answer: &Answer) -> Option<String> {
     let warnings = answer.headers.get_all("warning").iter();
     let mut texts = warnings.filter_map(|value| value.to_str().ok());
@@ -201,7 +199,7 @@ pub fn warning(answer: &Answer) -> Option<String> {
     Some(text.trim_end_matches('"').to_owned())
 }
 
-/// Fails unless the answer is the 503 that clients repeat after a while.
+/// Fails unless the answer is a 503 that clients retry after a while.
 #[track_caller]
 pub fn unavailable(what: &str, answer: &Answer) {
     assert_eq!(answer.status, 503, "{what}: {}", answer.text());

@@ -13,8 +13,8 @@ use crate::harness::{eventually, process};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A plain cluster with apifront before it, beside a cluster whose own
-/// aggregator has the same backends. Nobody else writes to either.
+/// A plain cluster with apifront before it, and a cluster whose own aggregator has
+/// the same backends. Nobody else writes to either.
 struct Pair {
     twins: Twins,
     cluster: Lease,
@@ -122,7 +122,7 @@ async fn a_backend_in_trouble_is_stale_and_delays_nobody() {
             let answer = through.get_as("/apis", V2).await;
             slowest = slowest.max(since.elapsed());
             assert_eq!(answer.status, 200);
-            // What was known of the backend stays.
+            // apifront keeps what it knew of the backend.
             assert_eq!(resources(answer.text()), known, "{mood:?}");
         }
         assert!(

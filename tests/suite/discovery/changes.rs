@@ -1,4 +1,5 @@
-//! Changes are shown soon. Documents that cannot be fetched stay as they were.
+//! apifront shows changes of discovery soon. Documents that cannot be fetched stay
+//! as they were.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +13,17 @@ use crate::harness::cluster::{Cluster, unique};
 use crate::harness::{eventually, objects};
 
 const SOON: Duration = Duration::from_secs(30);
-/// When upstream itself shows a change. Its aggregator may ask a group's server before
-/// that knows the change, and asks again after a minute.
+/// The time in which the upstream itself shows a change. Its aggregator may ask a
+/// group's server too early, and asks again after a minute.
 const SHOWN_UPSTREAM: Duration = Duration::from_secs(90);
-/// The most that a busy machine may make of an answer.
+/// The time that an answer may take on a busy machine.
 const LATEST: Duration = Duration::from_secs(4);
 
 async fn shows(client: &Client, path: &str, accept: &str, text: &str) -> bool {
     client.get_as(path, accept).await.text().contains(text)
 }
 
-/// Waits until `shown` holds at upstream. The next answer of apifront must agree.
+/// Waits until `shown` holds upstream. apifront's next answer must agree.
 async fn agrees_at_once(
     direct: &Client,
     front: &Client,
@@ -38,7 +39,6 @@ async fn agrees_at_once(
     assert!(agrees, "{path} as {accept}: {shown} upstream");
 }
 
-/// Waits until both show the same document.
 async fn same_soon(direct: &Client, front: &Client, path: &str, accept: &str) {
     eventually(&format!("the same {path}"), LATEST, || async {
         let headers = [("accept", accept)];
@@ -59,7 +59,7 @@ async fn custom_resources_come_and_go_at_once() {
         ("/openapi/v3", "application/json"),
         ("/openapi/v2", "application/json"),
     ];
-    // What was asked for before is in memory.
+    // These documents are in memory, since they were requested before.
     for (path, accept) in documents {
         through.get_as(path, accept).await;
     }
@@ -89,7 +89,7 @@ async fn custom_resources_come_and_go_at_once() {
     front.stop().await;
 }
 
-/// The hash of a storage version is not in the aggregated document.
+/// The aggregated document does not contain the hash of a storage version.
 #[tokio::test]
 async fn another_storage_version_is_shown_too() {
     let (direct, front) = (
@@ -141,8 +141,8 @@ async fn without_upstream_the_last_documents_stay() {
     skip_under_oracle!("it stops the API server behind apifront");
     let mut cluster = Cluster::leased(&[]).await;
     let front = Apifront::start_directly(&cluster, |config| {
-        // Callers in system:masters are not reviewed, so that requests are
-        // possible while no API server answers.
+        // Callers in system:masters are not reviewed, so requests are possible while
+        // no API server answers.
         config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "10m" } });
     })
     .await;
@@ -154,7 +154,7 @@ async fn without_upstream_the_last_documents_stay() {
         texts.push(client.get(path).await.text());
     }
     cluster.apiserver.kill();
-    // Questions wait until one has failed.
+    // Requests wait until a fetch has failed.
     let failed = [("source", "upstream"), ("result", "failed")];
     eventually("a question has failed", SOON, || async {
         everything(&client).await;

@@ -141,14 +141,14 @@ async fn what_was_not_modified_is_not_sent_again() {
     }
 }
 
-/// Every authenticated user may read discovery, by `system:discovery`. A caller
-/// who is not authenticated may not.
+/// `system:discovery` lets every authenticated user read discovery, but no other
+/// caller.
 #[tokio::test]
 async fn discovery_is_authorized() {
     let (cluster, front) = (Cluster::quiet(), Apifront::quiet());
     let nobody = cluster.certificates.client("nobody", &[]);
     let (direct, through) = (cluster.client(Some(&nobody)), front.client(Some(&nobody)));
-    // A caller's first read of a version's document is forwarded.
+    // apifront forwards a caller's first read of a version's document.
     through.get("/apis/apps/v1").await.expect(200);
     compare_all(
         &direct,

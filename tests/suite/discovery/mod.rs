@@ -1,4 +1,4 @@
-//! Discovery through apifront is kube-apiserver's to the byte. The same holds
+//! Discovery through apifront equals kube-apiserver's to the byte. This also holds
 //! for groups that are registered only at apifront, and for hidden APIs.
 
 mod backends;
@@ -38,8 +38,7 @@ pub const ACCEPTS: [&str; 25] = [
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
-    // Clauses that name no kind are passed over where there is a document of
-    // everything.
+    // Clauses without a kind are skipped if there is a document of everything.
     "application/json, application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     "*/*, application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.1",
     "application/yaml, application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer",
@@ -51,8 +50,8 @@ pub const ACCEPTS: [&str; 25] = [
     "application/json;pretty=1, application/*;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 ];
 
-/// Sends the same request to both and returns the difference, if any. Bodies
-/// and ETags must be the same to the byte. A document must come from memory.
+/// Sends the same request to both and returns the difference, if any. Bodies and
+/// ETags must be equal to the byte. A document must come from memory.
 pub async fn difference(
     direct: &Client,
     front: &Client,
@@ -66,8 +65,7 @@ pub async fn difference(
         front.send(method.clone(), path, &debug, ""),
     );
     let mut found = compare_exactly(&d, &f);
-    // This document names an address of the server that depends on the
-    // caller's.
+    // This document contains a server address that depends on the caller's.
     let by_caller = path == "/api" && headers.iter().any(|(name, _)| *name == "x-forwarded-for");
     let is_document = d.status.is_success() || d.status == StatusCode::NOT_MODIFIED;
     if is_document && !by_caller && !oracle() {
@@ -90,9 +88,9 @@ pub async fn difference(
     format!("{method} {path} {headers:?}\n{found}")
 }
 
-/// Tells whether both refuse to show a group that only a backend of apifront
-/// has. apifront words that itself, and does not list CBOR among what is
-/// accepted.
+/// Tells whether both refuse to show a group that only a backend of apifront has.
+/// apifront has its own words for that, and does not list CBOR among the accepted
+/// types.
 fn is_own_refusal(path: &str, direct: &Answer, front: &Answer) -> bool {
     let refused = [direct, front].iter().all(|answer| answer.status == 406);
     refused && gates::are_all_on() && BACKENDS_GROUPS.iter().any(|group| path.starts_with(group))

@@ -19,8 +19,8 @@ use crate::harness::{eventually, gates, objects};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A version, two resources of versions that keep others, and the only resource
-/// of a version.
+/// A version, two resources of versions that keep others, and the only resource of a
+/// version.
 const HIDDEN: [&str; 5] = [
     "batch/v1",
     "apps/v1/deployments",
@@ -125,7 +125,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
     front.stop().await;
 }
 
-/// A flag does the same. It concerns only Kubernetes' own groups.
+/// The flag does the same, but only for Kubernetes' own groups.
 #[tokio::test]
 async fn the_flag_hides_classes_of_versions() {
     skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
@@ -177,7 +177,7 @@ async fn a_reload_hides_and_shows_and_ends_watches_in_order() {
         watch
     };
     let mut cached = open(&client, &format!("{path}?watch=1&resourceVersion=0")).await;
-    // A parameter that apifront does not know is upstream's to judge: the second
+    // The upstream must judge parameters that apifront does not know, so the second
     // watch is forwarded. It has its own connection.
     let forwarded = format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=600&unknown=1");
     let mut forwarded = open(&client.separate(), &forwarded).await;

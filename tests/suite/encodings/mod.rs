@@ -1,12 +1,11 @@
-//! Compares the transcoder with Go. The real types make objects of every kind
-//! that kube-apiserver reads or writes; both directions must agree byte for
-//! byte.
+//! Compares the transcoder with Go. The real types make objects of every kind that
+//! kube-apiserver reads or writes; both directions must agree byte for byte.
 //!
-//! An input that kube-apiserver can write must be transcoded. Other input may
-//! be refused; input with fields that our schema lacks must be refused.
+//! An input that kube-apiserver can write must be transcoded. Other input may be
+//! refused, and input with fields that our schema lacks must be refused.
 //!
-//! `APIFRONT_TEST_SEED`, `APIFRONT_TEST_OBJECTS` (of each random variant and
-//! kind) and `APIFRONT_TEST_MUTATIONS` replay and lengthen a run.
+//! `APIFRONT_TEST_SEED`, `APIFRONT_TEST_OBJECTS` (of each random variant and kind)
+//! and `APIFRONT_TEST_MUTATIONS` replay and lengthen a run.
 
 mod mutated;
 mod tally;
@@ -107,5 +106,4 @@ fn compare(message: &Message, record: &Record, tally: &mut Tally) {
     tally.add(record, outcome);
 }
 
-/// Counts per key, in the order of the keys.
 type Counts<K> = BTreeMap<K, usize>;

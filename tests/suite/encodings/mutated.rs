@@ -1,5 +1,5 @@
-//! Objects with random changes to their bytes. Whatever the transcoder answers,
-//! Go must answer too.
+//! Objects with random changes to their bytes. If the transcoder has an answer, Go
+//! must have the same.
 
 use kubernetes_wire::schema::Schema;
 use rand::rngs::StdRng;
@@ -13,8 +13,8 @@ use crate::harness::volume;
 
 const MUTATIONS: &str = "APIFRONT_TEST_MUTATIONS";
 const DEFAULT_MUTATIONS: usize = 20_000;
-/// The size of the largest objects that are mutated. Larger ones find nothing
-/// more and are slower.
+/// The size of the largest objects that are mutated. Larger ones are slower and find
+/// nothing more.
 const MAX_BYTES: usize = 4 << 10;
 /// Tokens that have a meaning in JSON or protobuf.
 const TOKENS: [&[u8]; 26] = [
@@ -30,8 +30,8 @@ fn mutated_bytes() {
     let mut rng = StdRng::seed_from_u64(seed);
     let whole = |r: &Record| r.to_json != Said::NotAsked && r.to_protobuf != Said::NotAsked;
     let small = |r: &Record| r.protobuf.len().max(r.json.len()) <= MAX_BYTES;
-    // The transcoder does not check the kind of an object: whoever looked up
-    // the kind does.
+    // The transcoder does not check an object's kind. Its caller, who looked the
+    // kind up, does.
     let unnamed = |r: &Record| !r.json.starts_with(b"{\"kind\":");
     let records: Vec<Record> = encodings::records(seed, 1)
         .filter(|r| r.class == Class::Produced && whole(r) && small(r) && unnamed(r))
@@ -49,7 +49,7 @@ fn mutated_bytes() {
             Encoding::Json => record.json.clone(),
         };
         mutate(&mut rng, &mut bytes);
-        // A refusal need not be compared with Go.
+        // A refusal needs no comparison with Go.
         let Ok(got) = transcode(message, tally.encoding, &bytes) else {
             tally.add(&foreign(record), Outcome::Refused("something".to_owned()));
             continue;
@@ -92,8 +92,7 @@ fn mutated_bytes() {
     assert!(!failed, "see the differences above");
 }
 
-/// Returns the record as foreign, since nobody promised to accept mutated
-/// bytes.
+/// Marks the record as foreign, since mutated bytes need not be accepted.
 fn foreign(record: &Record) -> Record {
     Record {
         class: Class::Foreign,

@@ -12,11 +12,11 @@ const AFTER: usize = 100;
 
 pub enum Outcome {
     Same,
-    /// Both answers differ. The text shows both around the first difference.
+    /// The answers differ. The text shows both around the first difference.
     Different(String),
     /// The transcoder answered where Go has an error.
     Accepted(String),
-    /// The transcoder answered without fields that our schema lacks.
+    /// The transcoder dropped fields that our schema lacks.
     Dropped(String),
     Refused(String),
 }
@@ -51,11 +51,10 @@ impl Outcome {
 }
 
 pub struct Tally {
-    /// The encoding of the input.
     pub encoding: Encoding,
     kinds: BTreeSet<(String, String)>,
-    /// The kinds with an answer that is not Go's, or with a refusal of what the
-    /// server writes.
+    /// The kinds with a wrong answer, or with a refusal of something that the server
+    /// writes.
     wrong: BTreeSet<(String, String)>,
     /// The counts of each variant: same, refused, different, accepted, dropped.
     variants: BTreeMap<(Class, String), [usize; 5]>,

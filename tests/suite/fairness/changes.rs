@@ -1,5 +1,5 @@
-//! FlowSchemas and priority levels change while requests come: no request is
-//! lost, each is classified, and no seat is.
+//! FlowSchemas and priority levels change while requests arrive. Each request is
+//! classified, and neither a request nor a seat is lost.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -85,7 +85,6 @@ async fn changes_under_load_lose_no_request_and_no_seat() {
     .await;
 }
 
-/// Creates, changes or deletes one of a few schemas and levels.
 async fn change(admin: &Client, rng: &mut StdRng) {
     if rng.random_bool(0.5) {
         let name = format!("random-{}", rng.random_range(0..SCHEMAS));

@@ -1,10 +1,9 @@
-//! Gives kube-apiserver and apifront the same random FlowSchemas and the same
-//! random requests. Each request must get the same schema and priority level
-//! from both, whoever answers it: the headers say so. The metrics say how many
-//! requests each schema got, those that apifront forwards included.
+//! Gives kube-apiserver and apifront the same random FlowSchemas and random
+//! requests. Each request must have the same schema and priority level at both,
+//! whichever part of apifront answers: the headers show this. The metrics show the
+//! number of requests for each schema, including those that apifront forwards.
 //!
-//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_REQUESTS` lengthens
-//! it.
+//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_REQUESTS` lengthens it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,14 +25,14 @@ const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
 const DEFAULT_REQUESTS: usize = 10_000;
 const SCHEMAS: usize = 40;
 const AT_ONCE: usize = 64;
-/// The catch-all level refuses at once what finds no seats. It has 5 of 310
-/// shares, which are 97 seats: enough for all requests at a time.
+/// The catch-all level refuses requests at once if it has no seats. It has 5 of 310
+/// shares, which are 97 seats: enough for all concurrent requests.
 const SEATS: usize = 6_000;
 const SOON: Duration = Duration::from_secs(30);
 const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total";
 const SHOWN: usize = 20;
 
-/// What both servers say of a request.
+/// Both servers' answers to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     status: u16,
@@ -98,9 +97,9 @@ async fn requests_are_classified_as_kube_apiserver_does() {
 #[derive(Default)]
 struct Tally {
     requests: usize,
-    /// Requests that apifront answered from memory.
+    /// The requests that apifront answered from memory.
     hits: usize,
-    /// Reads that it refused itself.
+    /// The reads that apifront itself refused.
     refused: usize,
     unclassified: usize,
     schemas: BTreeMap<String, usize>,
@@ -174,7 +173,6 @@ impl Tally {
     }
 }
 
-/// Creates the priority levels, the schemas, and the rights of the readers.
 async fn prepare(admin: &Client, rng: &mut StdRng) {
     for (name, shares) in [("wide", 60), ("narrow", 5)] {
         let queuing = json!({ "queues": 64, "handSize": 6, "queueLengthLimit": 200 });
@@ -217,8 +215,8 @@ async fn prepare(admin: &Client, rng: &mut StdRng) {
     knows_the_schemas(admin, admin).await;
 }
 
-/// Waits until `server` classifies by a schema that is created after all
-/// others, and by its absence when it is gone.
+/// Waits until `server` classifies requests by a schema that is created after all
+/// others, and until it no longer does after that schema's deletion.
 async fn knows_the_schemas(server: &Client, admin: &Client) {
     let schema = objects::flow_schema(
         "last",
@@ -246,7 +244,7 @@ async fn knows_the_schemas(server: &Client, admin: &Client) {
     .await;
 }
 
-/// Returns the names of schemas and levels by their uids.
+/// Returns the names of schemas and levels by UID.
 async fn names_by_uid(admin: &Client) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for resource in ["flowschemas", "prioritylevelconfigurations"] {
@@ -281,7 +279,7 @@ async fn ask_all(client: &Client, requests: &[Asked]) -> Vec<Answer> {
                 .await
         }
     };
-    // In no order: a watch lasts a second.
+    // The order does not matter, and a watch lasts a second.
     let mut answers: Vec<(usize, Answer)> = futures::stream::iter(requests.iter().enumerate())
         .map(|(at, asked)| ask(asked).map(move |answer| (at, answer)))
         .buffer_unordered(AT_ONCE)
@@ -295,7 +293,7 @@ async fn metrics(admin: &Client) -> String {
     admin.get("/metrics").await.text()
 }
 
-/// Returns the number of dispatched requests of each random schema.
+/// Returns the number of dispatched requests for each random schema.
 fn dispatched(metrics: &str, names: &BTreeMap<String, String>) -> BTreeMap<String, f64> {
     let random = names.values().filter(|name| name.starts_with("random-"));
     random

@@ -1,5 +1,5 @@
-//! Tests API Priority and Fairness: FlowSchemas and PriorityLevelConfigurations
-//! of the cluster mean the same here as in kube-apiserver.
+//! Tests API Priority and Fairness: the cluster's FlowSchemas and
+//! PriorityLevelConfigurations have the same meaning here as in kube-apiserver.
 
 mod changes;
 mod classification;

@@ -1,5 +1,5 @@
-//! Gives kube-apiserver and apifront the same random priority levels, and
-//! compares the seats of each level as their metrics tell them.
+//! Gives kube-apiserver and apifront the same random priority levels, and compares
+//! the seats of each level in their metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::harness::cluster::{Cluster, sum_metric};
 use crate::harness::objects::{self, FLOW_CONTROL};
 use crate::harness::{eventually, volume};
 
-/// Borrowing is settled every 10 s.
+/// Borrowing is recalculated every 10 s.
 const SOON: Duration = Duration::from_secs(40);
 const LEVELS: usize = 12;
-/// The number of times that all levels are changed.
+/// The number of changes of all levels.
 const ROUNDS: usize = 6;
-/// What depends on the objects alone.
+/// The limits that depend only on the objects.
 const LIMITS: [&str; 3] = [
     "nominal_limit_seats",
     "lower_limit_seats",
@@ -47,7 +47,7 @@ async fn levels_have_the_seats_that_kube_apiserver_gives_them() {
             put_level(&admin, &format!("level-{number}"), level(&mut rng)).await;
         }
         if round % 2 == 1 {
-            // The shares of what Kubernetes suggests may be changed, too.
+            // The shares of the suggested objects may change, too.
             let change = json!({ "spec": { "limited": {
                 "nominalConcurrencyShares": rng.random_range(1..100),
                 "lendablePercent": rng.random_range(0..=100),
@@ -79,8 +79,8 @@ async fn levels_have_the_seats_that_kube_apiserver_gives_them() {
     println!("seats: {compared} limits compared");
 }
 
-/// Waits until both servers tell the same limits of all levels; returns how
-/// many.
+/// Waits until both servers report the same limits for all levels. Returns their
+/// number.
 async fn are_equal(admin: &Client, front: &Apifront) -> usize {
     let read = async || {
         let right = limits(&admin.get("/metrics").await.text());
@@ -101,7 +101,6 @@ async fn are_equal(admin: &Client, front: &Apifront) -> usize {
     }
 }
 
-/// Returns the limits by metric and level.
 fn limits(metrics: &str) -> BTreeMap<(&'static str, String), String> {
     let mut limits = BTreeMap::new();
     for name in LIMITS {
@@ -136,7 +135,7 @@ fn level(rng: &mut StdRng) -> Value {
     json!({ "type": "Limited", "limited": limited })
 }
 
-/// Creates the level anew: its type cannot be changed.
+/// Deletes and creates the level, since its type cannot be changed.
 async fn put_level(admin: &Client, name: &str, spec: Value) {
     let path = format!("{FLOW_CONTROL}/prioritylevelconfigurations");
     admin.delete(&format!("{path}/{name}")).await;
@@ -144,9 +143,8 @@ async fn put_level(admin: &Client, name: &str, spec: Value) {
     admin.post(&path, &level).await.expect(201);
 }
 
-/// At rest, both lend the same seats: what an idle level lends goes to levels
-/// that may borrow. The demand of the servers' own work differs, so that a few
-/// seats may.
+/// At rest, both servers lend the same seats: idle levels lend them to levels that
+/// may borrow. The servers' own work differs, so a few seats may differ too.
 #[tokio::test]
 async fn idle_seats_are_lent_as_kube_apiserver_lends_them() {
     skip_under_oracle!("kube-apiserver is what apifront is compared with");

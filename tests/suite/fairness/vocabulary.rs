@@ -1,4 +1,4 @@
-//! Random FlowSchemas, and random requests of random callers, from few words,
+//! Makes random FlowSchemas, and random requests of random callers, from few words,
 //! so that many requests match many schemas.
 
 use http::Method;
@@ -30,7 +30,7 @@ const VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
 ];
-/// Group and version, resource, and whether it is in namespaces.
+/// The group version, the name, and whether it is namespaced.
 const RESOURCES: [(&str, &str, bool); 8] = [
     ("v1", "configmaps", true),
     ("v1", "pods", true),
@@ -42,8 +42,8 @@ const RESOURCES: [(&str, &str, bool); 8] = [
     ("example.com/v1", "unknowns", true),
 ];
 const SUBRESOURCES: [&str; 4] = ["status", "scale", "log", "ephemeralcontainers"];
-/// Not the paths of health checks: apifront answers them for itself, before it
-/// knows who asks.
+/// These exclude the paths of health checks, which apifront answers itself before it
+/// knows the caller.
 const URLS: [&str; 9] = [
     "/logs",
     "/.well-known/openid-configuration",
@@ -64,7 +64,7 @@ const URL_PATTERNS: [&str; 7] = [
     "/nowhere/*",
     "/openapi/*",
 ];
-/// Each has a few seats; `missing` does not exist.
+/// Each level has a few seats. `missing` does not exist.
 pub const LEVELS: [&str; 6] = [
     "exempt",
     "catch-all",
@@ -91,7 +91,7 @@ fn one<'a>(rng: &mut StdRng, of: &[&'a str]) -> &'a str {
     of.choose(rng).expect("not empty")
 }
 
-/// Returns a FlowSchema that kube-apiserver accepts.
+/// Returns a valid FlowSchema.
 pub fn flow_schema(rng: &mut StdRng, name: &str) -> Value {
     let rules: Vec<Value> = (0..rng.random_range(1..=3)).map(|_| rule(rng)).collect();
     let distinguisher = match rng.random_range(0..3) {
@@ -103,7 +103,8 @@ pub fn flow_schema(rng: &mut StdRng, name: &str) -> Value {
         name,
         json!({
             "priorityLevelConfiguration": { "name": one(rng, &LEVELS) },
-            // Few values, so that names decide, too. 2 is that of nobody else.
+            // There are few values, so that names decide, too. No other schema has
+            // the value 2.
             "matchingPrecedence": rng.random_range(2..14) * 75,
             "distinguisherMethod": distinguisher,
             "rules": rules,
@@ -186,7 +187,7 @@ fn resource_rule(rng: &mut StdRng) -> Value {
     })
 }
 
-/// A request, as an impersonated caller.
+/// A request of an impersonated caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
     pub method: Method,
@@ -222,7 +223,6 @@ impl Asked {
         }
     }
 
-    /// Returns the headers of the request.
     pub fn headers(&self) -> Vec<(&'static str, &'static str)> {
         let groups = self
             .groups
@@ -243,8 +243,8 @@ fn other(rng: &mut StdRng) -> (Method, String) {
     (method.clone(), one(rng, &URLS).to_owned())
 }
 
-/// A request for a resource. Members of `system:masters` may do everything, so
-/// that they only read.
+/// A request for a resource. Members of `system:masters` may do everything, so they
+/// only read.
 fn resource(rng: &mut StdRng, only_reads: bool) -> (Method, String) {
     let (version, name, namespaced) = RESOURCES.choose(rng).expect("resources");
     let prefix = match version.contains('/') {
@@ -257,7 +257,7 @@ fn resource(rng: &mut StdRng, only_reads: bool) -> (Method, String) {
         path = format!("{path}/namespaces/{}", one(rng, &NAMESPACES));
     }
     path = format!("{path}/{name}");
-    // What is all over the cluster cannot be named.
+    // A request across all namespaces cannot name an object.
     let is_named = (is_within || !*namespaced) && rng.random_bool(0.5);
     if is_named {
         path = format!("{path}/{}", one(rng, &["one", "default", "nobody"]));

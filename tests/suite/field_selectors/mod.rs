@@ -1,5 +1,5 @@
-//! Tests field selectors with every label that kube-apiserver knows, on real
-//! objects, and with some that it does not know.
+//! Tests field selectors on real objects, with every label that kube-apiserver knows
+//! and some unknown ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const GROUP: &str = "fields.example.test";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SOON: Duration = Duration::from_secs(30);
 
-/// Returns a cluster whose groups have all their versions, and in which nothing
+/// Returns a cluster that serves all versions of its groups, and in which nothing
 /// changes by itself.
 fn cluster() -> Arc<Lease> {
     static CLUSTER: Shared<Lease> = Shared::new();
@@ -87,7 +87,7 @@ fn trust_bundles(bundle: &str) -> [Value; 2] {
     ]
 }
 
-/// Creates the custom resource and objects of it.
+/// Creates the custom resource and its objects.
 async fn create_things(admin: &Client) {
     let selectable = [
         ".spec.text",
@@ -167,7 +167,7 @@ fn definition(selectable: &[&str]) -> Value {
     })
 }
 
-/// The lists in `labels.txt`, and all labels that their field selectors may name.
+/// The lists in `labels.txt`, and all labels that their field selectors know.
 fn known() -> Vec<(String, Vec<&'static str>)> {
     let lines = include_str!("labels.txt").lines();
     let lists = lines.filter(|line| !line.starts_with('#')).map(|line| {
@@ -178,7 +178,7 @@ fn known() -> Vec<(String, Vec<&'static str>)> {
     lists.collect()
 }
 
-/// Collects every scalar in a value, as a selector would write it.
+/// Collects every scalar in a value, in a selector's spelling.
 fn scalars(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) if text.len() < 64 && !text.contains(['=', ',', '\\']) => {
@@ -193,8 +193,8 @@ fn scalars(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the approximate values that objects have at a label's path. The
-/// label's last word is looked up as a key.
+/// Returns values that objects have, roughly, at a label's path: the label's last
+/// word is looked up as a key.
 fn candidates(list: &Value, label: &str) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = ["", "true", "false", "0", "nonsense"]
         .iter()
@@ -355,7 +355,7 @@ async fn watches_see_what_comes_and_goes() {
         let path = format!("{pods}/{name}?gracePeriodSeconds=0");
         direct.delete(&path).await.expect(200);
     }
-    // The watches of each selector are read until neither sends an event.
+    // Reads the watches of each selector until neither sends an event.
     let mut seen = 0;
     for (selector, (mut direct, mut through)) in watches {
         loop {
@@ -376,7 +376,6 @@ async fn watches_see_what_comes_and_goes() {
     front.stop().await;
 }
 
-/// A definition gets other selectable fields while it is in use.
 #[tokio::test]
 async fn selectable_fields_change_with_their_definition() {
     let cluster = cluster();

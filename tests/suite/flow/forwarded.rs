@@ -1,5 +1,4 @@
-//! Tests the places of forwarded requests, before a server that answers when it
-//! is told to.
+//! Tests the places of forwarded requests, before a server that answers on command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +16,7 @@ const SOON: Duration = Duration::from_secs(30);
 const TAKEN: &str = "apifront_forwarded_requests";
 const EXECUTING: &str = "apiserver_flowcontrol_current_executing_requests";
 
-/// An upstream that answers one request for each permit, and an apifront before
-/// it.
+/// An upstream that answers one request per permit, and an apifront before it.
 struct Bench {
     scripted: Scripted,
     permits: Arc<Semaphore>,
@@ -76,7 +74,7 @@ impl Bench {
 
 type Asked = tokio::task::JoinHandle<u16>;
 
-/// Sends `times` requests at the same time.
+/// Sends `times` concurrent requests.
 fn ask(client: &Client, times: usize) -> Vec<Asked> {
     (0..times)
         .map(|_| {
@@ -92,8 +90,8 @@ async fn all_are(asked: Vec<Asked>, code: u16) {
     }
 }
 
-/// However slow upstream is, the requests that it has take no seats here: it
-/// queues them itself.
+/// Requests at the upstream hold no seats here, however slow it is: it queues them
+/// itself.
 #[tokio::test]
 async fn requests_that_upstream_has_hold_no_seats() {
     skip_under_oracle!("the flow control is apifront's");
@@ -108,7 +106,6 @@ async fn requests_that_upstream_has_hold_no_seats() {
     bench.front.stop().await;
 }
 
-/// One user's requests to a slow upstream leave places to others.
 #[tokio::test]
 async fn users_have_places_of_their_own() {
     skip_under_oracle!("the flow control is apifront's");
@@ -128,7 +125,7 @@ async fn users_have_places_of_their_own() {
     let others = ask(&other, 2);
     bench.upstream(5).await;
     assert_eq!(other.get("/slow").await.status, 429);
-    // An administrator can always look.
+    // An administrator's requests always find a place.
     let admin = ask(&bench.front.admin_client(), 20);
     bench.upstream(25).await;
     let rejected = "apifront_forwarded_rejected_total";
@@ -145,7 +142,7 @@ async fn users_have_places_of_their_own() {
     bench.front.stop().await;
 }
 
-/// Clients that leave give their places back, over either protocol.
+/// Clients that disconnect free their places, over either protocol.
 #[tokio::test]
 async fn who_leaves_is_forgotten() {
     skip_under_oracle!("the flow control is apifront's");

@@ -1,5 +1,4 @@
-//! Tests the response headers that name a request's FlowSchema and priority
-//! level.
+//! Tests the response headers that name a request's FlowSchema and priority level.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const SOON: Duration = Duration::from_secs(30);
 
-/// Users whom the schemas of a new cluster tell apart.
+/// Users whom a new cluster's schemas distinguish.
 fn users() -> Vec<Pair> {
     let certificates = &Cluster::shared().certificates;
     let mut users: Vec<Pair> = [
@@ -40,8 +39,7 @@ fn users() -> Vec<Pair> {
     users
 }
 
-/// Whatever makes the answer, memory or upstream, and whatever it says, the
-/// headers are the same.
+/// The headers are the same for every answer, from memory or from the upstream.
 #[tokio::test]
 async fn every_answer_names_the_schema_that_kube_apiserver_names() {
     let (cluster, front) = (Cluster::shared(), Apifront::shared());
@@ -108,7 +106,6 @@ async fn every_answer_names_the_schema_that_kube_apiserver_names() {
     }
 }
 
-/// Watches name them in their head. An unknown caller is not classified.
 #[tokio::test]
 async fn watches_name_them_and_unknown_callers_are_not_told() {
     let (cluster, front) = (Cluster::shared(), Apifront::shared());
@@ -174,7 +171,7 @@ async fn the_names_are_written_as_go_writes_them() {
     assert_eq!(written[0], written[1]);
 }
 
-/// A personal apifront learns from upstream who its user is.
+/// A personal apifront asks the upstream who its user is.
 #[tokio::test]
 async fn a_personal_apifront_names_those_of_its_user() {
     skip_under_oracle!("kube-apiserver has no personal mode");

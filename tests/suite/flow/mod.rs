@@ -1,4 +1,4 @@
-//! Tests which requests wait for whom, and how requests over a limit are
+//! Tests which requests wait for which others, and how requests over a limit are
 //! refused.
 
 mod forwarded;
@@ -26,18 +26,16 @@ const HEADERS: [&str; 2] = [
     "x-kubernetes-pf-prioritylevel-uid",
 ];
 
-/// Returns the UID of the FlowSchema that an answer names.
 fn schema_of(answer: &Answer) -> Option<String> {
     Some(answer.header(HEADERS[0]).to_owned()).filter(|uid| !uid.is_empty())
 }
 
-/// Returns the UID of the priority level that an answer names.
 fn level_of(answer: &Answer) -> Option<String> {
     Some(answer.header(HEADERS[1]).to_owned()).filter(|uid| !uid.is_empty())
 }
 
-/// A user who asks for more than there are seats for waits. Another user of the
-/// same level does not.
+/// A user waits if their requests exceed the seats. Another user of the same level
+/// does not wait.
 #[tokio::test]
 async fn one_users_overload_leaves_another_prompt() {
     skip_under_oracle!("the flow control is apifront's");
@@ -73,8 +71,8 @@ async fn one_users_overload_leaves_another_prompt() {
     );
     let flood: Vec<_> = (0..LISTS)
         .map(|_| {
-            // A list of the most recent state holds its seats while upstream is
-            // asked for its version.
+            // A list of the most recent state holds its seats while apifront asks
+            // the upstream for its version.
             let (greedy, list) = (greedy.clone(), maps.clone());
             tokio::spawn(async move {
                 loop {
@@ -106,7 +104,7 @@ async fn one_users_overload_leaves_another_prompt() {
     front.stop().await;
 }
 
-/// Any number of watches begin with few seats, and hold no seat afterwards.
+/// Any number of watches can begin with few seats, and none holds a seat afterwards.
 #[tokio::test]
 async fn a_herd_of_watches_begins_in_turns() {
     skip_under_oracle!("the flow control is apifront's");
@@ -162,7 +160,7 @@ async fn a_herd_of_watches_begins_in_turns() {
     front.stop().await;
 }
 
-/// The 429 is the same as kube-apiserver's without API Priority and Fairness.
+/// The 429 is kube-apiserver's without API Priority and Fairness.
 #[tokio::test]
 async fn the_429_is_that_of_kube_apiserver() {
     skip_under_oracle!("kube-apiserver is asked beside apifront in any case");
@@ -178,7 +176,7 @@ async fn the_429_is_that_of_kube_apiserver() {
     .await;
     let pair = cluster.certificates.client("ulrich", &["people"]);
     let path = "/api/v1/namespaces/default/configmaps";
-    // A caller who may not write is refused at once and holds no seat, so these
+    // A caller without rights would be refused at once and hold no seat, so these
     // may write.
     let grants = [
         objects::role("writer", &[""], &["configmaps"], &["create"]),
@@ -187,8 +185,8 @@ async fn the_429_is_that_of_kube_apiserver() {
     grant(&cluster.admin_client(), "default", &grants).await;
     let mut refused = Vec::new();
     for client in [cluster.client(Some(&pair)), front.client(Some(&pair))] {
-        // The body of this request never arrives, so that the request holds the
-        // only seat.
+        // The body of this request never arrives, so the request holds the only
+        // seat.
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
              Content-Length: 100\r\n\r\n{{"
@@ -201,9 +199,8 @@ async fn the_429_is_that_of_kube_apiserver() {
             ];
             client.send(Method::POST, path, &json, "{}").await
         };
-        // The question itself may take the seat for a moment, so that the
-        // request that should hold the seat is refused. Another request tries
-        // then.
+        // The question itself may take the seat for a moment, and the request that
+        // should hold it is then refused. Another request tries again.
         let mut holding = Vec::new();
         while holding.is_empty() || asked().await.status != 429 {
             assert!(holding.len() < 50, "the place is never taken");
@@ -211,7 +208,7 @@ async fn the_429_is_that_of_kube_apiserver() {
             held.write(head.as_bytes()).await.expect("it reads");
             holding.push(held);
             // The server takes the seat when it has read the head, and does not
-            // answer. The next question tells whether the seat is taken.
+            // answer. The next question shows whether the seat is taken.
             crate::harness::pace::of_tries(Duration::from_millis(300)).await;
         }
         refused.push(asked().await);

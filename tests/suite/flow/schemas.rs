@@ -14,7 +14,7 @@ use crate::harness::objects::{self, FLOW_CONTROL};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A schema for one user, with a priority level of its own.
+/// A schema for one user, with its own priority level.
 struct Pair {
     name: String,
     schema_uid: String,
@@ -82,7 +82,7 @@ async fn requests_are_classified_by_objects_that_were_just_added() {
     let user = unique("flow-user");
     let pair = cluster.certificates.client(&user, &["people"]);
     let (direct, through) = (cluster.client(Some(&pair)), front.client(Some(&pair)));
-    // The caller may not read it, so apifront itself answers.
+    // The caller may not read this, so apifront itself answers.
     let path = "/api/v1/namespaces/default/secrets/s?resourceVersion=0";
     let before = schema_of(&direct.get(path).await);
     assert_eq!(schema_of(&through.get(path).await), before);
@@ -104,7 +104,6 @@ async fn requests_are_classified_by_objects_that_were_just_added() {
     }
 }
 
-/// A reload changes the seats of every level.
 #[tokio::test]
 async fn a_reload_shares_out_other_seats() {
     skip_under_oracle!("kube-apiserver reads its flags once");
@@ -114,7 +113,7 @@ async fn a_reload_shares_out_other_seats() {
     let nominal = "apiserver_flowcontrol_nominal_limit_seats";
     let levels = [("priority_level", "global-default")];
     let before = front.metric(nominal, &levels).await;
-    // Beside levels of other tests there are those of a new cluster.
+    // The levels are those of a new cluster, and those of other tests.
     assert!(before > 10.0 && before <= 49.0, "{before}");
     assert_eq!(front.metric(nominal, &level).await, 0.0);
     let mut config = front.read_config();

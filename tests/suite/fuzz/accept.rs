@@ -1,6 +1,6 @@
-//! Random negotiation: Accept headers that are right, odd and wrong, with
-//! random user agents and options of layout. Both servers are asked, for reads
-//! that succeed and reads that fail.
+//! Random negotiation: valid, odd and invalid Accept headers, with random user
+//! agents and layout options. Compares both servers on reads that succeed and reads
+//! that fail.
 //!
 //! `APIFRONT_TEST_NEGOTIATIONS` sets the number of requests.
 
@@ -23,7 +23,7 @@ use crate::harness::volume;
 const NEGOTIATIONS: &str = "APIFRONT_TEST_NEGOTIATIONS";
 const DEFAULT_NEGOTIATIONS: usize = 2_000;
 const AT_A_TIME: usize = 24;
-/// The least share of hits. Upstream refuses many of these requests.
+/// The least share of hits. The upstream refuses many of these requests.
 const LEAST_HITS: f64 = 0.2;
 
 const TYPES: [&str; 18] = [
@@ -239,8 +239,8 @@ async fn accept_headers_mean_what_they_mean_to_kube_apiserver() {
     assert!(oracle() || hits as f64 >= LEAST_HITS * wanted as f64);
 }
 
-/// A write whose body has a type that the server does not read is refused in
-/// kube-apiserver's words.
+/// A write is refused in kube-apiserver's words if its content type is not
+/// supported.
 #[tokio::test]
 async fn content_types_of_writes() {
     let cluster = Cluster::quiet();

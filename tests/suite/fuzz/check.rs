@@ -1,5 +1,5 @@
-//! Sends one read to kube-apiserver and to apifront at the same time, and
-//! compares the answers.
+//! Sends one read to kube-apiserver and to apifront at the same time, and compares
+//! the answers.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub difference: String,
     /// apifront's own report about its cache.
     pub cache: String,
-    /// Tells whether the answer was a success, as most should be.
+    /// Whether the answer was a success, as most should be.
     pub success: bool,
 }
 
@@ -104,9 +104,8 @@ async fn once(
     outcome
 }
 
-/// Compares two lists. Lists of the same version must be the same to the byte.
-/// Otherwise apifront's list must be kube-apiserver's list at the version that
-/// apifront names.
+/// Compares two lists. Lists of the same version must be equal to the byte.
+/// Otherwise apifront's list must equal kube-apiserver's list at apifront's version.
 async fn compare_lists(
     direct: &Client,
     read: &Read,
@@ -141,7 +140,7 @@ async fn compare_lists(
     }
 }
 
-/// Compares two watches. kube-apiserver's history may be the shorter.
+/// Compares two watches. kube-apiserver's history may be shorter.
 fn compare_watches(right: &Answer, found: &Answer) -> String {
     let expired = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",";
     let too_old = |answer: &Answer| {
@@ -153,8 +152,8 @@ fn compare_watches(right: &Answer, found: &Answer) -> String {
     compare(&without_bookmarks(right), &without_bookmarks(found))
 }
 
-/// Removes the bookmarks whose time is not fixed. Only the bookmark that ends
-/// the initial events has a fixed time.
+/// Removes bookmarks, except the one that ends the initial events. Only that one has
+/// a fixed time.
 fn without_bookmarks(answer: &Answer) -> Answer {
     if answer.header("content-type").contains("protobuf") {
         return answer.clone();

@@ -11,8 +11,7 @@ use crate::harness::objects;
 pub const GROUP: &str = "fuzz.example.test";
 /// The namespaces. As keys, `fuzz-b/…` sorts before `fuzz/…`.
 pub const NAMESPACES: [&str; 2] = ["fuzz", "fuzz-b"];
-/// A namespace with large objects, so that lists are compressed. Nobody writes
-/// to it.
+/// A namespace with large objects, whose lists are compressed. Nobody writes to it.
 pub const LARGE: &str = "fuzz-large";
 pub const NAMES: [&str; 8] = ["a", "a-b", "a.b", "b", "c0", "c1", "c2", "d"];
 pub const APPS: [&str; 4] = ["web", "db", "cache", ""];
@@ -107,8 +106,8 @@ impl Kind {
         object
     }
 
-    /// Returns a change of more than labels as a merge patch, and the
-    /// subresource that takes it.
+    /// Returns a merge patch that changes more than labels, and the subresource that
+    /// takes it.
     pub fn change(self, rng: &mut StdRng) -> (&'static str, Value) {
         match self {
             Self::ConfigMaps => ("", json!({"data": {"k": text(rng)}})),
@@ -126,7 +125,7 @@ impl Kind {
     }
 }
 
-/// Returns random labels that the selectors of [`super::request`] ask for.
+/// Returns random labels that the selectors of [`super::request`] use.
 pub fn labels(rng: &mut StdRng) -> Value {
     let mut labels = json!({});
     if rng.random_bool(0.8) {
@@ -141,7 +140,7 @@ pub fn labels(rng: &mut StdRng) -> Value {
     labels
 }
 
-/// Returns text with characters that Go's JSON and protobuf encoders treat
+/// Returns text with characters that Go's JSON and protobuf encoders handle
 /// specially.
 fn text(rng: &mut StdRng) -> String {
     let pieces = [

@@ -2,13 +2,13 @@
 //! kube-apiserver and to apifront. Each difference is a failure.
 //!
 //! While the writers rest, all answers must mean the same. While they work, two
-//! lists may have different versions: then kube-apiserver is asked again for
-//! the state at exactly the version that apifront named. Watches are compared
-//! by their events up to the version that both have seen.
+//! lists may have different versions: then kube-apiserver is asked again for the
+//! state at exactly apifront's version. Watches are compared by their events up to
+//! the version that both have seen.
 //!
-//! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_COMPARISONS` replay and lengthen a
-//! run. A worker's requests depend only on the seed, except for the versions
-//! and tokens that it takes from earlier answers.
+//! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_COMPARISONS` replay and lengthen a run. A
+//! worker's requests depend only on the seed, except for the versions and tokens
+//! that it takes from earlier answers.
 
 mod accept;
 mod check;
@@ -44,8 +44,8 @@ const WRITERS: usize = 3;
 const READERS: usize = 8;
 /// The number of watchers. A watch lasts a second and costs little.
 const WATCHERS: usize = 16;
-/// The least share of hits among successful reads and watches. Representations
-/// that the cache does not make are forwarded.
+/// The least share of hits among successful reads and watches. Representations that
+/// the cache cannot make are forwarded.
 const LEAST_HITS: f64 = 0.45;
 const SHOWN_DIFFERENCES: usize = 10;
 
@@ -53,7 +53,6 @@ const SHOWN_DIFFERENCES: usize = 10;
 struct Tally {
     compared: AtomicUsize,
     watches: AtomicUsize,
-    /// The number of answers that were no errors.
     successes: AtomicUsize,
     hits: AtomicUsize,
     events: (AtomicUsize, AtomicUsize),
@@ -93,8 +92,7 @@ impl Phase<'_> {
         self.tally.compared.load(Ordering::Relaxed) >= self.until || self.tally.failed()
     }
 
-    /// Returns the random decisions of one worker, and the servers that it
-    /// asks.
+    /// Returns a worker's random source, and the two servers that it asks.
     fn worker(&self, n: usize) -> (StdRng, Client, Client) {
         let fronts = &self.world.fronts;
         let front = fronts[n % fronts.len()].admin_client();

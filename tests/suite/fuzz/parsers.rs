@@ -1,5 +1,5 @@
-//! Whatever a client writes into a request, no parser panics. (Watch frames,
-//! which come from upstream, are fuzzed where they are read:
+//! No parser panics, whatever a client writes into a request. (Watch frames, which
+//! come from the upstream, are fuzzed where they are read:
 //! `crates/watch-cache/src/reflector/watch_decoder.rs`.)
 
 use apifront_watch_cache::read;
@@ -9,8 +9,7 @@ use kubernetes_wire::negotiation;
 use kubernetes_wire::request::RequestInfo;
 use proptest::prelude::*;
 
-/// Generates text from the alphabet of query strings, and sometimes any other
-/// text.
+/// Generates text from the alphabet of query strings, and sometimes other text.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -23,8 +22,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
 }
 
-/// Generates a query string with keys that reads know, correctly encoded or
-/// not.
+/// Generates a query string with the keys of reads, correctly encoded or not.
 fn query() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "labelSelector",

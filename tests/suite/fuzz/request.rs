@@ -1,4 +1,4 @@
-//! Random reads. Most are sensible; each part is sometimes nonsense.
+//! Makes random reads. Most are sensible; each part is sometimes nonsense.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
@@ -11,7 +11,7 @@ use super::world::Memory;
 
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-/// The Accept headers with their weights. Usual ones have more weight.
+/// The Accept headers with their weights, the greatest for usual ones.
 const ACCEPTS: [(u32, &str); 14] = [
     (30, JSON),
     (10, "application/vnd.kubernetes.protobuf,application/json"),
@@ -46,7 +46,7 @@ const AGENTS: [&str; 4] = [
     "Mozilla/5.0 (X11; Linux x86_64)",
     "manager/v0.0.0 (linux/amd64) kubernetes/$Format",
 ];
-/// Selectors that kube-apiserver refuses, or that look as if it did.
+/// Selectors that kube-apiserver refuses, or that look as if it refused them.
 const ODD_LABELS: [&str; 16] = [
     "a b",
     "=",
@@ -127,11 +127,10 @@ impl Read {
         found.map(|(_, v)| v.as_str())
     }
 
-    /// Tells whether the read is a page of the pods of a node. kube-apiserver
-    /// looks these pods up in an index, and then knows whether a page is the
-    /// last. It does not know this for the same page at an exact version, and
-    /// returns a token that leads to nothing. Only pages of the same version
-    /// can be compared.
+    /// Tells whether the read is a page of the pods of a node. kube-apiserver looks
+    /// these pods up in an index, and then knows whether a page is the last. It does
+    /// not know this for the same page at an exact version, and returns a token that
+    /// leads to nothing. Only pages of the same version can be compared.
     pub fn is_page_of_index(&self) -> bool {
         let selector = self.value("fieldSelector").unwrap_or_default();
         let mut terms = selector.split(',').map(str::trim);
@@ -141,7 +140,7 @@ impl Read {
     /// Returns the same list at exactly `version`.
     pub fn at(&self, version: u64) -> Self {
         let mut read = self.clone();
-        // Only at version 0 is a limit ignored.
+        // A limit is ignored only at version 0.
         let drop_limit = self.value("resourceVersion") == Some("0");
         read.query.retain(|(key, _)| match *key {
             "resourceVersion" | "resourceVersionMatch" => false,
@@ -149,13 +148,13 @@ impl Read {
             _ => true,
         });
         match self.value("continue") {
-            // The page is of the newest state; otherwise its token would name a
-            // version.
+            // The page must be of the newest state, since its token would otherwise
+            // name a version.
             Some(token) if !token.is_empty() => {
                 read.query.retain(|(key, _)| *key != "continue");
                 read.query.push(("continue", mutate::at(token, version)));
             }
-            // An empty token is none.
+            // An empty token counts as none.
             _ => {
                 read.query.push(("resourceVersion", version.to_string()));
                 read.query
@@ -211,8 +210,8 @@ pub fn read(rng: &mut StdRng, memory: &Memory) -> Read {
     read
 }
 
-/// Returns a random WATCH that ends after a second. Without `anything`, its
-/// events can be compared while writers are at work.
+/// Returns a random WATCH that ends after a second. Without `anything`, its events
+/// can be compared while writers are at work.
 pub fn watch(rng: &mut StdRng, memory: &Memory, anything: bool) -> Read {
     let kind = *KINDS.choose(rng).expect("kinds");
     let mut read = list_of(rng, kind);
@@ -303,8 +302,8 @@ fn version(rng: &mut StdRng, read: &mut Read, memory: &Memory) {
     let version = match rng.random_range(0..1000) {
         0..350 => None,
         350..700 => Some("0".to_owned()),
-        // The API server waits three seconds before it answers that the version
-        // does not exist yet.
+        // The API server waits three seconds before it answers that the version does
+        // not exist yet.
         700 => Some("999999999".to_owned()),
         701..730 => Some((*VERSIONS.choose(rng).expect("versions")).to_owned()),
         _ => memory.version(read.kind, rng).map(|v| v.to_string()),
@@ -356,7 +355,7 @@ fn label_selector(rng: &mut StdRng) -> String {
 
 fn field_selector(rng: &mut StdRng, kind: Kind) -> String {
     let one = |rng: &mut StdRng| {
-        // The field is sometimes one of another kind.
+        // Sometimes the field belongs to another kind.
         let kind = match rng.random_bool(0.03) {
             true => *KINDS.choose(rng).expect("kinds"),
             false => kind,

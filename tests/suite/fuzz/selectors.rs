@@ -1,5 +1,5 @@
-//! Compares our selector parsers with Go's: which selectors kube-apiserver
-//! accepts, what is wrong with the rest, and what they select.
+//! Compares our selector parsers with Go's: which selectors kube-apiserver accepts,
+//! its error messages, and what the selectors select.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const SELECTORS: &str = "APIFRONT_TEST_SELECTORS";
 const DEFAULT_SELECTORS: usize = 2000;
 const AT_ONCE: usize = 8;
 
-/// A name of the greatest length, and one that is a byte longer.
+/// A name of the maximal length, and one that is a byte longer.
 const LONG: [&str; 2] = [
     "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg",
     "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg",
@@ -110,7 +110,7 @@ fn random(rng: &mut StdRng, well_formed: &[&str]) -> String {
     }
 }
 
-/// Returns kube-apiserver's answer: the names of the selected objects, or its
+/// Returns kube-apiserver's answer: the names of the selected objects, or its error
 /// message.
 async fn ask(
     client: &Client,
@@ -131,7 +131,7 @@ async fn ask(
     Ok(items.iter().filter_map(name).collect())
 }
 
-/// Asks for many selectors at a time, and returns those where `ours` differs.
+/// Sends many selectors concurrently, and returns those for which `ours` differs.
 async fn differences<F>(well_formed: &[&str], key: &str, list: &str, ours: F) -> Vec<String>
 where
     F: Fn(&str, &Result<Vec<String>, String>) -> Option<String>,
@@ -196,8 +196,7 @@ async fn label_selectors() {
             )
         })
         .collect();
-    // Version 0 is answered from kube-apiserver's cache, which may be a moment
-    // behind.
+    // kube-apiserver answers version 0 from its cache, which may be a moment behind.
     let all = format!("{list}?resourceVersion=0");
     crate::harness::eventually("the cache", std::time::Duration::from_secs(20), || async {
         let found = admin.get(&all).await.expect(200);
@@ -218,7 +217,7 @@ async fn label_selectors() {
     report(&found.await);
 }
 
-/// The known fields depend on the kind. This test is about the syntax.
+/// The known fields depend on the kind. This test covers the syntax.
 #[tokio::test]
 async fn field_selectors() {
     let list = "/api/v1/namespaces/nowhere/configmaps";

@@ -1,5 +1,5 @@
-//! The same random reads and writers before an apifront in shadow mode, which
-//! compares each answer itself.
+//! Sends the same random reads, with random writers, to an apifront in shadow mode,
+//! which compares each answer itself.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use super::request;
 use super::world::World;
 use crate::harness::volume;
 
-/// The number of comparisons: the same variable as for the other run, which
-/// asks two servers for each of them.
+/// The number of comparisons. Its variable is that of the other run, which asks two
+/// servers for each comparison.
 const DEFAULT_COMPARISONS: usize = 1_500;
 const WRITERS: usize = 3;
 const READERS: usize = 8;
 const WATCHERS: usize = 16;
-/// The time in which the cache hears of a version while nothing changes.
+/// The time in which the cache learns a version while nothing changes.
 const HEARS_WITHIN: Duration = Duration::from_secs(75);
-/// The time that the comparisons take at most, however many they are.
+/// The most time for all comparisons, whatever their number.
 const ENDS_WITHIN: Duration = Duration::from_secs(3_600);
-/// The least share of answers that could be put at one version.
+/// The least share of answers that could be compared at one version.
 const LEAST_COMPARABLE: f64 = 0.75;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,7 +83,7 @@ async fn shadow_mode_sees_no_difference() {
         }
     };
     let (written, _, ()) = tokio::join!(join_all(writers), join_all(readers), until);
-    // A comparison may wait for a version that the cache has not heard of.
+    // A comparison may wait for a version that the cache has not seen yet.
     crate::harness::pace::lasting(HEARS_WITHIN).await;
     let report = report().await;
     let not_comparable = report["comparisons"]["notComparable"].clone();

@@ -1,5 +1,5 @@
-//! Any text that we accept as a continue token is one for kube-apiserver too,
-//! and continues at the same place.
+//! kube-apiserver also accepts every text that we accept as a continue token, and
+//! continues at the same place.
 
 use futures::StreamExt;
 use http::StatusCode;
@@ -52,7 +52,7 @@ async fn tokens_are_read_as_go_reads_them() {
         .await;
     let mut read = 0;
     for (token, status, body) in answers {
-        // A token that we refuse is forwarded.
+        // apifront forwards tokens that it refuses.
         let Ok(ours) = ContinueToken::parse(token) else {
             continue;
         };

@@ -15,9 +15,9 @@ use crate::harness::client::{Answer, Client};
 struct Seen {
     /// The events in order, without bookmarks.
     events: Vec<Event>,
-    /// The number of events that are the state with which the watch began.
+    /// The number of initial events.
     initial: usize,
-    /// The version of the state with which the watch began.
+    /// The version of the initial state.
     began: u64,
     /// The newest version in the stream.
     end: u64,
@@ -58,15 +58,15 @@ struct Metadata {
 #[derive(Debug, Default)]
 pub struct Compared {
     pub difference: String,
-    /// Tells whether the two streams had a version in common.
+    /// Whether the two streams had a version in common.
     pub comparable: bool,
-    /// The number of events seen directly, and through apifront.
+    /// The number of events, directly and through apifront.
     pub events: (usize, usize),
     pub cache: String,
 }
 
-/// Opens both streams from the same start, and compares them up to the version
-/// that both have seen.
+/// Opens both streams from the same start, and compares them up to the version that
+/// both have seen.
 pub async fn check(direct: &Client, front: &Client, memory: &Memory, read: &Read) -> Compared {
     let (target, headers) = (read.target(), read.headers());
     let debug = [headers.as_slice(), &[("x-apifront-debug", "cache")]].concat();
@@ -83,7 +83,7 @@ pub async fn check(direct: &Client, front: &Client, memory: &Memory, read: &Read
             memory.add_version(read.kind, version);
         }
     }
-    // apifront may have a longer history, which is no difference.
+    // apifront may have a longer history. That is no difference.
     if right.error.contains("Expired") {
         return Compared {
             cache,
@@ -139,7 +139,7 @@ impl Seen {
         seen
     }
 
-    /// Returns the difference, or `None` if nothing can be compared.
+    /// Returns the difference, or `None` if the streams cannot be compared.
     fn compare(&self, found: &Self) -> Option<String> {
         if let Some(text) = found.disorder() {
             return Some(text);
@@ -176,7 +176,7 @@ impl Seen {
                 }
                 _ => {
                     let mut event = event.clone();
-                    // The event is ADDED for a stream that began later.
+                    // A stream that began later shows the event as ADDED.
                     event.line = event.line.replacen("MODIFIED", "ADDED", 1);
                     event.kind = String::new();
                     state.insert(event.key.clone(), event);

@@ -1,4 +1,4 @@
-//! A cluster whose writers can be stopped, and an apifront of each consistency
+//! A cluster whose writers can be stopped, and one apifront for each consistency
 //! mode before it.
 
 use std::sync::Mutex;
@@ -20,11 +20,10 @@ use crate::harness::pool::Lease;
 use crate::harness::{eventually, objects};
 
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
-/// The pause between two writes of a writer, so that writes do not use up the
-/// machine.
+/// A writer's pause between two writes, so that writes do not use up the machine.
 const PAUSE: Duration = Duration::from_millis(25);
-/// The age at which versions and tokens are forgotten. kube-apiserver's watch
-/// cache holds at least 75 s, and etcd is compacted after five minutes.
+/// The age at which versions and tokens are forgotten. kube-apiserver's watch cache
+/// keeps at least 75 s, and etcd is compacted after five minutes.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const REMEMBERED_AT_MOST: usize = 64;
 
@@ -55,8 +54,8 @@ impl World {
         world
     }
 
-    /// Starts an apifront with each of these configurations. None of them has
-    /// been asked for anything.
+    /// Starts an apifront with each of these configurations. None has received a
+    /// request.
     pub async fn with(seed: u64, changes: &[&dyn Fn(&mut Value)]) -> Self {
         let cluster = Cluster::leased(&[]).await;
         let mut fronts = Vec::new();
@@ -93,7 +92,7 @@ impl World {
                     if rng.random_bool(0.7) {
                         let body = kind.object(rng, name);
                         let answer = admin.post(&kind.list(namespace), &body).await;
-                        // Nodes exist only once, not in each namespace.
+                        // Nodes exist only once, not per namespace.
                         assert!(
                             matches!(answer.status.as_u16(), 201 | 409),
                             "{}",
@@ -130,7 +129,7 @@ impl World {
     }
 
     /// Writes to the API server until told to stop, and returns the number of
-    /// writes that it accepted.
+    /// accepted writes.
     pub async fn write(&self, seed: u64, stop: &AtomicBool) -> usize {
         let client = self.cluster.admin_client();
         let mut rng = StdRng::seed_from_u64(seed);

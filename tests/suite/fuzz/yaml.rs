@@ -1,4 +1,4 @@
-//! Objects with strings that are hard to write as YAML, read as YAML from both
+//! Reads objects with strings that are hard to write as YAML, as YAML from both
 //! servers.
 
 use futures::StreamExt;
@@ -18,11 +18,11 @@ use crate::harness::volume;
 const OBJECTS: &str = "APIFRONT_TEST_YAML_OBJECTS";
 const DEFAULT_OBJECTS: usize = 150;
 const AT_A_TIME: usize = 16;
-/// The least share of hits. Upstream orders some keys at random and cannot
-/// write some characters; apifront forwards such objects.
+/// The least share of hits. The upstream orders some keys at random and cannot write
+/// some characters; apifront forwards these objects.
 const LEAST_HITS: f64 = 0.7;
 
-/// Texts that YAML quotes, escapes, folds, or takes for something else.
+/// Texts that YAML quotes, escapes, folds, or confuses with something else.
 const TEXTS: [&str; 78] = [
     "",
     " ",
@@ -118,7 +118,7 @@ fn text(rng: &mut StdRng) -> String {
         2 => (0..rng.random_range(1..12))
             .map(|_| *b"0123456789+-_.:eExoTZ ".choose(rng).expect("bytes") as char)
             .collect(),
-        // This text is rare, since every object that has it is forwarded.
+        // This text is rare, since every object with it is forwarded.
         3 if rng.random_bool(0.03) => "\u{7f}\u{85}".to_owned(),
         _ => text,
     }
@@ -138,7 +138,7 @@ fn key(rng: &mut StdRng) -> String {
         };
         char::from(*from.choose(rng).expect("bytes"))
     });
-    // No key of a ConfigMap begins with two dots or is a single dot.
+    // A ConfigMap's key cannot begin with two dots or be a single dot.
     let key: String = characters.collect();
     key.replace('.', if rng.random_bool(0.5) { "-" } else { "a." })
 }
@@ -166,9 +166,8 @@ fn config_map(rng: &mut StdRng, n: usize) -> Value {
     })
 }
 
-/// Returns the difference, and whether the cache answered. Forwarded answers
-/// are not compared: where keys have no order, they differ from one to the
-/// next.
+/// Returns the difference, and whether the cache answered. Forwarded answers are not
+/// compared: unordered keys make them differ from one to the next.
 async fn compared(both: &Differential, path: &str, accept: &str) -> (String, bool) {
     let headers = [("accept", accept)];
     let outcome = both.unforeseen(Method::GET, path, &headers).await;
@@ -222,8 +221,7 @@ async fn any_text_is_written_as_kube_apiserver_writes_it() {
             both.add([found.0]);
         }
         let none = format!("{list}/none?resourceVersion=0");
-        // An object cannot be a list, whatever is asked for: the answer is 406,
-        // or 404 before that.
+        // An object cannot be a list, so these requests get 406, or 404 before that.
         let expected = match accept == partial {
             true => Expect::Bypass("representation"),
             false => Expect::Hit,

@@ -1,4 +1,4 @@
-//! Work of much CPU that one user asks for again and again.
+//! One user repeatedly causes work that takes much CPU.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1500),
 };
 
-/// Asks for all paths, again and again, `at_a_time` at a time.
+/// Requests all paths repeatedly, `at_a_time` concurrently.
 struct Flood {
     over: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ impl Flood {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicUsize::new(0)),
         );
-        // Streams of one connection, twenty at a time.
+        // Each connection has twenty streams.
         let clients: Vec<_> = (0..=at_a_time / 20).map(|_| client.separate()).collect();
         let tasks = (0..at_a_time).map(|n| {
             let client = clients[n / 20].clone();
@@ -62,8 +62,8 @@ impl Flood {
     }
 }
 
-/// Floods of bodies to be indented, compressed and made YAML of, and of
-/// selectors as long as a URL, beside another user's reads.
+/// Floods of bodies to indent, compress and convert to YAML, and of selectors as
+/// long as a URL, beside another user's reads.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_flood_of_dear_answers_delays_others_by_a_turn() {

@@ -1,4 +1,4 @@
-//! Audit events of one caller beside those of another, who floods.
+//! Audit events of one caller while another one floods.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1000),
 };
 
-/// Everybody may read it, and apifront has it in memory.
+/// A read that every caller may make, and that apifront answers from memory.
 const READ: &str = "/api/v1/namespaces?resourceVersion=0";
 const SOON: Duration = Duration::from_secs(30);
 const AT_A_TIME: usize = 64;
@@ -58,7 +58,7 @@ async fn start(keys: Value) -> Apifront {
     front
 }
 
-/// Members of system:masters: no review slows the flood down.
+/// The users are members of system:masters, so no review slows the flood down.
 fn users(front: &Apifront) -> (Client, Vec<Client>) {
     let client = |name: &str| {
         let certificates = &Cluster::shared().certificates;
@@ -84,7 +84,8 @@ async fn flood(clients: Vec<Client>) -> Flood {
     .await
 }
 
-/// A webhook that stands still for a while: whose events are kept until then?
+/// The webhook stands still for a while. The other caller's events must be kept
+/// until it continues.
 #[tokio::test]
 async fn a_flood_does_not_drop_the_events_of_others() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -151,13 +152,14 @@ async fn a_flood_does_not_drop_the_events_of_others() {
         found.iter().filter(|id| id.starts_with("jane-")).count()
     };
     let told = front.process.log().contains("audit events are lost");
-    // Everything that waited is sent at the end.
+    // All waiting events are sent at the end.
     front.stop().await;
     assert_eq!(of_jane().await, READS);
     assert!(told, "the log tells of losses");
 }
 
-/// Reads from memory are faster than a log: who makes many waits for it.
+/// Reads from memory are faster than a log. A caller with many reads must wait for
+/// the log.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {

@@ -1,5 +1,5 @@
-//! Tests an HTTP/1.1 connection after a watch. It was once announced as kept
-//! alive and then closed, so that the next request of kube-rs or Python failed.
+//! Tests an HTTP/1.1 connection after a watch. The connection must not be announced
+//! as kept alive and then closed: the next request of kube-rs or Python would fail.
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ use crate::harness::cluster::Cluster;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Asks for all paths one after another on one connection, and returns the
-/// statuses.
+/// Requests all paths in turn on one connection, and returns the statuses.
 async fn in_turn(client: &Client, paths: &[&str]) -> Vec<u16> {
     let stream = client.tls_stream(b"http/1.1").await.expect("a connection");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))

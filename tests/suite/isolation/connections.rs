@@ -1,4 +1,4 @@
-//! Connections that nobody uses, and those who open too many.
+//! Idle connections, and clients that open too many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ const BOUND: Bound = Bound {
 };
 
 const NO_ERROR: u32 = 0;
-/// Of the configuration below.
+/// The deadline in the configuration below.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Deadlines are looked at in steps, on a machine that does other things too.
+/// apifront checks deadlines in steps, and the machine also does other things.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
 
-/// One with short deadlines, and what port it has for plain HTTP.
+/// An apifront with short deadlines, and its port for plain HTTP.
 fn impatient() -> Arc<(Apifront, u16)> {
     static IMPATIENT: Shared<(Apifront, u16)> = Shared::new();
     IMPATIENT.get(|| async {
@@ -77,7 +77,7 @@ async fn idle_http2_connections_lived_for_ever() {
     .await;
 }
 
-/// Its connection has no request that pingora knows of.
+/// pingora does not know of a request on the watch's connection.
 #[tokio::test]
 async fn a_watch_keeps_its_connection() {
     skip_under_oracle!("the limits of connections are apifront's");
@@ -119,7 +119,8 @@ async fn connections_without_a_request_lived_for_ever() {
     let impatient = impatient();
     let (front, plain) = &*impatient;
     let plain = ports::loopback(*plain);
-    // Nothing; half a TLS record; the halves of a preface and of a request.
+    // These are nothing, half a TLS record, parts of a preface, and parts of
+    // requests.
     for (address, said) in [
         (front.address, &b""[..]),
         (front.address, b"\x16\x03\x01\x02\x00\x01"),
@@ -139,7 +140,7 @@ async fn connections_without_a_request_lived_for_ever() {
             String::from_utf8_lossy(said)
         );
     }
-    // TLS without a preface, and a preface without a request.
+    // One has TLS without a preface, the other a preface without a request.
     let mut silent = front.admin_client().tls_stream(b"h2").await.expect("TLS");
     assert_ne!(end_within(&mut silent, ENDED_WITHIN).await, End::Open);
     let mut greeted = http2(front).await;
@@ -153,8 +154,7 @@ async fn connections_without_a_request_lived_for_ever() {
     }
 }
 
-/// Behind a stream that is open, too: that alone is no reason to end the
-/// connection.
+/// An open stream before the endless headers must not keep the connection alive.
 #[tokio::test]
 async fn headers_that_never_end_held_a_connection() {
     skip_under_oracle!("the limits of connections are apifront's");
@@ -173,7 +173,7 @@ async fn headers_that_never_end_held_a_connection() {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let dribble = async {
         loop {
-            // One byte of a block, in a frame of its own.
+            // One byte of the block, in its own frame.
             crate::harness::pace::of_load(DEADLINE / 2).await;
             let more = frame(CONTINUATION, 0, 3, &[0x00]);
             if writer.write_all(&more).await.is_err() || writer.flush().await.is_err() {
@@ -192,7 +192,7 @@ async fn headers_that_never_end_held_a_connection() {
     }
 }
 
-/// kube-apiserver ends an HTTP/2 connection after a 401.
+/// Like kube-apiserver, apifront ends an HTTP/2 connection after a 401.
 #[tokio::test]
 async fn unknown_callers_kept_http2_connections() {
     skip_under_oracle!("the limits of connections are apifront's");
@@ -239,7 +239,7 @@ async fn one_address_took_all_connections() {
     front.warm(&victim, path).await;
     let quiet = Times::reads_for(&victim.separate(), path, Duration::from_secs(2)).await;
 
-    // Handshakes by halves, and greetings without requests.
+    // Half handshakes, and prefaces without requests.
     let mut held = Vec::new();
     for _ in 0..3 * LIMIT {
         let stream = connect_from(ELSEWHERE, front.address)
@@ -265,7 +265,7 @@ async fn one_address_took_all_connections() {
         .await;
     assert_eq!(counted, (2 * LIMIT) as f64);
 
-    // New connections of somebody else, while the first keeps coming back.
+    // New connections of another client, while the first one keeps reconnecting.
     let address = front.address;
     let storm = elsewhere::spawn(async move {
         loop {
@@ -280,7 +280,7 @@ async fn one_address_took_all_connections() {
     assert_eq!(again.status, 200);
     assert_unharmed("connections of one address", &quiet, &attacked, BOUND);
 
-    // Who goes makes room.
+    // Closed connections make room.
     drop(held);
     eventually("they are gone", Duration::from_secs(10), || async {
         open().await <= 3.0

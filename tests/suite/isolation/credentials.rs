@@ -1,4 +1,5 @@
-//! Questions to the API server about callers: who waits for whose.
+//! apifront's questions to the API server about callers: one caller's must not wait
+//! for another's.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -20,17 +21,17 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1000),
 };
 
-/// Everybody who is known may read it.
+/// A path that every authenticated user may read.
 const VERSION: &str = "/version";
 
-/// So many at a time, over so many connections: few enough that none of them is
-/// refused, and so many that one queue for all would be much longer than a
-/// review takes.
+/// The concurrent requests and their connections. They are few enough that none is
+/// refused, and so many that one common queue would be much longer than a review
+/// takes.
 const CONNECTIONS: usize = 4;
 const AT_A_TIME: usize = 500;
 
-/// How much later the API server's answers come: a flood takes turns, not the
-/// processor.
+/// The additional delay of the API server's answers. It makes the flood wait for its
+/// turn instead of the processor.
 const DELAY: Duration = Duration::from_millis(150);
 
 const COUNT: usize = 15;
@@ -63,13 +64,12 @@ async fn reads(client: &Client, path: &str) -> bool {
     answer.is_ok_and(|answer| answer.status == 200)
 }
 
-/// Random tokens waited in one queue with everybody's.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     skip_under_oracle!("the reviews are apifront's");
     let cluster = Cluster::shared();
-    // Nothing is believed: each request has its review.
+    // No result is remembered, so each request has its own review.
     let (_link, front) = SlowLink::before(Cluster::shared(), DELAY, |config| {
         config["authentication"]["tokenReview"] =
             json!({ "enabled": true, "successTTL": "0s", "failureTTL": "0s" });
@@ -113,7 +113,6 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     front.stop().await;
 }
 
-/// One user's questions waited in one queue with everybody's.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_flood_of_access_reviews_does_not_delay_another_users() {
@@ -122,7 +121,7 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     let (_link, front) = SlowLink::before(Cluster::shared(), DELAY, |config| {
         config["authorization"] =
             json!({ "subjectAccessReview": { "allowTTL": "0s", "denyTTL": "0s" } });
-        // Seats are not what is looked at here.
+        // This test does not concern seats.
         config["serving"]["maxRequestsInflight"] = json!(0);
         config["flow"] = json!({ "enablePriorityAndFairness": false });
     })
@@ -170,8 +169,8 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     front.stop().await;
 }
 
-/// A request with many groups has a question for each. It asked them all, whether its
-/// client was there or not.
+/// A request with many groups has a question for each. apifront stops asking them
+/// when the client disconnects.
 #[tokio::test]
 async fn questions_about_groups_end_when_the_client_goes_away() {
     skip_under_oracle!("the reviews are apifront's");

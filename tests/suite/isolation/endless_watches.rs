@@ -1,4 +1,4 @@
-//! Watches with timeouts longer than clocks can count.
+//! Watches with timeouts that exceed the range of clocks.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 
-/// Opens a watch. Returns the status, whether the stream ended within 2 s, and
-/// the events until then, by type and name.
+/// Opens a watch. Returns the status, whether the stream ended within 2 s, and the
+/// events until then, by type and name.
 async fn begun(client: &Client, path: &str) -> (u16, bool, Vec<String>) {
     let answer = client.open(path, &[]).await;
     let status = answer.status().as_u16();
@@ -31,7 +31,7 @@ async fn begun(client: &Client, path: &str) -> (u16, bool, Vec<String>) {
     (status, ended.is_ok(), said.lines().map(kind).collect())
 }
 
-/// `timeoutSeconds=9223372036854775807` once caused a panic.
+/// `timeoutSeconds=9223372036854775807` must not cause a panic.
 #[tokio::test]
 async fn no_timeout_is_too_long_or_too_short() {
     let cluster = Cluster::shared();
@@ -61,8 +61,7 @@ async fn no_timeout_is_too_long_or_too_short() {
             println!("timeoutSeconds={seconds} from {version}: {expected:?}");
             assert_eq!(found.0, expected.0, "{path}: {found:?}");
             assert_eq!(found.1, expected.1, "{path}: whether it has ended");
-            // The events before an immediate end depend on chance, on both
-            // servers.
+            // The events before an immediate end depend on chance, on both servers.
             if !expected.1 {
                 assert_eq!(found.2, expected.2, "{path}");
             }

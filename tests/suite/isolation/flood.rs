@@ -1,4 +1,4 @@
-//! One caller floods the server without a pause.
+//! A caller that floods the server without a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::harness::{elsewhere, eventually};
 
 const UNDER_WAY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Sends requests without pause until it is dropped.
+/// Sends requests without a pause until it is dropped.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,

@@ -18,7 +18,6 @@ pub fn get(path: &str) -> Vec<u8> {
     request(0x82, path)
 }
 
-/// Returns the fields of a POST.
 pub fn post(path: &str) -> Vec<u8> {
     request(0x83, path)
 }
@@ -31,7 +30,6 @@ fn request(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
-/// The end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// The server sent GOAWAY with this code and closed.
@@ -42,8 +40,7 @@ pub enum End {
     Open,
 }
 
-/// Reads frames until the connection ends. PINGs are answered, as any client
-/// does.
+/// Reads frames until the connection ends. Answers PINGs like any client.
 pub async fn end_within<S>(stream: &mut S, within: Duration) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,7 +1,7 @@
-//! Sends random bytes and absurd requests to the whole server: HTTP/1 streams
-//! with errors, HTTP/2 frames in random order, and correct requests for the
-//! impossible. Nothing may panic or hang, memory must return to where it was,
-//! and another caller must be served as if nothing happened.
+//! Sends random bytes and absurd requests to the whole server: HTTP/1 streams with
+//! errors, HTTP/2 frames in random order, and valid requests for the impossible.
+//! Nothing may panic or hang, memory must return to its former level, and another
+//! caller must be served normally.
 //!
 //! `APIFRONT_TEST_SEED` replays a run, `APIFRONT_TEST_EXECUTIONS` lengthens it.
 
@@ -30,45 +30,42 @@ use crate::harness::raw::RawConnection;
 use crate::harness::watch::Watch;
 use crate::harness::{eventually, objects, ports, volume};
 
-/// The number of times that both servers are asked before they are said to differ.
+/// The number of tries before a difference counts.
 const TRIES: usize = 3;
 const EXECUTIONS: &str = "APIFRONT_TEST_EXECUTIONS";
 const DEFAULT_EXECUTIONS: usize = 6_000;
-/// The number of connections at a time.
+/// The number of concurrent connections.
 const AT_ONCE: usize = 24;
-/// The time to wait for an answer to garbage, which comes quickly or not at
-/// all.
+/// The time to wait for an answer to garbage, which comes quickly or not at all.
 const QUIET: Duration = Duration::from_millis(60);
-/// The time within which a correct request must be answered.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
-/// The time to close after the client has written everything. A watch may last
-/// one second more.
+/// The time in which the server must close after the client has written everything.
+/// A watch may last one second longer.
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
-/// The time within which the witness must be answered. It allows for a machine
-/// that also runs other suites.
+/// The time in which the witness must be answered. It allows for a machine that also
+/// runs other suites.
 const WITNESSED_WITHIN: Duration = Duration::from_secs(20);
 /// The memory that may remain: the allocator's share of the busiest moment, and
 /// the buffers of connections that still wait for the rest of their headers.
 const KEPT: u64 = 96 << 20;
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
-/// The statuses besides 4xx that garbage may get: for what HTTP does not know,
-/// for a path without a kind (`/api/v1/watch`), for which kube-apiserver
-/// answers 500 too, and for a tunnel whose client sent more before it was
-/// answered.
+/// The statuses besides 4xx that garbage may get: for features that HTTP does not
+/// know, for a path without a kind (`/api/v1/watch`), where kube-apiserver answers
+/// 500 too, and for a tunnel whose client sent more before the answer.
 const SERVER_ERRORS: [u16; 4] = [500, 501, 503, 505];
 const WITNESSED: &str = "/api/v1/namespaces/kube-system/configmaps?resourceVersion=0";
 const FORWARDED: &str = "/api/v1/namespaces/kube-system/events";
 const GROUP: &str = "nasty.example.test";
-/// The depth of a nested object. One function call per level would overflow a
-/// stack of 2 MiB.
+/// The depth of a nested object. One function call per level would overflow a stack
+/// of 2 MiB.
 const DEPTH: usize = 4_000;
 
 struct World {
     cluster: Lease,
     front: Apifront,
     insecure: std::net::SocketAddr,
-    /// The direct client and apifront's client of a user who may read
-    /// everything and write nothing.
+    /// Two clients, direct and through apifront, of a user who may read everything
+    /// and write nothing.
     reader: (Client, Client),
     authorization: String,
 }
@@ -145,8 +142,8 @@ async fn fill(admin: &Client) {
         admin.get(&widgets).await.status == 200
     })
     .await;
-    // The object is written as text, since a `Value` of this depth could not be
-    // dropped here.
+    // The object is text, since dropping a `Value` of this depth would overflow the
+    // stack.
     let deep = format!(
         "{{\"apiVersion\":\"{GROUP}/v1\",\"kind\":\"Widget\",\"metadata\":{{\"name\":\"deep\"}},\
          \"spec\":{}1{}}}",
@@ -184,7 +181,7 @@ async fn no_bytes_and_no_request_harm_the_server() {
     let mut world = World::start().await;
     let tally = Mutex::new(Tally::default());
     let stop = AtomicBool::new(false);
-    // The first part makes everything grow that grows only once.
+    // In the first part, everything grows that grows only once.
     let warm_up = (wanted / 4).min(1_500);
     let started = Instant::now();
     let attack = async {
@@ -236,7 +233,7 @@ async fn no_bytes_and_no_request_harm_the_server() {
     drop(world.cluster);
 }
 
-/// Runs the executions. Each has its own seed, so that it can be run alone.
+/// Runs the executions. Each has its own seed, so that it can run alone.
 async fn execute(world: &World, seed: u64, numbers: std::ops::Range<usize>, tally: &Mutex<Tally>) {
     let one = |n: usize| async move {
         let seed = seed.wrapping_add(n as u64);
@@ -260,15 +257,15 @@ async fn http1(world: &World, rng: &mut StdRng, seed: u64, tally: &Mutex<Tally>)
     let header = format!("Authorization: {}\r\n", world.authorization);
     let pieces = http1_bytes::stream(rng, &header);
     for piece in &pieces {
-        // The server may close before all is written.
+        // The server may close before the end of the writes.
         if connection.write(piece).await.is_err() {
             break;
         }
         tokio::task::yield_now().await;
     }
     let mut answer = connection.read_until_quiet(QUIET).await;
-    // A client that has finished writing must see the connection close, unless
-    // it watches.
+    // A client that has finished writing must see the connection close, unless it
+    // watches.
     let all = pieces.concat();
     let watches = all.windows(5).any(|w| w == b"watch") || all.windows(7).any(|w| w == b"Upgrade");
     if !watches && rng.random_bool(0.1) {
@@ -307,8 +304,8 @@ async fn http2(world: &World, rng: &mut StdRng, tally: &Mutex<Tally>) {
     tally.lock().add("HTTP/2", None);
 }
 
-/// Asks both servers, and again if they differ: on a busy machine the time that a
-/// request allows may pass at one of them.
+/// Asks both servers, and again if they differ: on a busy machine, a request's time
+/// limit may pass at one of them.
 async fn ask(world: &World, nasty: &Nasty, tally: &Mutex<Tally>) {
     let mut answers = compare(world, nasty).await;
     for _ in 1..TRIES {
@@ -358,7 +355,7 @@ async fn compare(world: &World, nasty: &Nasty) -> Answers {
     }
 }
 
-/// Returns the status, after the body's end unless the request may be a watch.
+/// Returns the status after the body's end; if the request may be a watch, at once.
 async fn answered(client: &Client, nasty: &Nasty) -> Result<u16, String> {
     let answer = async {
         let response = client
@@ -377,8 +374,7 @@ async fn answered(client: &Client, nasty: &Nasty) -> Result<u16, String> {
     }
 }
 
-/// Acts as a normal caller, who must get right answers in time, and every
-/// event.
+/// Acts as a normal caller, who must get correct answers in time, and every event.
 async fn witness(world: &World, stop: &AtomicBool, tally: &Mutex<Tally>) -> Vec<Duration> {
     let (admin, direct) = (world.front.admin_client(), world.cluster.admin_client());
     let list = "/api/v1/namespaces/kube-system/configmaps";
@@ -392,8 +388,8 @@ async fn witness(world: &World, stop: &AtomicBool, tally: &Mutex<Tally>) -> Vec<
     let mut latencies = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         for path in [WITNESSED, FORWARDED] {
-            // Every tenth request uses its own connection, to prove that new
-            // ones are served too.
+            // Every tenth request has its own connection, which proves that new ones
+            // are served too.
             let client = match latencies.len() % 10 {
                 0 => admin.separate(),
                 _ => admin.clone(),

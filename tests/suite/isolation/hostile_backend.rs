@@ -1,5 +1,5 @@
-//! Servers that send without end, or nonsense: what apifront itself reads of them
-//! takes no more than a bounded part of its memory, and the others are served.
+//! Servers that send endless data or nonsense. apifront's reads of these take only a
+//! bounded part of its memory, and other servers' resources stay available.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,21 +20,22 @@ use crate::harness::process::temporary_folder;
 const MEGABYTE: u64 = 1 << 20;
 const SOON: Duration = Duration::from_secs(30);
 
-/// What `cache.memoryLimit` is in these tests, in MiB.
+/// `cache.memoryLimit` in these tests, in MiB.
 const LIMIT: u64 = 48;
 
-/// What is held above the limit, in MiB. The bytes of pages, half-read events and
-/// objects count against the limit when they come. A page is there a second time when
-/// its pieces are joined, and while it is parsed its items have a place each. Of each
-/// resource 64 KiB of an event, the room in its last piece and a socket's buffer are
-/// not counted: 2 MiB. A server without end has sent more long before.
+/// The memory held above the limit, in MiB. Pages, half-read events and objects
+/// count against the limit when their bytes arrive. A page exists twice when its
+/// pieces are joined, and while it is parsed each item has a place. For each
+/// resource, 2 MiB are not counted: 64 KiB of an event, the room in its last piece
+/// and a socket's buffer. An endless server has sent more long before.
 const UNCOUNTED: u64 = LIMIT + 2 * (HOSTILE.len() as u64 + 1);
 
-/// What the allocator gives back a second after it was freed, in MiB: at most what was
-/// counted before. Beside a busy machine that made the difference between two runs.
+/// The memory that the allocator gives back only a second after it was freed, in
+/// MiB: at most the amount that was counted before. On a busy machine it made the
+/// difference between two runs.
 const FREED: u64 = LIMIT;
 
-/// The highest resident size while `attack` goes on.
+/// Returns the highest resident size during `attack`.
 async fn highest(front: &Apifront, attack: impl Future<Output = ()>) -> u64 {
     let mut most = 0;
     tokio::pin!(attack);
@@ -56,8 +57,8 @@ async fn read(client: &Client, resource: &str) -> (u16, bool, Duration) {
     (answer.status.as_u16(), answer.is_hit(), began.elapsed())
 }
 
-/// Reads every hostile resource, so that apifront lists it, and goes on for a
-/// while; the honest one must be answered from memory all the time.
+/// Reads every hostile resource, so that apifront lists it, and continues for a
+/// while. The honest one must be answered from memory all the time.
 async fn attack(client: &Client, during: Duration) {
     for resource in HOSTILE {
         let (code, ..) = read(client, resource).await;
@@ -90,8 +91,8 @@ async fn front_of(hostile: &Hostile) -> Apifront {
     front
 }
 
-/// Endless events, pages, lines and bodies filled memory until the process was
-/// killed, with all that it served.
+/// Without a bound, endless events, pages, lines and bodies would fill the memory until
+/// the process is killed, with everything that it serves.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn an_api_server_without_end_takes_bounded_memory() {
@@ -121,8 +122,8 @@ async fn an_api_server_without_end_takes_bounded_memory() {
     front.stop().await;
 }
 
-/// The same behind a backend, with documents without end: the cluster's own
-/// resources are cached and written as before.
+/// The hostile server is a backend, and its documents are endless too. The cluster's
+/// own resources must be cached and written as usual.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_backend_without_end_leaves_the_others_served() {
@@ -180,8 +181,8 @@ async fn a_backend_without_end_leaves_the_others_served() {
     let attacked = attacked.expect("it has ended");
     assert_unharmed("a backend without end", &quiet, &attacked, BOUND);
     println!("resident {} -> {} MiB", before / MEGABYTE, most / MEGABYTE);
-    // OpenAPI documents have a bound of their own, of 128 MiB, and the buffer of
-    // one that grows is there twice for a moment; v3 is asked for beside v2.
+    // OpenAPI documents have their own bound of 128 MiB. A growing buffer exists
+    // twice for a moment, and v3 is fetched beside v2.
     assert!(
         most < before + (LIMIT + UNCOUNTED + FREED + 3 * 128) * MEGABYTE,
         "from {before} to {most} bytes"
@@ -194,7 +195,7 @@ async fn a_backend_without_end_leaves_the_others_served() {
     front.stop().await;
 }
 
-/// A list that has no room is refused by name, and counted; nothing else is.
+/// A list without room is refused by name, and counted. Nothing else is refused.
 #[tokio::test]
 async fn a_list_without_end_is_refused_for_want_of_memory() {
     skip_under_oracle!("it puts a hostile server behind apifront");
@@ -219,7 +220,7 @@ async fn a_list_without_end_is_refused_for_want_of_memory() {
     front.stop().await;
 }
 
-/// Without `cache.memoryLimit` there was no limit.
+/// Without `cache.memoryLimit` there is a default limit.
 #[tokio::test]
 async fn the_memory_limit_is_never_forgotten() {
     skip_under_oracle!("it puts a hostile server behind apifront");
@@ -231,7 +232,7 @@ async fn the_memory_limit_is_never_forgotten() {
     let total = machine.split_whitespace().nth(1).expect("MemTotal");
     let total = total.parse::<f64>().expect("kB") * 1024.0;
     assert!(limit > 0.0 && limit <= total * 0.4, "{limit} of {total}");
-    // An explicit value wins.
+    // An explicit value takes precedence.
     for (written, expected) in [("1Gi", f64::from(1 << 30)), ("0", 0.0)] {
         let mut config = front.read_config();
         config["cache"]["memoryLimit"] = json!(written);

@@ -1,10 +1,10 @@
-//! HTTP/1 requests with errors in them.
+//! Makes HTTP/1 requests with errors.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Requests without errors. `{auth}` is replaced by the credentials.
+/// Valid requests. `{auth}` is replaced by the credentials.
 const VALID: [&str; 16] = [
     "GET /api/v1/namespaces/default/configmaps?resourceVersion=0 HTTP/1.1\r\nHost: localhost\r\n{auth}\r\n",
     "GET /api/v1/pods HTTP/1.1\r\nHost: localhost\r\n{auth}Accept: application/yaml\r\nAccept-Encoding: gzip\r\n\r\n",
@@ -66,8 +66,7 @@ const TOKENS: [&str; 30] = [
     "\u{ff}\u{fe}",
 ];
 
-/// Returns the bytes for one connection, in the pieces in which they are
-/// written.
+/// Returns the bytes for one connection, in the pieces in which they are written.
 pub fn stream(rng: &mut StdRng, authorization: &str) -> Vec<Vec<u8>> {
     let requests = *[1, 1, 1, 2, 3, 20].choose(rng).expect("counts");
     let mut bytes = Vec::new();
@@ -137,7 +136,6 @@ fn insert(bytes: &mut Vec<u8>, at: usize, more: &[u8]) {
     bytes.splice(at..at, more.iter().copied());
 }
 
-/// Inserts the line after the end of some line.
 fn insert_line(rng: &mut StdRng, bytes: &mut Vec<u8>, line: &[u8]) {
     let ends = bytes.windows(2).enumerate().filter(|(_, w)| w == b"\r\n");
     let ends: Vec<usize> = ends.map(|(at, _)| at + 2).collect();

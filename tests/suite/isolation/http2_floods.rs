@@ -1,6 +1,6 @@
-//! Frames that cost a server more than their sender. Each flood is sent on several
-//! connections at once, by somebody who comes back as soon as one has ended, while
-//! another user's requests are timed.
+//! Frames that cost a server more than their sender. Each flood runs on several
+//! connections at once, and its sender reconnects as soon as one has ended.
+//! Meanwhile another user's requests are timed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,26 +28,28 @@ const MIB: u64 = 1 << 20;
 const ATTACKERS: usize = 4;
 const LASTS: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(30);
-/// What handshakes and buffers of one moment may leave with the allocator.
+/// The memory that the handshakes and buffers of one moment may leave in the
+/// allocator.
 const GROWTH: u64 = 96 * MIB;
 /// The allocator returns pages some time after they are free.
 const RETURNS_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of a flood between two writes, about.
+/// The approximate number of bytes between two writes of a flood.
 const PIECE: usize = 32 << 10;
-/// What a flood may be sent until it must have been stopped.
+/// The number of bytes after which a flood must have been stopped.
 const STOPPED_WITHIN: usize = 64 << 20;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 
 struct Flood {
     what: &'static str,
-    /// Sent once, after the preface.
+    /// The bytes after the preface, sent once.
     first: Vec<u8>,
-    /// Sent over and over: the `n`th piece.
+    /// Returns the `n`th piece. Pieces are sent endlessly.
     next: fn(u32) -> Vec<u8>,
-    /// Its sender reads nothing.
+    /// Whether the sender reads nothing.
     deaf: bool,
-    /// Each is a request and has its answer: the connection need not end.
+    /// Whether each piece is a request with an answer. The connection then need not
+    /// end.
     is_answered: bool,
 }
 
@@ -71,7 +73,7 @@ fn floods() -> Vec<Flood> {
             deaf: true,
             ..flood("SETTINGS, unread", |_| frame(SETTINGS, 0, 0, &[]))
         },
-        // The window of all streams changes with each.
+        // Each of these changes the window of all streams.
         Flood {
             first: (0..400)
                 .flat_map(|n| frame(HEADERS, END_HEADERS, 2 * n + 1, &frames::post("/version")))
@@ -103,7 +105,7 @@ fn floods() -> Vec<Flood> {
             let stream = 2 * n + 1;
             let block = frames::get("/api/v1/pods");
             let mut both = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
-            // More than a window can be.
+            // This exceeds the maximal window.
             both.extend(frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]));
             both
         }),
@@ -122,7 +124,8 @@ fn floods() -> Vec<Flood> {
             ..flood("more headers than allowed", |n| {
                 let mut block = frames::get("/version");
                 for _ in 0..200 {
-                    // A field that is put into the table once, and named 200 times.
+                    // A field that is put into the table once, and referenced many
+                    // times.
                     block.extend([0x40, 1, b'a', 100]);
                     block.extend([b'b'; 100]);
                     block.extend([0xbe; 100]);
@@ -140,7 +143,7 @@ fn floods() -> Vec<Flood> {
     ]
 }
 
-/// One connection with a flood on it; how it ended.
+/// Sends a flood on one connection, and returns how that ended.
 async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
     let stream = client.tls_stream_from(ELSEWHERE, b"h2").await?;
     let (reader, mut writer) = split(stream);
@@ -174,7 +177,6 @@ async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
     Ok(end)
 }
 
-/// An administrator of that front.
 async fn flooder(front: &Apifront) -> Client {
     let group = administrators("flooders").await;
     let pair = Cluster::shared().certificates.client("flooder", &[&group]);
@@ -186,7 +188,7 @@ async fn flooder(front: &Apifront) -> Client {
     client
 }
 
-/// How the victim's reads fare while the attacker's server is attacked.
+/// Times the victim's reads while the attacker's server is attacked.
 async fn attacked(attacker: &Client, flood: &Arc<Flood>, victim: &Client, path: &str) -> Times {
     let connections = Arc::new(AtomicUsize::new(0));
     let attackers: Vec<_> = (0..ATTACKERS)
@@ -210,7 +212,6 @@ async fn attacked(attacker: &Client, flood: &Arc<Flood>, victim: &Client, path: 
     times
 }
 
-/// Whether each flood is stopped, and who else notices.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn floods_of_frames_went_on_for_ever() {
@@ -233,10 +234,10 @@ async fn floods_of_frames_went_on_for_ever() {
     for flood in floods() {
         let flood = Arc::new(flood);
         let what = flood.what;
-        // What one connection comes to.
         let end = run(&attacker, &flood).await.expect("TLS");
         println!("{what}: {end:?}");
-        // Who writes on may lose the GOAWAY when the connection is closed.
+        // A sender that keeps writing may lose the GOAWAY when the connection is
+        // closed.
         let stopped = matches!(end, End::GoAway(ENHANCE_YOUR_CALM) | End::Closed);
         assert!(stopped || flood.is_answered, "{what}: {end:?}");
         let attacked = attacked(&attacker, &flood, &victim, path).await;
@@ -247,13 +248,13 @@ async fn floods_of_frames_went_on_for_ever() {
         }
         let now = front.process.resident_bytes();
         println!("{what}: {} MiB, {} MiB before", now / MIB, base / MIB);
-        // What its connections held is given back when they have ended.
+        // The memory of its connections is given back after their end.
         eventually(what, RETURNS_WITHIN, async || {
             front.process.resident_bytes() <= base + GROWTH
         })
         .await;
     }
-    // Nor is the log a place to fill.
+    // Floods must not fill the log either.
     let log = front.process.log();
     assert!(log.len() < 1 << 20, "{} bytes of log", log.len());
     if let Some(another) = another {
@@ -262,7 +263,6 @@ async fn floods_of_frames_went_on_for_ever() {
     front.stop().await;
 }
 
-/// Both protocols bound the bytes of headers, and their number.
 #[tokio::test]
 async fn headers_are_bounded_in_both_protocols() {
     skip_under_oracle!("the limits of HTTP/2 are apifront's");
@@ -284,7 +284,8 @@ async fn headers_are_bounded_in_both_protocols() {
             .send(http::Method::GET, "/version", &headers, "")
             .await;
         assert_eq!(answer.status, 431, "{name}");
-        // The same by number: what each costs beside its bytes counts too.
+        // The same limit applies to the number: the fixed cost of each header counts
+        // too.
         let names: Vec<String> = (0..20_000).map(|n| format!("x-{n}")).collect();
         let many: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "1")).collect();
         let answer = client

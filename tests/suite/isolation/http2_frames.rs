@@ -1,4 +1,4 @@
-//! HTTP/2 connections that begin correctly and go on incorrectly.
+//! HTTP/2 connections that begin correctly and continue incorrectly.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -87,8 +87,7 @@ impl Streams {
                     .expect("flags");
                 frame(HEADERS, flags, id, &request(rng, authorization))
             }
-            // The header block comes in parts, of which the last may be
-            // missing.
+            // The header block comes in parts. The last one may be missing.
             6 | 7 => {
                 let id = self.open();
                 let block = request(rng, authorization);
@@ -146,8 +145,7 @@ impl Streams {
                 self.some(rng),
                 &junk(rng, 50),
             ),
-            // The frame announces more than its payload, or more than is
-            // allowed.
+            // The frame announces more than its payload, or more than is allowed.
             _ => {
                 let mut bytes = frame(rng.random_range(0..10), rng.random(), self.some(rng), &[]);
                 bytes[..3].copy_from_slice(&[rng.random(), rng.random(), rng.random()]);
@@ -193,8 +191,8 @@ fn junk(rng: &mut StdRng, most: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the header block of a request in HPACK without tables. Sometimes it
-/// has an error.
+/// Returns the header block of a request in HPACK without tables, sometimes with an
+/// error.
 fn request(rng: &mut StdRng, authorization: &str) -> Vec<u8> {
     let path = *PATHS.choose(rng).expect("paths");
     let method = *["GET", "GET", "GET", "POST", "HEAD", "CONNECT", "OPTIONS"]

@@ -1,8 +1,8 @@
-//! Tests the path matrix: whatever path, query and representation a caller asks
-//! for, apifront with a warm cache shows what kube-apiserver shows, and nothing
-//! else. Statuses must be equal, and after a success the sets of objects.
+//! Tests the path matrix: for every path, query and representation, apifront with a
+//! warm cache shows exactly what kube-apiserver shows. Statuses must be equal and,
+//! after a success, the sets of objects.
 //!
-//! All short paths are asked for, longer ones at random. `APIFRONT_TEST_SEED`
+//! All short paths are requested, and longer ones at random. `APIFRONT_TEST_SEED`
 //! replays a run and `APIFRONT_TEST_COMPARISONS` lengthens it. The outcome of a
 //! question does not depend on other questions.
 
@@ -25,16 +25,16 @@ use crate::harness::volume;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
 const DEFAULT_COMPARISONS: usize = 20_000;
-/// Limits for reads and watches are separate: watches last a second, and would
-/// take the places of requests that end at once.
+/// Reads and watches have separate limits: watches last a second, and would take the
+/// places of requests that end at once.
 const READS_AT_ONCE: usize = 64;
 const WATCHES_AT_ONCE: usize = 128;
-/// The number of tries before a difference counts. A busy machine may have
-/// ended a watch before its first event.
+/// The number of tries before a difference counts. A busy machine may end a watch
+/// before its first event.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 const SHOWN_DIFFERENCES: usize = 40;
-/// The run stops after this many differences, which are enough to look at.
+/// The run stops after this many differences, which suffice for an investigation.
 const MOST_DIFFERENCES: usize = 2_000;
 
 #[derive(Default)]
@@ -90,8 +90,7 @@ fn is_own(question: &Question) -> bool {
     path == "/status" || path.starts_with("/debug/api_priority_and_fairness/")
 }
 
-/// Returns different questions, in an order that does not depend on their
-/// paths.
+/// Returns distinct questions, in an order that does not depend on their paths.
 fn questions(seed: u64, wanted: usize) -> Vec<Question> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut seen: HashSet<Question> = question::exhaustive().into_iter().collect();
@@ -136,15 +135,15 @@ async fn compare(tenants: &Tenants, question: Question, number: usize, tally: &M
     }
 }
 
-/// The number of tries in a row for one question while its connection ends.
+/// The number of consecutive tries for a question whose connection ends.
 const ENDED_CONNECTIONS: usize = 10;
 
 async fn ask(client: &Client, question: &Question) -> anyhow::Result<Answer> {
     let headers = [("accept", question.accept), ("x-apifront-debug", "cache")];
     let target = question.target();
     let mut answer = Err(anyhow::anyhow!("not asked"));
-    // Both servers close connections of unauthenticated callers. Requests that
-    // were under way then are repeated, as clients do.
+    // Both servers close connections of unauthenticated callers. Requests in
+    // progress are then repeated, as clients do.
     for _ in 0..ENDED_CONNECTIONS {
         let method = question.method.clone();
         answer = client.try_send(method, &target, &headers, "").await;

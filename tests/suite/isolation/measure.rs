@@ -1,9 +1,9 @@
-//! How one user fares: the same requests timed in quiet and while others
-//! misbehave.
+//! Measures how well one user is served: times the same requests in quiet and while
+//! others misbehave.
 //!
-//! `APIFRONT_TEST_SAMPLES=10` asks ten times as often: with few requests the
-//! slowest one of a busy machine is the 99th percentile. Some tests then show,
-//! too, what the same misbehaviour at another apifront does.
+//! `APIFRONT_TEST_SAMPLES=10` measures ten times as often: with few requests, the
+//! slowest one on a busy machine is the 99th percentile. Some tests then also show
+//! the effect of the same misbehaviour at another apifront.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,14 +14,14 @@ use http::Method;
 use crate::harness::client::Client;
 use crate::harness::{elsewhere, volume};
 
-/// The address that those who misbehave connect from.
+/// The address of misbehaving clients.
 pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// After this many errors nothing more is asked: each may have taken as long as
-/// a request may.
+/// The measurement stops after this many errors, since each may have taken a
+/// request's whole time limit.
 const ERRORS_AT_MOST: usize = 2;
 
-/// The times of requests that were asked one after the other.
+/// The times of consecutive requests.
 #[derive(Debug)]
 pub struct Times {
     sorted: Vec<Duration>,
@@ -33,9 +33,9 @@ pub struct Times {
 /// deadline, which is longer.
 pub const HICCUP: Duration = Duration::from_secs(6);
 
-/// The most that requests may take while others misbehave, as a multiple of the
-/// slowest in quiet. The machine is shared, and a flood keeps its processors
-/// busy: `floor` is allowed whatever it was in quiet.
+/// The most time for requests while others misbehave, as a multiple of the slowest
+/// in quiet. The machine is shared, and a flood keeps its processors busy, so
+/// `floor` is always allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     pub times_quiet: u32,
@@ -78,14 +78,14 @@ impl Times {
         .await
     }
 
-    /// The pause keeps whoever measures from keeping a processor busy.
+    /// The pause keeps the measuring client from keeping a processor busy.
     async fn until(
         pause: Duration,
         enough: impl Fn(usize) -> bool,
         ask: impl AsyncFn(usize) -> bool,
     ) -> Self {
         if is_controlled() {
-            // All that the caller does runs on the thread that leaves.
+            // The caller must run entirely on the thread that leaves.
             let flavor = tokio::runtime::Handle::current().runtime_flavor();
             assert_eq!(flavor, tokio::runtime::RuntimeFlavor::CurrentThread);
             elsewhere::leave();
@@ -109,7 +109,7 @@ impl Times {
         self.sorted.get(at).copied().unwrap_or_default()
     }
 
-    /// How many times as long as the others these requests took.
+    /// Returns the factor by which these requests took longer than the others.
     fn times(&self, others: &Self, percent: usize) -> f64 {
         let [ours, theirs] = [self, others].map(|t| t.percentile(percent).as_secs_f64());
         ours / theirs
@@ -127,14 +127,12 @@ impl fmt::Display for Times {
     }
 }
 
-/// Tells whether to measure, too, how the same requests fare while others
-/// misbehave at another apifront on the same machine. It shows what they do to
-/// the machine alone.
+/// Tells whether to measure the same requests also while others misbehave at another
+/// apifront on the same machine. This shows the effect on the machine alone.
 pub fn is_controlled() -> bool {
     volume::compares_times()
 }
 
-/// Prints how requests fared while others misbehaved elsewhere.
 pub fn print_control(what: &str, apart: &Times, attacked: &Times) {
     println!("{what}, at another apifront: {apart}");
     let (p50, p99) = (attacked.times(apart, 50), attacked.times(apart, 99));
@@ -146,7 +144,7 @@ async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
     answer.is_ok_and(|answer| answer.status == 200)
 }
 
-/// Prints both, and fails if the second shows what others did.
+/// Prints both, and fails if the second shows the effect of others.
 #[track_caller]
 pub fn assert_unharmed(what: &str, quiet: &Times, attacked: &Times, bound: Bound) {
     println!("{what}, quiet: {quiet}");

@@ -1,4 +1,4 @@
-//! Requests must not add metric series or long log lines at the caller's will.
+//! Callers must not be able to add metric series or long log lines at will.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::config_map;
 
-/// The bytes that metrics may grow by: series for unknown requests, and series
-/// that have just been counted for the first time.
+/// The allowed growth of the metrics in bytes: series for unknown requests, and
+/// series that are counted for the first time.
 const NOISE: usize = 128 << 10;
 
-/// Sends a request that must be refused.
 async fn refused(client: &Client, method: Method, path: &str) {
     let answer = client.send(method.clone(), path, &[], "").await;
     let status = answer.status;
     assert!(status.is_client_error(), "{method} {status}");
 }
 
-/// 150 requests of an unauthenticated caller once made /metrics 187 MB.
+/// Without a bound, 150 requests of an unauthenticated caller made /metrics 187 MB
+/// large.
 #[tokio::test]
 async fn subresources_of_strangers_are_no_labels() {
     skip_under_oracle!("the metrics and the log are apifront's");
@@ -58,8 +58,8 @@ async fn subresources_of_strangers_are_no_labels() {
         metrics.len()
     );
 
-    // This caller is authenticated and has no rights. Only existing resources
-    // are counted.
+    // This caller is authenticated and has no rights. Only existing resources become
+    // labels.
     let rightless = cluster
         .certificates
         .client(&format!("rightless-of-{ns}"), &[]);

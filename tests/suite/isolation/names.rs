@@ -1,5 +1,5 @@
-//! Whoever may write roles in one namespace may write very many names. What they
-//! cost is not what the others' requests wait for.
+//! A user who may write roles in one namespace can write very many names. Other
+//! users' requests must not wait for the work that these names cause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::harness::eventually;
 use crate::harness::objects::{config_map, role, role_binding};
 use crate::harness::pool::Lease;
 
-/// Together they are larger than any request, and each is less than what etcd
-/// stores.
+/// Together the roles are larger than any request, and each is smaller than etcd's
+/// limit for an object.
 const ROLES: usize = 10;
 const NAMES: usize = 60_000;
-/// All who hold them.
+/// The group whose members have these roles.
 const GROUP: &str = "of-many-names";
 const HOLDERS: usize = 40;
-/// The lists at a time.
+/// The numbers of concurrent lists.
 const AT_A_TIME: [usize; 2] = [8, 64];
 const SOON: Duration = Duration::from_secs(30);
 const FOR: Duration = Duration::from_secs(4);
-/// A flood of lists takes its turns of the processors.
+/// A flood of lists takes its share of the processors.
 const BOUND: Bound = Bound {
     times_quiet: 3,
     floor: Duration::from_millis(100),
@@ -37,12 +37,12 @@ const EVERYWHERE: &str = "/api/v1/pods";
 struct World {
     cluster: Lease,
     front: Apifront,
-    /// A list that everybody's requests are measured by.
+    /// The list by which the requests of others are measured.
     list: String,
 }
 
 impl World {
-    /// Binds the roles to the group, and waits until the views of those in it have the
+    /// Binds the roles to the group, and waits until its members' views have the
     /// first names.
     async fn start() -> Self {
         let cluster = Cluster::leased(&[]).await;
@@ -95,7 +95,7 @@ impl World {
         front.client(Some(&certificate))
     }
 
-    /// Lists so many at a time.
+    /// Lists with `at_a_time` concurrent requests.
     async fn flood(&self, front: &Apifront, at_a_time: usize) -> Flood {
         let clients: Vec<Client> = (0..at_a_time).map(|n| self.client_of(front, n)).collect();
         Flood::start(at_a_time, move |n| {
@@ -107,7 +107,7 @@ impl World {
         .await
     }
 
-    /// Times `/livez`, and another user's list.
+    /// Times `/livez` and another user's list.
     async fn others(&self) -> [Times; 2] {
         let client = self.front.admin_client();
         [
@@ -123,7 +123,6 @@ impl World {
     }
 }
 
-/// What [`World::others`] times.
 const WHAT: [&str; 2] = ["/livez", "another's list"];
 
 async fn front(cluster: &Cluster) -> Apifront {
@@ -138,7 +137,7 @@ fn holder(n: usize) -> String {
     format!("holder-{n}")
 }
 
-/// Each list by a holder went through all names, and copied them.
+/// A member's list must not cost the work of all names.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn lists_by_holders_of_many_names_stall_nobody() {
@@ -167,7 +166,7 @@ async fn lists_by_holders_of_many_names_stall_nobody() {
     world.front.stop().await;
 }
 
-/// Each write of a role by anybody had every view go through all names.
+/// A write of a role must not make every view go through all names.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn a_write_of_rights_wakes_no_view_of_many_names() {

@@ -1,4 +1,4 @@
-//! Requests that are correct HTTP and ask for the absurd.
+//! Requests that are valid HTTP and ask for the absurd.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -84,8 +84,7 @@ impl Nasty {
         headers.map(|(k, v)| (*k, v.as_str())).collect()
     }
 
-    /// Tells whether the answer may have no end, so that only its head can be
-    /// read.
+    /// Tells whether the answer may be endless, so that only its head can be read.
     pub fn may_watch(&self) -> bool {
         self.target.contains("watch") || self.target.contains("/log")
     }
@@ -97,7 +96,7 @@ impl Nasty {
     }
 }
 
-/// Returns requests that once did harm. Every run sends them.
+/// Returns requests that did harm in the past. Every run sends them.
 pub fn known() -> Vec<Nasty> {
     let long = "a,".repeat(13_000) + "b";
     let deep = "[".repeat(20_000);
@@ -138,7 +137,7 @@ pub fn random(rng: &mut StdRng) -> Nasty {
     let mut separator = '?';
     for _ in 0..rng.random_range(0..6) {
         let (mut key, value) = parameter(rng);
-        // apifront's own documents do not heed `timeout`.
+        // apifront's own documents ignore `timeout`.
         if key == "timeout" && !target.contains("/v1/") {
             key = "timeoutSeconds";
         }

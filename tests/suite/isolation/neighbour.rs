@@ -1,4 +1,4 @@
-//! Creates one user's namespace beside another's.
+//! Creates groups of users, and namespaces for them.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -8,9 +8,9 @@ use crate::harness::objects;
 
 pub const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
-/// Creates a group, and a binding of the same name. Its members may do
-/// everything, as administrators may. Their requests are bounded like
-/// everybody's; those of `system:masters` are not.
+/// Creates a group, and a binding of the same name. Its members may do everything,
+/// like administrators. Their requests are limited like everybody's, unlike those of
+/// `system:masters`.
 pub async fn administrators(purpose: &str) -> String {
     let group = unique(purpose);
     let binding = objects::cluster_role_binding(&group, "cluster-admin", "Group", &group);
@@ -19,8 +19,8 @@ pub async fn administrators(purpose: &str) -> String {
     group
 }
 
-/// Creates a namespace with `count` config maps of `size` bytes, which the
-/// group of the same name may read and write.
+/// Creates a namespace with `count` config maps of `size` bytes. The group of the
+/// same name may read and write these.
 pub async fn namespace(purpose: &str, count: usize, size: usize) -> String {
     let cluster = Cluster::shared();
     let ns = cluster.namespace(purpose).await;

@@ -1,5 +1,5 @@
-//! Tests query parameters. An unknown parameter may change the answer, so such
-//! requests are forwarded.
+//! Tests query parameters. An unknown parameter may change the answer, so requests
+//! with one are forwarded.
 
 use http::Method;
 use serde_json::json;
@@ -21,8 +21,8 @@ fn shard(field: &str, start: &str, end: &str) -> String {
     format!("shardSelector=shardRange({field},%20'{start}',%20'{end}')")
 }
 
-/// The selector was once ignored: a list of one shard had all objects, and an
-/// invalid selector was answered like none.
+/// If the selector were ignored, a list of one shard would have all objects, and an
+/// invalid selector would not be refused.
 #[tokio::test]
 async fn a_parameter_that_changes_the_answer_is_not_ignored() {
     let flag = "--feature-gates=ShardedListAndWatch=true".to_owned();
@@ -127,8 +127,8 @@ async fn shards_are_upstreams_where_it_has_none() {
     assert!(oracle() || cache == "bypass; reason=unusual_request");
 }
 
-/// client-go adds `timeout` to each request if `rest.Config.Timeout` is set.
-/// The cache once answered none of these clients.
+/// client-go adds `timeout` to each request if `rest.Config.Timeout` is set. The
+/// cache must answer these clients, too.
 #[tokio::test]
 async fn requests_with_a_timeout_are_answered_from_the_cache() {
     let front = Apifront::quiet();
@@ -147,7 +147,7 @@ async fn requests_with_a_timeout_are_answered_from_the_cache() {
             ("1h30m", true),
             ("", true),
             ("32s&timeout=x", true),
-            // Upstream refuses these in its own words.
+            // The upstream refuses these in its own words.
             ("10", false),
             ("ten", false),
             ("0s", false),
@@ -161,7 +161,7 @@ async fn requests_with_a_timeout_are_answered_from_the_cache() {
             assert!(oracle() || got.is_hit() == hit, "{path}: {:?}", got.headers);
         }
     }
-    // These are documents of the API itself, as kubectl asks for them.
+    // kubectl requests these documents of the API in this form.
     for path in [
         "/api?timeout=32s",
         "/openapi/v3?timeout=x",

@@ -1,5 +1,5 @@
-//! Tests `apifront --kubeconfig FILE` on a machine with a browser: web pages
-//! must not act as the owner. The same holds for the observability port.
+//! Tests `apifront --kubeconfig FILE` on a machine with a browser: web pages must
+//! not be able to act as the owner. The same holds for the observability port.
 
 use http::{Method, Request};
 use std::sync::Arc;
@@ -145,7 +145,7 @@ async fn pod(mut connection: Connection) {
     }
 }
 
-/// A page served by a pod would have had the API's origin.
+/// A page served by a pod must not get the API's origin.
 #[tokio::test]
 async fn a_pods_page_was_the_owner() {
     skip_under_oracle!("kube-apiserver has no personal mode");
@@ -154,8 +154,8 @@ async fn a_pods_page_was_the_owner() {
     let config = kubeconfig::write(&folder, "pod", &scripted.url(), None, Credential::None);
     let front = Apifront::personal(&config).await;
     let plain = Client::plain(front.address);
-    // The answers are forwarded by pingora, refused to upgrade, and streamed by
-    // apifront itself.
+    // pingora forwards one of the answers, one refuses an upgrade, and apifront
+    // itself streams one.
     let page = format!("{PROXIED}index.html");
     let follow = "/api/v1/namespaces/default/pods/evil/log?follow=1".to_owned();
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];

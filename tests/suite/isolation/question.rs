@@ -12,11 +12,11 @@ use super::vocabulary::{
     ACCEPTS, BASES, CORE, KINDS, NAMES, NAMESPACES, QUERIES, SEGMENTS, SUBRESOURCES, WATCHES,
 };
 
-/// The most segments of a path.
-/// `/apis/GROUP/v1/watch/namespaces/N/RESOURCE/NAME` has eight.
+/// The most segments of a path. `/apis/GROUP/v1/watch/namespaces/N/RESOURCE/NAME`
+/// has eight.
 const MOST_SEGMENTS: usize = 8;
-/// The share of watches, which last a second on each server. Two tenants may do
-/// little but watch.
+/// The shares of watches, which last a second on each server. Two tenants may do
+/// little else.
 const WATCH_SHARE: f64 = 0.04;
 const WATCHERS_SHARE: f64 = 0.25;
 const HEAD_SHARE: f64 = 0.01;
@@ -46,8 +46,8 @@ impl Question {
         question
     }
 
-    /// Tells whether a server may take the question for a watch, which lasts
-    /// half an hour by default.
+    /// Tells whether a server may take the question for a watch, which lasts half an
+    /// hour by default.
     fn may_watch(&self) -> bool {
         let path = percent_encoding::percent_decode_str(&self.path).decode_utf8_lossy();
         path.contains("watch") || self.query.contains("watch")
@@ -72,9 +72,9 @@ impl fmt::Display for Question {
     }
 }
 
-/// Returns all sequences of one and two core words after each base, asked by
-/// all tenants for what the cache has. Sequences of three words after `/api/v1`
-/// are asked by tenants with rights in a namespace and by the admin.
+/// Returns all sequences of one and two core words after each base, for all tenants
+/// and the cache's representations. Adds sequences of three words after `/api/v1`
+/// for tenants with rights in a namespace and for the admin.
 pub fn exhaustive() -> Vec<Question> {
     let mut questions = Vec::new();
     let mut ask = |base: &[&str], tail: &[&str], tenants: &[Tenant]| {
@@ -108,7 +108,6 @@ pub fn exhaustive() -> Vec<Question> {
     questions
 }
 
-/// Returns a random request of a random tenant, for any path.
 pub fn random(rng: &mut StdRng) -> Question {
     let tenant = Tenant::ALL.choose_weighted(rng, |tenant| tenant.weight());
     let tenant = *tenant.expect("weights");
@@ -134,7 +133,7 @@ pub fn random(rng: &mut StdRng) -> Question {
         false => &QUERIES,
     };
     let mut query = queries.choose(rng).expect("queries");
-    // This tenant may only read what it selects by name.
+    // This tenant may only read objects that it selects by name.
     while tenant == Tenant::Finder && !query.contains("metadata.name") && rng.random_bool(0.8) {
         query = queries.choose(rng).expect("queries");
     }
@@ -146,8 +145,8 @@ pub fn random(rng: &mut StdRng) -> Question {
     question
 }
 
-/// Returns the path of a collection, an object or a subresource that could
-/// exist, in most cases where the tenant has rights.
+/// Returns the path of a possible collection, object or subresource, mostly where
+/// the tenant has rights.
 fn served(rng: &mut StdRng, tenant: Tenant) -> Vec<String> {
     let (base, namespaced, plural) = *KINDS.choose(rng).expect("kinds");
     let mut segments = base.to_vec();
@@ -206,7 +205,6 @@ fn change(rng: &mut StdRng, segments: &mut Vec<String>) {
     segments.truncate(MOST_SEGMENTS + 1);
 }
 
-/// Returns the segment with one character escaped.
 fn escaped(rng: &mut StdRng, segment: &str) -> String {
     let plain = segment.bytes().all(|b| b.is_ascii_alphanumeric());
     if segment.is_empty() || !plain {

@@ -1,4 +1,5 @@
-//! Users who do not read what they asked for, or send what they began.
+//! Users who do not read the answers that they requested, or do not finish the
+//! requests that they began.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,11 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1500),
 };
 
-/// kube-apiserver's `--request-timeout`, and what a busy machine takes.
+/// kube-apiserver's `--request-timeout`, plus the delay of a busy machine.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(75);
 
-/// A connection whose streams let the server send so many bytes of a body, and
-/// as many more as were read and given back.
+/// Opens a connection whose streams let the server send `window` bytes of a body,
+/// and as many more as the client has read and given back.
 async fn connect(client: &Client, window: u32) -> SendRequest<Bytes> {
     let stream = client.tls_stream(b"h2").await.expect("TLS");
     let (sender, connection) = h2::client::Builder::new()
@@ -48,7 +49,7 @@ fn get(client: &Client, path: &str, headers: &[(&str, &str)]) -> Request<()> {
 
 type Unread = http::Response<h2::RecvStream>;
 
-/// Answers of which only the head has come.
+/// Sends requests, and returns answers of which only the head has arrived.
 async fn unread(
     client: &Client,
     path: &str,
@@ -74,7 +75,7 @@ fn with_status(answers: &[Unread], status: u16) -> usize {
     answers.iter().filter(|a| a.status() == status).count()
 }
 
-/// 400 LISTs that nobody reads took all places, and every other user got 429.
+/// LISTs that nobody reads must not take all places: other users would get 429.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn unread_answers_leave_their_seats_to_others() {
@@ -116,7 +117,7 @@ async fn unread_answers_leave_their_seats_to_others() {
     }
 }
 
-/// Watches whose initial events nobody reads took the places in which watches
+/// Watches with unread initial events must not keep the places in which watches
 /// begin.
 #[tokio::test]
 async fn unread_initial_events_leave_their_seats_to_others() {
@@ -152,13 +153,14 @@ async fn unread_initial_events_leave_their_seats_to_others() {
     front.stop().await;
 }
 
-/// Reads a byte each second, or none at all; when the server gives it up.
+/// Reads one byte a second if `drips`, or nothing. Returns the time after which the
+/// server gives up.
 async fn given_up_after(answer: Unread, drips: bool) -> Duration {
     let began = Instant::now();
     let mut body = answer.into_body();
     while began.elapsed() < GIVEN_UP_WITHIN * 2 {
         if drips {
-            // Makes room for as much as was read, at the pace of a byte a second.
+            // Makes room for one more byte, at a pace of one byte a second.
             crate::harness::pace::of_load(Duration::from_secs(1)).await;
             let _ = body.flow_control().release_capacity(1);
         }
@@ -170,8 +172,8 @@ async fn given_up_after(answer: Unread, drips: bool) -> Duration {
     began.elapsed()
 }
 
-/// A reader of nothing, and one of a byte a second, held its answer for ever,
-/// cached or forwarded.
+/// A client that reads nothing, or one byte a second, must not hold its answer for
+/// ever, whether cached or forwarded.
 #[tokio::test]
 async fn answers_nobody_reads_are_given_up() {
     skip_under_oracle!("the bounds of slow readers are apifront's");
@@ -202,7 +204,7 @@ async fn answers_nobody_reads_are_given_up() {
             });
         }
     }
-    // A body that never comes holds nothing for ever, either.
+    // A request must not wait for ever for its body either.
     let body = async {
         let client = forwarding.client(Some(&pair));
         let mut sender = connect(&client, 0).await;
@@ -248,7 +250,7 @@ async fn answers_nobody_reads_are_given_up() {
     forwarding.stop().await;
 }
 
-/// One whose window has one byte, so that each byte read makes room for another.
+/// The window has one byte, so each byte that is read makes room for another.
 async fn dripping(client: &Client, path: &str) -> Unread {
     let mut sender = connect(client, 1).await;
     let (answer, _) = sender
@@ -257,8 +259,8 @@ async fn dripping(client: &Client, path: &str) -> Unread {
     answer.await.expect("a head")
 }
 
-/// Bodies made for one user alone, and not read, have a bound: he is refused
-/// more of them, before they are made, and nobody else is.
+/// Unread bodies that were made for one user alone have a bound. This user is
+/// refused further ones before they are made; other users are not.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn unread_copies_have_a_bound_of_their_user() {
@@ -292,7 +294,7 @@ async fn unread_copies_have_a_bound_of_their_user() {
     );
     assert_unharmed("unread indented LISTs of 5 MB", &quiet, &attacked, BOUND);
     drop(answers);
-    // Room again, as soon as they are gone.
+    // There is room again as soon as they are gone.
     let client = slow.separate();
     assert_eq!(client.send(Method::GET, &path, &[], "").await.status, 200);
     front.stop().await;

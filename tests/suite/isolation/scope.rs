@@ -1,7 +1,7 @@
-//! A right to list namespaces inside team-a was once read as a right to list
-//! all namespaces. The path `/api/v1/namespaces/team-a/namespaces` was
-//! authorized for the namespace that it names and answered with every Namespace
-//! of the cluster. kube-apiserver has no such path.
+//! A right to list namespaces inside team-a must not count as a right to list all
+//! namespaces. kube-apiserver has no path `/api/v1/namespaces/team-a/namespaces`. A
+//! server that authorizes it for team-a and answers it with every Namespace of the
+//! cluster would leak these.
 
 use bytes::Bytes;
 use http::Method;
@@ -32,7 +32,7 @@ const QUERIES: [&str; 9] = [
 ];
 
 /// Creates a user with the rules of `view` in a new namespace. Returns the
-/// namespace and the user's clients for kube-apiserver and apifront.
+/// namespace, and the user's clients for kube-apiserver and apifront.
 async fn viewer() -> (String, Client, Client) {
     let (cluster, front) = (Cluster::shared(), Apifront::shared());
     let admin = cluster.admin_client();
@@ -65,7 +65,6 @@ async fn ask(client: &Client, method: &Method, target: &str, accept: &str) -> An
         .await
 }
 
-/// Tells whether the answer names other namespaces, in any encoding.
 fn tells_of_others(answer: &Answer) -> bool {
     let named = |name: &str| {
         let name = name.as_bytes();
@@ -115,7 +114,7 @@ async fn a_right_in_one_namespace_is_none_to_list_all_of_them() {
     assert!(wrong.is_empty(), "{} of {asked}:\n{text}", wrong.len());
 }
 
-/// Tests the same over HTTP/1.1, whose watches are written by other code.
+/// Tests the same over HTTP/1.1, where other code writes watches.
 #[tokio::test]
 async fn nor_over_http1() {
     let (ns, _, through) = viewer().await;
@@ -139,7 +138,6 @@ async fn nor_over_http1() {
     }
 }
 
-/// Requests that the right allows are still served from the cache.
 #[tokio::test]
 async fn the_own_namespace_is_still_served() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");

@@ -1,5 +1,5 @@
-//! Two apifronts in a row share connections between callers. No request of one
-//! caller, however malformed or large, ends a stream of another.
+//! Two apifronts in a row share connections between callers. No caller's request,
+//! however malformed or large, may end another caller's stream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,14 +30,14 @@ const QUIET: Duration = Duration::from_millis(60);
 /// The time within which a large request must be answered.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A resource that the first apifront does not cache, so that its watches go on to
-/// the second one.
+/// The first apifront does not cache this resource, so its watches reach the second
+/// one.
 const LIST: &str = "/api/v1/namespaces/default/configmaps";
 const WATCH: &str =
     "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0&labelSelector=";
 
-/// The sizes of heads: around what HTTP/2 takes here and at most, four times that,
-/// and what is taken over HTTP/1.
+/// The sizes of heads: around HTTP/2's limit here and its maximum, four times that, and
+/// the limit for HTTP/1.
 const SIZES: [usize; 8] = [
     40_000, 60_000, 110_000, 250_000, 400_000, 600_000, 900_000, 1_030_000,
 ];
@@ -74,7 +74,6 @@ impl World {
     }
 }
 
-/// Sends a request whose target, fields and identity are large.
 async fn large(client: &Client, rng: &mut StdRng) -> u16 {
     let size = *SIZES.choose(rng).expect("sizes");
     let of_target = rng.random_range(0..size.min(59_000));
@@ -91,7 +90,7 @@ async fn large(client: &Client, rng: &mut StdRng) -> u16 {
     let asked = client.try_open(Method::GET, &target, &headers, Bytes::new());
     match tokio::time::timeout(ANSWERED_WITHIN, asked).await {
         Err(_) => panic!("no answer to a head of {size} bytes"),
-        // A refusal may come before all is sent.
+        // A refusal may come before the end of the request.
         Ok(Err(_)) => 0,
         Ok(Ok(answer)) => {
             let status = answer.status().as_u16();
@@ -183,7 +182,7 @@ async fn nobody_ends_the_streams_of_others() {
     }
     let statuses = statuses.into_inner();
     assert!(statuses.contains_key(&200), "no large head was taken");
-    // The second apifront ended no connection that others use, too.
+    // The second apifront did not end a connection that others use.
     assert!(!statuses.contains_key(&503), "{statuses:?}");
     world.lower.stop().await;
     world.upper.stop().await;

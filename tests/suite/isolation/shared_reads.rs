@@ -1,4 +1,4 @@
-//! Reads upstream that answer many callers.
+//! Upstream reads that answer many callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,8 +19,8 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1500),
 };
 
-/// Callers who go away, who ask oddly and who ask much share upstream's reads
-/// with a caller who does none of that.
+/// Some callers disconnect, some send odd requests, and some send many. They share
+/// the upstream's reads with a caller who does none of that.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn odd_callers_delay_and_fail_nobody_else() {
@@ -41,8 +41,8 @@ async fn odd_callers_delay_and_fail_nobody_else() {
     assert!(answer.is_hit(), "{}", answer.header("x-apifront-cache"));
     let quiet = Times::reads(&other, &theirs, &[], 50).await;
 
-    // A URL's length of requirements, for each of the objects upstream has.
-    // Answers are short: this process, too, has little time for each.
+    // A selector as long as a URL, which the upstream evaluates for each object.
+    // Answers are short, since this process also has little time for each.
     let long = (0..5_000).map(|n| format!("!k{n:04}")).collect::<Vec<_>>();
     let requests = [
         format!("?labelSelector=n%3D5%2C{}", long.join("%2C")),
@@ -59,7 +59,7 @@ async fn odd_callers_delay_and_fail_nobody_else() {
             let (client, path) = (client.clone(), path(&own));
             let (requests, answered) = (requests.clone(), answered.clone());
             elsewhere::spawn(async move {
-                // One in eight is long.
+                // One request in eight has the long selector.
                 let short = requests.iter().skip(1).cycle();
                 let requests = short.enumerate().map(|(n, short)| match n % 8 {
                     0 => &requests[0],
@@ -69,13 +69,14 @@ async fn odd_callers_delay_and_fail_nobody_else() {
                     let path = format!("{path}{request}");
                     let asked = client.try_send(Method::GET, &path, &[], "");
                     if n % 3 == 0 {
-                        // Gone before there is an answer.
+                        // The client disconnects before there is an answer.
                         let _ = tokio::time::timeout(Duration::from_millis(3), asked).await;
                     } else {
                         let _ = asked.await;
                         answered.fetch_add(1, Ordering::Relaxed);
                     }
-                    // Not to measure this process, or the processor.
+                    // Without this pause, the test would measure this process, or
+                    // the processor.
                     crate::harness::pace::of_load(Duration::from_millis(200)).await;
                 }
             })

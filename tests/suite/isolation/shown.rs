@@ -10,14 +10,14 @@ use crate::harness::client::Answer;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub status: u16,
-    /// The objects, in successful answers only. The text of errors is compared
-    /// elsewhere.
+    /// The objects, from successful answers only. Other tests compare the text of
+    /// errors.
     pub objects: BTreeSet<String>,
 }
 
 impl Shown {
-    /// Reads an answer. It is `None` if the server ended the stream, as Go does
-    /// over HTTP/2 where it would answer 400 over HTTP/1.
+    /// Reads an answer. It is `None` if the server ended the stream: Go does so over
+    /// HTTP/2 where it would answer 400 over HTTP/1.
     pub fn of(answer: Option<&Answer>) -> Self {
         let Some(answer) = answer else {
             return Self {
@@ -58,7 +58,7 @@ fn note(value: &Value, what: &str, objects: &mut BTreeSet<String>) {
         }
         return;
     }
-    // An empty list may have `null` here.
+    // In an empty list this may be `null`.
     if let Some(items) = value.get("items") {
         objects.insert(format!("{what} {kind}"));
         let more = value["metadata"]["continue"].as_str().unwrap_or_default();
@@ -76,8 +76,7 @@ fn note(value: &Value, what: &str, objects: &mut BTreeSet<String>) {
     let metadata = &value["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();
     if text("name").is_empty() {
-        // The value is not an object but a document of discovery, a log or a
-        // Status.
+        // The value is no object, but a document of discovery, a log or a Status.
         objects.insert(value.to_string());
         return;
     }

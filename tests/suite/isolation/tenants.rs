@@ -1,5 +1,4 @@
-//! The users of the shared cluster with their rights, and the cluster's
-//! objects.
+//! The users of the shared cluster, their rights, and the cluster's objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +14,16 @@ use crate::harness::pool::Lease;
 use crate::harness::{eventually, objects};
 
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
-/// The matrix sends more requests at a time than kube-apiserver allows a user.
-/// kube-apiserver's mitigation of anonymous floods would also close the
+/// The matrix sends more concurrent requests than kube-apiserver allows a user.
+/// kube-apiserver's protection against anonymous floods would also close the
 /// connection after each answer to an unauthenticated caller.
 const FLAGS: [&str; 3] = [
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=5000",
     "--feature-gates=UnauthenticatedHTTP2DOSMitigation=false",
 ];
-/// The role whose rules the controller copies into `view`. That controller does
-/// not run here.
+/// The role whose rules a controller copies into `view`. That controller does not
+/// run here.
 const VIEW: &str = "system:aggregate-to-view";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +81,8 @@ impl Tenant {
         }
     }
 
-    /// Returns how often the tenant asks. Tenants that may read more ask more.
+    /// Returns the tenant's share of the questions. Tenants with more rights ask
+    /// more.
     pub fn weight(self) -> u32 {
         match self {
             Self::Nobody | Self::Stranger | Self::Parts => 1,
@@ -95,13 +95,13 @@ impl Tenant {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Returns the least number of hits for this number of answers with 200. With
-    /// fewer, kube-apiserver would be compared with itself. Tenants with `None` must
-    /// get no hits.
+    /// Returns the least number of hits among `answered` answers with 200. With
+    /// fewer hits, kube-apiserver would be compared with itself. A tenant with
+    /// `None` must have no hits.
     pub fn least_hits(self, answered: usize) -> Option<usize> {
         match self {
             Self::Nobody | Self::Stranger | Self::Parts => None,
-            // Few paths lead to what these may read: of thousands, two or twelve.
+            // These may read little: of thousands of paths, two or twelve.
             Self::Finder => Some(1),
             Self::Named => Some(0),
             Self::Watcher
@@ -110,7 +110,7 @@ impl Tenant {
             | Self::Owner
             | Self::Odd
             | Self::Admin => {
-                // It is between a third and a half of them.
+                // Hits are between a third and a half of the answers.
                 Some(answered / 5)
             }
         }
@@ -165,7 +165,7 @@ impl Tenants {
         tenants
     }
 
-    /// Returns the clients for kube-apiserver and apifront. `n` chooses the
+    /// Returns the clients for kube-apiserver and apifront. `n` selects the
     /// connections.
     pub fn clients(&self, tenant: Tenant, n: usize) -> (&Client, &Client) {
         let (direct, front) = &self.clients[&tenant];
@@ -196,7 +196,7 @@ impl Tenants {
         }
     }
 
-    /// Stops apifront, and fails if it was no longer alive.
+    /// Stops apifront, and fails if it was not running.
     pub async fn stop(self) {
         self.front.stop().await;
         drop(self.cluster);

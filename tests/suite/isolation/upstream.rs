@@ -1,5 +1,5 @@
-//! What callers share on the way upstream: connections, and the verdict whether
-//! an API server is well.
+//! The shared state of callers on the way upstream: connections, and the verdict
+//! whether an API server is healthy.
 
 use std::time::{Duration, Instant};
 
@@ -23,20 +23,19 @@ use crate::harness::objects::config_map;
 use crate::harness::scripted::Scripted;
 use crate::harness::{elsewhere, eventually};
 
-/// Without isolation the attacked requests took more than 20 s.
+/// Without isolation these requests take more than 20 s.
 pub(super) const BOUND: Bound = Bound {
     times_quiet: 3,
     floor: Duration::from_secs(2),
 };
-/// Long enough to see that a request hangs.
+/// This is long enough to see that a request hangs.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// A user who writes an object through a front, beside others.
+/// A user who writes an object through an apifront while others misbehave.
 struct Writer {
     front: Apifront,
     ns: String,
     other: Client,
-    /// The path of the object.
     small: String,
 }
 
@@ -60,13 +59,13 @@ impl Writer {
     }
 }
 
-/// A member of `system:masters`, who holds no seats.
+/// Returns a client of a member of `system:masters`, whose requests hold no seats.
 fn master(front: &Apifront, name: &str) -> Client {
     let certificates = &Cluster::shared().certificates;
     front.client(Some(&certificates.client(name, &["system:masters"])))
 }
 
-/// Merge patches of one object, one after the other.
+/// Times merge patches of one object, one after the other.
 pub(super) async fn patches(client: &Client, path: &str, count: usize) -> Times {
     Times::of(count, async |n| {
         let body = json!({ "data": { "n": n.to_string() } });
@@ -82,11 +81,11 @@ pub(super) async fn patches(client: &Client, path: &str, count: usize) -> Times 
     .await
 }
 
-/// An HTTP/2 client that lets `window` bytes of each answer come and reads none.
+/// An HTTP/2 client that accepts `window` bytes of each answer and reads none.
 struct Unread {
     sender: http2::SendRequest<Empty<Bytes>>,
     authority: String,
-    /// Answers that have begun, kept so that they stay open.
+    /// The answers, kept so that their streams stay open.
     answers: Vec<http::Response<Incoming>>,
 }
 
@@ -106,7 +105,7 @@ impl Unread {
         }
     }
 
-    /// The code of an answer that begins in time.
+    /// Returns the status of an answer that begins in time.
     async fn get(&mut self, path: &str) -> Option<u16> {
         let uri = format!("https://{}{path}", self.authority);
         let request = Request::get(uri).body(Empty::new()).expect("a request");
@@ -119,9 +118,9 @@ impl Unread {
     }
 }
 
-/// The windows of a shared connection were as large as those of each of its
-/// streams: a few answers that one caller did not read filled them, and nobody
-/// else's answer came.
+/// The window of a shared upstream connection must be larger than the windows of its
+/// streams. Otherwise a few answers that one caller does not read fill it, and the
+/// answers of all other callers on the connection wait.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn unread_answers_of_one_caller_stop_nobody_else() {
@@ -138,7 +137,7 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
     admin.post(&maps, &big).await.expect(201);
     let quiet = patches(&other, &small, 100).await;
     let mut greedy = Unread::connect(&master(&front, "greedy"), 1024).await;
-    // Each connection upstream has room for 100.
+    // Each upstream connection has room for 100.
     for _ in 0..40 {
         greedy.get(&format!("{maps}/big/")).await;
     }
@@ -148,7 +147,7 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
     front.stop().await;
 }
 
-/// Sends a hundred requests and gives them up, again and again.
+/// Repeatedly sends a hundred requests and abandons them.
 async fn give_up(client: Client) -> anyhow::Result<()> {
     let stream = client.tls_stream(b"h2").await?;
     let (mut reader, mut writer) = tokio::io::split(stream);
@@ -178,8 +177,8 @@ async fn give_up(client: Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An HTTP/2 client that is told too often of streams that it has given up ends
-/// the connection, with the requests of others on it.
+/// An HTTP/2 client ends a connection that gets too many frames for abandoned
+/// streams. The requests of others on it would end too.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn requests_that_were_given_up_broke_those_of_others() {
@@ -215,8 +214,8 @@ async fn requests_that_were_given_up_broke_those_of_others() {
     front.stop().await;
 }
 
-/// The other direction: bodies that one caller begins to send and does not go on
-/// with hold streams of the shared connections, and nothing else of them.
+/// In the other direction, one caller begins to send bodies and stops. These hold
+/// streams of the shared connections, but nothing else of them.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
@@ -255,7 +254,7 @@ async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
     front.stop().await;
 }
 
-/// Sockets that a process has open.
+/// Returns the number of a process' open sockets.
 fn sockets(pid: u32) -> usize {
     let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
         return 0;
@@ -267,8 +266,8 @@ fn sockets(pid: u32) -> usize {
         .count()
 }
 
-/// Each forwarded watch had a connection of its own to the API server, without
-/// end: ports and file descriptors ran out.
+/// If each forwarded watch had its own connection to the API server without a limit,
+/// ports and file descriptors would run out.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn forwarded_watches_share_few_connections() {
@@ -297,7 +296,6 @@ async fn forwarded_watches_share_few_connections() {
     front.stop().await;
 }
 
-/// Forwarded watches of one user took all that there may be.
 #[tokio::test]
 async fn forwarded_streams_of_one_user_leave_some_for_others() {
     skip_under_oracle!("it is about apifront's connections to API servers");
@@ -318,7 +316,7 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
     let watches = async |client: &Client, times: usize| {
         let mut streams = Unread::connect(client, 65_535).await;
         for n in 0..times {
-            // The grant may take a moment.
+            // The binding may take effect a moment later.
             let deadline = Instant::now() + Duration::from_secs(10);
             while streams.get(path).await != Some(200) {
                 assert!(Instant::now() < deadline, "watch {n}");
@@ -335,11 +333,11 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
         assert_eq!(answer.text(), words);
     };
     refused(&greedy).await;
-    // Only what stays open counts.
+    // Only open streams count.
     greedy.get("/api/v1/events?limit=1").await.expect(200);
     let meek_streams = watches(&meek, 5).await;
     let admins = watches(&front.admin_client(), 5).await;
-    // All 30 are taken, and that is for administrators, too.
+    // All 30 places are taken, for administrators too.
     refused(&front.admin_client()).await;
     refused(&meek).await;
     assert_eq!(front.metric(OPEN, &[]).await, 30.0);
@@ -360,8 +358,8 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
     front.stop().await;
 }
 
-/// An answer with more headers than the HTTP client takes, to a request that one
-/// caller may send at any time, made API servers count as unhealthy.
+/// A caller can cause an answer with more headers than the HTTP client accepts. This
+/// must not make API servers count as unhealthy.
 #[tokio::test]
 async fn an_odd_answer_to_one_caller_says_nothing_of_a_servers_health() {
     skip_under_oracle!("it is about apifront's connections to API servers");

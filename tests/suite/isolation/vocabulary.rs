@@ -1,11 +1,11 @@
-//! The segments of which paths are built. Objects and namespaces are named like
-//! words of paths, so that a server that confuses the two serves something.
+//! The segments from which paths are built. Objects and namespaces have names that
+//! are words of paths, so that a server that confuses the two serves something.
 
-/// The group of the custom resources, one of which is called `namespaces`.
+/// The group of the custom resources, one of which is named `namespaces`.
 pub const GROUP: &str = "matrix.example.test";
 pub const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The namespaces that exist besides those of every cluster.
+/// The namespaces in addition to those of every cluster.
 pub const NAMESPACES: [&str; 6] = ["team-a", "team-b", "pods", "status", "watch", "namespaces"];
 /// The names of objects in each of those namespaces.
 pub const NAMES: [&str; 3] = ["one", "status", "pods"];
@@ -24,7 +24,7 @@ pub const BASES: [&[&str]; 9] = [
     &["apis", GROUP, "v1", "watch"],
 ];
 
-/// The core words. All their sequences up to a length are asked for.
+/// The core words. All their sequences up to a length are requested.
 pub const CORE: [&str; 10] = [
     "namespaces",
     "team-a",
@@ -99,8 +99,8 @@ pub const SEGMENTS: [&str; 57] = [
     "junk",
 ];
 
-/// The kinds: the path before the plural, whether the kind is namespaced, and
-/// the plural. All are in the cache before anything is compared.
+/// The kinds: the path before the plural, whether the kind is namespaced, and the
+/// plural. All are in the cache before the comparison begins.
 pub const KINDS: [(&[&str], bool, &str); 9] = [
     (&["api", "v1"], true, "pods"),
     (&["api", "v1"], true, "configmaps"),
@@ -117,8 +117,8 @@ pub const SUBRESOURCES: [&str; 9] = [
     "status", "finalize", "log", "proxy", "exec", "scale", "pods", "one", "",
 ];
 
-/// Queries of reads that end by themselves. Selectors name other objects than
-/// the path does.
+/// Queries of reads that end by themselves. Their selectors name other objects than
+/// the path.
 pub const QUERIES: [&str; 24] = [
     "",
     "",
@@ -146,7 +146,7 @@ pub const QUERIES: [&str; 24] = [
     "resourceVersion=1&resourceVersionMatch=NotOlderThan",
 ];
 
-/// Queries that make a list a watch, or look as if they did.
+/// Queries that make a list a watch, or look like it.
 pub const WATCHES: [&str; 7] = [
     "watch=1&resourceVersion=0",
     "watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dteam-b",

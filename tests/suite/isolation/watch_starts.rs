@@ -20,7 +20,6 @@ const BOUND: Bound = Bound {
     floor: Duration::from_millis(1000),
 };
 
-/// A thousand watches of one user do not delay another user's first one.
 #[tokio::test]
 async fn a_flood_of_watches_leaves_room_for_anothers_first() {
     skip_under_oracle!("the flow control is apifront's");
@@ -63,7 +62,7 @@ async fn a_flood_of_watches_leaves_room_for_anothers_first() {
     let left = front.metric(name, &waiting).await;
     println!("{most} watches waited, another's first began after {took:.1?}, {left} still wait");
     assert!(left > 50.0, "it came before those who waited");
-    // They need minutes.
+    // All of them need minutes.
     assert!(took < Duration::from_secs(15), "{took:?}");
     for opened in opened {
         opened.abort();
@@ -72,8 +71,7 @@ async fn a_flood_of_watches_leaves_room_for_anothers_first() {
     front.stop().await;
 }
 
-/// One user begins watches without a pause, and leaves each after its first
-/// event.
+/// One user begins watches without a pause, and closes each after its first event.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn watches_that_begin_and_end_do_not_delay_anothers_first_event() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The state of a key. Each write writes a number of its own, by which a state
-/// is known. The version in a write's answer would not do: before kine it can be
-/// that of a later write of another object.
+/// The state of a key. Each write writes a unique number, which identifies the
+/// state. The version in the answer would not suffice: with kine it can be that of a
+/// later write of another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Absent,
@@ -13,8 +13,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the number that a read sees that selects all objects, or only
-    /// even ones.
+    /// Returns the number that a read sees which selects all objects, or only even
+    /// ones.
     pub fn seen(self, only_even: bool) -> Option<u64> {
         match self {
             Self::Absent => None,
@@ -23,7 +23,6 @@ impl State {
     }
 }
 
-/// An object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub number: u64,
@@ -37,7 +36,6 @@ pub struct Write {
     pub state: State,
 }
 
-/// One answer, with the objects in it.
 #[derive(Debug)]
 pub struct Read {
     pub begun: Instant,
@@ -45,29 +43,27 @@ pub struct Read {
     /// The version of a list. `None` for a GET.
     pub version: Option<u64>,
     pub only_even: bool,
-    /// The keys and what was seen of them. A GET has only the key that was asked
-    /// for.
+    /// The keys with their state in the answer. A GET has only the requested key.
     pub keys: BTreeMap<String, Option<Seen>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fits,
-    /// The read does not show a write that was acknowledged this long before
-    /// the read began.
+    /// The read does not show a write that was acknowledged this long before the
+    /// read began.
     Stale(Duration),
-    /// The read shows a state that never was, or was not yet.
+    /// The read shows a state that never existed, or that did not exist yet.
     Impossible(String),
 }
 
-/// All writes. Each key has one writer, which waits for each answer, so that
-/// the writes of a key are in order. The first entry says that the key does not
-/// exist.
+/// All writes. Each key has one writer, which waits for each answer, so the writes
+/// of a key are ordered. The first entry says that the key does not exist.
 #[derive(Default)]
 pub struct History {
     pub writes: BTreeMap<String, Vec<Write>>,
-    /// For each key all states with their versions, from the API server's
-    /// watch: a deletion does not tell its writer the version.
+    /// The states of each key with their versions, from the API server's watch: the
+    /// answer to a deletion does not contain the version.
     pub versions: BTreeMap<String, Vec<(u64, State)>>,
 }
 
@@ -125,15 +121,15 @@ impl History {
                 "{key} was not at {seen:?} yet. The last writes until then: {last:?}"
             ));
         };
-        // This is the first acknowledged write that the read does not show.
+        // The first acknowledged write that the read does not show.
         match writes[..acknowledged].get(at + 1) {
             None => Verdict::Fits,
             Some(missed) => Verdict::Stale(read.begun - missed.acknowledged),
         }
     }
 
-    /// Describes a key whose state is not that at the list's version. A list
-    /// must be the whole state at its version.
+    /// Describes a key whose state is not the one at the list's version. A list must
+    /// be the whole state at its version.
     fn torn(&self, read: &Read) -> Option<String> {
         let at = read.version?;
         for (key, seen) in &read.keys {
@@ -153,7 +149,6 @@ impl History {
     }
 }
 
-/// The checker itself is tested first.
 #[test]
 fn verdicts() {
     let start = Instant::now();

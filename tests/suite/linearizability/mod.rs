@@ -1,13 +1,13 @@
 //! Tests reads without a resourceVersion, which ask for the most recent state.
-//! Writers use the API server directly, readers use apifront. Every read is
-//! checked against the history. For each key it must show a state no older than
-//! the last write acknowledged before the read began, and no newer than the
-//! writes begun before its end. A list must be the state of one version. No
-//! reader may go back in time.
+//! Writers use the API server directly, and readers use apifront. Every read is
+//! checked against the history. For each key it must show a state no older than the
+//! last write acknowledged before the read began, and no newer than the writes begun
+//! before its end. A list must be the state of one version. No reader may go back in
+//! time.
 //!
-//! Strict promises all of that; Fresh promises a bound on how late a read may
-//! be. A client that writes through apifront reads its writes there at once, in
-//! every mode.
+//! Strict promises all of that; Fresh promises a bound on the lateness of a read. In
+//! every mode, a client that writes through apifront reads its own writes there at
+//! once.
 //!
 //! `APIFRONT_TEST_READS` and `APIFRONT_TEST_SEED` lengthen and replay a run.
 
@@ -35,18 +35,18 @@ use reader::Recorded;
 const READS: &str = "APIFRONT_TEST_READS";
 const STRICT_READS: usize = 25_000;
 const FRESH_READS: usize = 10_000;
-/// There are many readers at a time, so that reads are shared.
+/// There are many concurrent readers, so that they share reads.
 const READERS: usize = 200;
 const CONNECTIONS: usize = 8;
-/// The time after its acknowledgement for which a write may be missing from a
-/// Fresh read. It is the longest time for which apifront waits for late events
-/// before it reads a resource upstream instead.
+/// The time after its acknowledgement for which a write may be missing from a Fresh
+/// read. It is the longest time for which apifront waits for late events before it
+/// reads a resource upstream instead.
 const FRESH_BOUND: Duration = Duration::from_millis(250);
 /// The least share of hits, once the cache is filled.
 const LEAST_HITS: f64 = 0.9;
 
-/// Returns a cluster for this suite only, since other suites would influence
-/// the measured times.
+/// Returns a cluster for this suite only, since other suites would influence the
+/// times.
 fn cluster() -> Arc<Lease> {
     static CLUSTER: Shared<Lease> = Shared::new();
     CLUSTER.get(|| Cluster::leased(&[]))
@@ -66,8 +66,8 @@ struct Run {
     history: History,
     recorded: Vec<Recorded>,
     took: Duration,
-    /// The number of late events that apifront itself noticed after it had
-    /// answered without them.
+    /// The number of late events that apifront noticed after it had answered without
+    /// them.
     admitted: f64,
 }
 
@@ -119,8 +119,8 @@ async fn record(mode: &str, wanted: usize) -> Run {
 }
 
 impl Run {
-    /// Returns how late each stale read was. Fails if a read shows an
-    /// impossible state.
+    /// Returns the lateness of each stale read. Fails if a read shows an impossible
+    /// state.
     fn stale(&self, mode: &str) -> Vec<Duration> {
         let mut stale = Vec::new();
         let (mut reads, mut hits) = (0, 0);
@@ -188,7 +188,7 @@ async fn fresh_reads_keep_their_bound() {
     let stale = run.stale("Fresh");
     let broken: Vec<_> = stale.iter().filter(|late| **late > FRESH_BOUND).collect();
     assert!(broken.is_empty(), "later than {FRESH_BOUND:?}: {broken:?}");
-    // apifront measures lateness itself, and must know when it was wrong.
+    // apifront measures lateness itself, and must know that it was wrong.
     let known = stale.is_empty() || run.admitted > 0.0;
     assert!(known, "{} stale reads, none admitted", stale.len());
 }

@@ -1,4 +1,4 @@
-//! A client that writes through apifront reads its writes there, in every mode.
+//! In every mode, a client that writes through apifront reads its own writes there.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ async fn own_writes_are_read(mode: &str) {
                     State::Absent
                 }
             };
-            // The object is read in both ways, in either order.
+            // A GET and a list read the object, in either order.
             let only_even = n % 2 == 0;
             let keys = [key.clone()];
             let (first, second) = if step % 2 == 0 {

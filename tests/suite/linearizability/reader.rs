@@ -1,4 +1,4 @@
-//! Readers through apifront that record what they saw.
+//! Readers through apifront that record the states in their answers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::history::{Read, Seen};
 use super::writer;
 use crate::harness::client::Client;
 
-/// The number of lists among ten reads. Half of the lists select by label.
+/// The number of lists in ten reads. Half of the lists select by label.
 const LISTS: u32 = 2;
 
 #[derive(Deserialize)]

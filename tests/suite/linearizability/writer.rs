@@ -1,5 +1,5 @@
-//! Writers that use the API server directly, and the API server's own record of
-//! the writes.
+//! Writers that use the API server directly, and the API server's own record of the
+//! writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::harness::watch::Watch;
 pub const WRITERS: usize = 3;
 pub const KEYS_PER_WRITER: usize = 5;
 const PAUSE: Duration = Duration::from_millis(8);
-/// The last object written, at which the account ends.
+/// The object that is written last and ends the record.
 pub const LAST: &str = "last";
 
 pub fn key(writer: usize, n: usize) -> String {
@@ -90,7 +90,6 @@ pub async fn change(client: &Client, list: &str, key: &str, even: bool) -> State
     written(&client.patch(&path, "merge-patch+json", &body).await)
 }
 
-/// Returns a number that no other write of this process has.
 fn next_number() -> String {
     static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
     let last = LAST_NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +109,7 @@ fn state(object: &Value) -> State {
     }
 }
 
-/// Returns what the API server's own watch sends from `version` up to [`LAST`].
+/// Returns the events of the API server's own watch, from `version` up to [`LAST`].
 pub async fn account(
     client: Client,
     list: &str,

@@ -1,5 +1,5 @@
-//! client-go of the newest release as the client (`tests/informer`): its
-//! informers ask for WatchList, and list if that is refused.
+//! Tests with client-go of the newest release (`tests/informer`): its informers ask
+//! for WatchList, and list if that is refused.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +9,6 @@ use crate::harness::apifront::Apifront;
 use crate::harness::informer::Informer;
 use crate::harness::objects::{config_map, pod, widget};
 
-/// A line of the program's output.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Said {
@@ -39,7 +38,7 @@ fn keys(list: &Value) -> Vec<String> {
     keys
 }
 
-/// An informer that begins before a cold cache syncs by one watch, and hears
+/// An informer that starts before the cache is filled syncs by one watch, and gets
 /// later events on it. Before the old server itself it has to list.
 #[tokio::test]
 async fn informers_sync_by_one_watch() {

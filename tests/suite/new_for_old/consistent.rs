@@ -1,8 +1,8 @@
-//! Reads of the most recent state (KEP-2340). A server without the feature
-//! lists etcd for each; apifront proves that its own state is recent. It needs
-//! no progress notification for that: `Strict` shares a list of names and
-//! versions, `Fresh` asks for a list of one object, whose version is no older
-//! than etcd's at that moment.
+//! Reads of the most recent state (KEP-2340). A server without the feature lists
+//! from etcd for each; apifront proves that its own state is recent. It needs no
+//! progress notification for that: `Strict` shares a list of names and versions, and
+//! `Fresh` asks for a list of one object, whose version is no older than etcd's at
+//! that moment.
 
 use serde_json::json;
 
@@ -13,14 +13,13 @@ use crate::harness::objects::config_map;
 
 const WRITES: usize = 40;
 
-/// The requests that apifront made upstream.
 struct Asked {
     shared_reads: f64,
     probes: f64,
 }
 
-/// Writes to the old server, and reads through apifront after each write.
-/// Returns the number of reads that missed the write before them.
+/// Writes to the old server, and reads through apifront after each write. Returns
+/// the number of reads that missed the previous write.
 async fn reads_after_writes(mode: &str) -> (usize, Asked) {
     let world = World::alone().await;
     let front = Apifront::start(&world.cluster, |config| {
@@ -50,7 +49,7 @@ async fn reads_after_writes(mode: &str) -> (usize, Asked) {
         let read = read.expect(200);
         let found = read["items"].as_array().expect("items").len();
         missed += usize::from(found <= n);
-        // An answer that has the write says so with its version.
+        // An answer that includes the write must have a version that says so.
         assert!(found <= n || version_of(&read) >= version_of(&made));
     }
     let asked = Asked {
@@ -68,14 +67,15 @@ async fn strict_reads_see_every_write_before_them() {
     assert_eq!(missed, 0);
 }
 
-/// A probe costs the old server one object, where its own consistent list costs
-/// all of them.
+/// A probe costs the old server one object, while its own consistent list costs all
+/// of them.
 #[tokio::test]
 async fn fresh_reads_ask_for_a_version_alone() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
     let (missed, asked) = reads_after_writes("Fresh").await;
     assert!(missed <= 1, "{missed} of {WRITES} reads were stale");
-    // On a busy machine events come later than promised: reads are then `Strict`.
+    // On a busy machine events may come later than promised, and reads are then
+    // `Strict`.
     let Asked {
         shared_reads,
         probes,

@@ -1,5 +1,5 @@
 //! Aggregated discovery (KEP-3352) comes from memory. No release since 1.30 can
-//! switch it off, so that every server of the range has it.
+//! switch it off, so every server of the range has it.
 
 use http::Method;
 

@@ -1,5 +1,5 @@
-//! Lists at an exact version, pages of one version and large lists. A server
-//! without the features reads etcd for each, and holds a large list in memory.
+//! Lists at an exact version, pages of one version, and large lists. A server
+//! without the features reads from etcd for each, and holds a large list in memory.
 
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ async fn reach(client: &Client, list: &str, version: u64) {
     .await;
 }
 
-/// Creates objects, and returns the version after each.
 async fn versions(world: &World, list: &str) -> Vec<u64> {
     let mut versions = Vec::new();
     for n in 0..VERSIONS {
@@ -67,7 +66,7 @@ async fn reach_plain(client: &Client, list: &str, version: u64) {
     client.get(&path).await.expect(200);
 }
 
-/// Between two pages objects are changed and deleted, and no page shows it.
+/// No page shows the changes and deletions between two pages.
 #[tokio::test]
 async fn pages_are_all_of_one_version() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");
@@ -102,8 +101,8 @@ async fn pages_are_all_of_one_version() {
     println!("compared: 3 answers, {hits} of them from the cache");
 }
 
-/// The key in a token begins with a slash if a cache answered, and without one
-/// if etcd did. Both are understood by both.
+/// The key in a token begins with a slash if a cache answered, and without one if
+/// etcd did. Both servers understand both.
 fn without_token(page: &Value) -> Value {
     let mut page = page.clone();
     let token = page["metadata"]["continue"].take();
@@ -111,8 +110,8 @@ fn without_token(page: &Value) -> Value {
     page
 }
 
-/// Readers that take nothing of a large list make apifront hold no copy of it,
-/// and its bytes are upstream's.
+/// For readers that do not take a large list's bytes, apifront holds no copy of it.
+/// The bytes are the upstream's.
 #[tokio::test]
 #[ignore = "it measures: make test-measured"]
 async fn large_lists_are_streamed() {

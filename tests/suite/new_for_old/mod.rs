@@ -1,8 +1,8 @@
 //! Clients get newer features before an API server that lacks them: WatchList
-//! (KEP-3157), consistent lists from the cache (KEP-2340), lists at exact
-//! versions from the cache (KEP-4988), streamed lists (KEP-5116) and aggregated
-//! discovery (KEP-3352). The features are switched off as far as the release
-//! under test lets one. The same release with them, over the same etcd, has the
+//! (KEP-3157), consistent lists from the cache (KEP-2340), lists at exact versions
+//! from the cache (KEP-4988), streamed lists (KEP-5116) and aggregated discovery
+//! (KEP-3352). The features are switched off as far as the release under test
+//! allows. The same release with the features, on the same etcd, gives the right
 //! answers.
 
 mod client_go;
@@ -33,18 +33,18 @@ const GROUP: &str = "old.test";
 const NAMESPACE: &str = "old";
 const OBJECTS: usize = 5;
 const SOON: Duration = Duration::from_secs(120);
-/// The watch of a client that asks for WatchList.
+/// The parameters of a client that asks for WatchList.
 const SEND: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                     &allowWatchBookmarks=true";
 
-/// Two servers over one etcd, and apifront before the one without features.
+/// Two servers on one etcd, and an apifront before the one without the features.
 struct World {
     cluster: Cluster,
     newer: KubeApiserver,
     front: Apifront,
 }
 
-/// The servers, until it is dropped.
+/// The servers, for one test until this is dropped.
 struct Alone {
     _turn: MutexGuard<'static, ()>,
     world: Arc<World>,
@@ -64,7 +64,7 @@ impl World {
         SHARED.get(Self::start)
     }
 
-    /// Returns the servers for one test at a time: the tests count objects and
+    /// Waits until no other test uses the servers, since tests count objects and
     /// requests.
     async fn alone() -> Alone {
         static TURN: Mutex<()> = Mutex::const_new(());
@@ -102,7 +102,7 @@ impl World {
         Client::tls(self.newer.address(), self.cluster.ca(), admin)
     }
 
-    /// Returns the administrator's client of the server without them.
+    /// Returns the administrator's client of the server without the features.
     fn old(&self) -> Client {
         self.cluster.admin_client()
     }
@@ -119,8 +119,8 @@ impl World {
     }
 }
 
-/// Lists that have objects: of a kind whose bookmark has fields, of one whose
-/// bookmark has none, of one without namespaces, and of a custom one.
+/// Lists with objects: of a kind whose bookmark has fields, of a kind whose bookmark
+/// has none, of a cluster-wide kind, and of a custom one.
 const LISTS: [&str; 4] = [
     "/api/v1/namespaces/old/pods",
     "/api/v1/namespaces/old/configmaps",

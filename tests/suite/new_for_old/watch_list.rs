@@ -22,8 +22,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// The number of tries, since ages in Tables tick between two answers.
 const TRIES: usize = 6;
 
-/// The streams are those of a server with the feature, except for the version of
-/// the last bookmark, which is each cache's own.
+/// The streams equal those of a server with the feature, except for the version of
+/// the last bookmark, which each cache has for itself.
 #[tokio::test]
 async fn initial_events_are_those_of_a_server_with_the_feature() {
     skip_under_oracle!("the upstream lacks the feature");
@@ -31,14 +31,15 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
     let (old, newer, front) = (world.old(), world.newer(), world.front.admin_client());
     let mut accepted = vec![JSON, PARTIAL];
     if Release::at_least(34) {
-        // Before 1.34 objects are written otherwise: their protobuf is
-        // upstream's, and the old store has no order for the first row.
+        // Before 1.34 objects are written differently: their protobuf comes from the
+        // upstream, and the old store has no order that determines the first row.
         accepted.extend([TABLE, PROTOBUF]);
     }
     let empty = "/apis/apps/v1/daemonsets";
     let mut compared = 0;
     for list in LISTS.into_iter().chain([empty]) {
-        // Until the resource is in memory, and its columns are known, the upstream answers.
+        // The upstream answers until the resource is in memory and its columns are
+        // known.
         for accept in [JSON, PARTIAL, TABLE] {
             let headers = [("accept", accept), DEBUG];
             let path = format!("{list}?resourceVersion=0");
@@ -64,16 +65,16 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
                 continue;
             }
             if query.contains("metadata.name") && is_custom && !Release::at_least(32) {
-                // 1.31 sends no object, although its list has it.
+                // 1.31 sends no object here, although its list has it.
                 tell_left_out(&path);
                 continue;
             }
             expect_no_watch_list(&old, &path).await;
-            // There is no protobuf of a custom resource.
+            // Custom resources have no protobuf.
             let accepted = accepted.iter().filter(|a| **a != PROTOBUF || !is_custom);
             paths.extend(accepted.map(|accept| (path.clone(), *accept)));
         }
-        // Most of the time is that in which the watches are open.
+        // Most of the time passes while the watches are open.
         let asked = paths.iter();
         let asked = asked.map(|(path, accept)| same(&newer, &front, path, accept));
         compared += join_all(asked).await.len();
@@ -113,8 +114,8 @@ async fn same(newer: &Client, front: &Client, path: &str, accept: &str) {
     }
 }
 
-/// Returns the events. The bookmark has no version, and `END` before it if it
-/// ends the initial events.
+/// Returns the events. A bookmark appears without its version, and with `END` before
+/// it if it ends the initial events.
 fn events(answer: &Answer, accept: &str) -> Vec<String> {
     if accept == PROTOBUF {
         // The version is the only number among the bytes of the last frame.
@@ -145,7 +146,7 @@ fn masked(line: &str) -> String {
     };
     let version = meta["resourceVersion"].as_str().unwrap_or("none");
     let mut line = line.replace(&format!("\"{version}\""), "\"N\"");
-    // An annotation of releases before 1.34, which nobody reads any more.
+    // An annotation of releases before 1.34, which no client reads any more.
     let blueprint = &meta["annotations"]["kubernetes.io/initial-events-list-blueprint"];
     if let Some(value) = blueprint.as_str() {
         let member = format!(r#","kubernetes.io/initial-events-list-blueprint":"{value}""#);
@@ -157,8 +158,8 @@ fn masked(line: &str) -> String {
     }
 }
 
-/// The watch goes on after its initial events, and a watch that declines them
-/// begins at the newest version.
+/// The watch goes on after its initial events. A watch that declines them begins at
+/// the newest version.
 #[tokio::test]
 async fn later_events_follow() {
     skip_under_oracle!("the upstream lacks the feature");
@@ -204,8 +205,8 @@ fn lines(events: Vec<Event>) -> Vec<String> {
     events.into_iter().map(|event| event.line).collect()
 }
 
-/// The first request for a resource is such a watch: it waits until the resource
-/// is listed and its bookmark is known. If it were refused once, client-go would
+/// Such a watch may be the first request for a resource. It then waits until the
+/// resource is listed and its bookmark is known. After one refusal, client-go would
 /// not ask again.
 #[tokio::test]
 async fn the_first_request_for_a_resource_is_not_refused() {
@@ -228,8 +229,8 @@ async fn the_first_request_for_a_resource_is_not_refused() {
     front.stop().await;
 }
 
-/// The old server refuses what is not answered from the cache, as it refuses
-/// everything with that option.
+/// If the cache does not answer, the old server refuses the watch, like everything
+/// with this option.
 #[tokio::test]
 async fn what_the_cache_does_not_answer_is_refused_as_upstream_refuses_it() {
     skip_under_oracle!("the upstream lacks the feature");
@@ -246,7 +247,7 @@ async fn what_the_cache_does_not_answer_is_refused_as_upstream_refuses_it() {
         assert_eq!(theirs.status, 422, "{path}: {}", theirs.text());
         assert_eq!((ours.status, ours.text()), (theirs.status, theirs.text()));
     }
-    // A watch that did not ask for it has no mark at the end of the state.
+    // A watch that did not ask for initial events has no mark at their end.
     let path = format!(
         "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds=1",
         LISTS[1]

@@ -1,6 +1,6 @@
-//! Compares the sample API server's documents merged by apifront with those
-//! merged by kube-apiserver, with the same upstream before and after it has the
-//! same APIServices.
+//! Compares the sample API server's documents merged by apifront with those merged
+//! by kube-apiserver. Their upstream is the same, before and after it has the same
+//! APIServices.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::harness::twins::{NAMESPACE, Registration, SETTLES_WITHIN, configure, 
 use crate::harness::wardle::{GROUP, Wardle};
 use crate::harness::{eventually, process};
 
-/// The keys that both servers describe, of which one description is shown.
-/// kube-aggregator shows the one that it finds last, apifront shows upstream's.
+/// Keys that both servers describe, but only one description is shown.
+/// kube-aggregator shows the last one that it finds, apifront shows the upstream's.
 const OF_EITHER: [&str; 2] = ["apis", "version"];
 
 struct Documents {
     v2: Answer,
     v2_protobuf: Answer,
-    /// URL, JSON and protobuf of each key.
+    /// The URL, the JSON and the protobuf of each key.
     v3: BTreeMap<String, (String, Answer, Answer)>,
 }
 
@@ -130,8 +130,8 @@ async fn merged_documents_are_kube_aggregators() {
         same(key, protobuf, our_protobuf);
     }
 
-    // Now upstream has the APIServices, too. apifront's take precedence, and
-    // the documents stay the same.
+    // Now the upstream has the APIServices, too. apifront's take precedence, and the
+    // documents stay the same.
     let again = documents(&client).await;
     same("v2, known to both", &theirs.v2, &again.v2);
     assert_eq!(urls(&again), urls(&theirs));

@@ -1,4 +1,4 @@
-//! Compares every document in every encoding, with each header that matters.
+//! Compares every document in every encoding, with all relevant headers.
 
 use http::Method;
 
@@ -31,7 +31,8 @@ async fn every_document_of_v3() {
     assert!(keys.len() > 40, "{}", keys.len());
     for (_, url) in &keys {
         for accept in ["application/json", V3_PROTOBUF] {
-            // Each document is read twice: first fetched, then from memory.
+            // Each document is read twice: first it is fetched, then it comes from
+            // memory.
             for _ in 0..2 {
                 let headers = [("accept", accept), ("accept-encoding", "gzip")];
                 ask(

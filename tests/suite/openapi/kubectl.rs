@@ -1,4 +1,4 @@
-//! Tests what kubectl does with the documents.
+//! Tests kubectl's use of the documents.
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, unique};
@@ -25,7 +25,7 @@ async fn explain() {
     }
 }
 
-/// kubectl learns from the documents whether the server validates fields. With
+/// The documents tell kubectl whether the server validates fields. With
 /// `--validate=strict` it reports the server's findings.
 #[tokio::test]
 async fn validation() {

@@ -13,7 +13,7 @@ use crate::harness::eventually;
 /// The time in which kube-apiserver describes a new kind. Its controllers take
 /// seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(40);
-/// The time after which apifront must show what kube-apiserver shows.
+/// The most time by which apifront may be later than kube-apiserver.
 const BEHIND: Duration = Duration::from_secs(3);
 
 fn definition(group: &str, field: &str) -> serde_json::Value {
@@ -49,8 +49,8 @@ fn contains(body: &[u8], text: &str) -> bool {
     body.windows(text.len()).any(|w| w == text.as_bytes())
 }
 
-/// Waits until `direct` shows, or no longer shows, `text`. Then `front` must
-/// follow within [`BEHIND`].
+/// Waits until `direct` shows, or no longer shows, `text`. Then `front` must follow
+/// within [`BEHIND`].
 async fn follows(
     direct: &Client,
     front: &Client,
@@ -79,7 +79,7 @@ async fn a_custom_resource_comes_changes_and_goes() {
     let name = format!("{definitions}/gadgets.{group}");
     let key = format!("apis/{group}/v1");
     let path = format!("/openapi/v3/{key}");
-    // The key is asked for before it exists: the answer is 404.
+    // The key does not exist yet: 404.
     assert_eq!(front.get(&path).await.status, 404);
 
     let (first, second) = (unique("first"), unique("second"));

@@ -15,8 +15,8 @@ use crate::harness::flow_names;
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Headers that depend on the moment, the request or the connection, and are
-/// not compared.
+/// Headers that depend on the moment, the request or the connection. They are not
+/// compared.
 const INCOMPARABLE: [&str; 6] = [
     "date",
     "audit-id",
@@ -37,8 +37,8 @@ fn difference(direct: &Answer, front: &Answer) -> String {
         let mut shown: Vec<String> = headers
             .filter(|(name, _)| !INCOMPARABLE.contains(&name.as_str()))
             .map(|(name, value)| match name.as_str() {
-                // kube-apiserver makes the root for each request. While it
-                // starts, it makes other documents again, with the same bytes.
+                // kube-apiserver makes the root for each request. While it starts,
+                // it makes other documents again, with the same bytes.
                 "last-modified" => format!("{name}: {} bytes", value.len()),
                 pf if flow_names::HEADERS.contains(&pf) => {
                     let uid = String::from_utf8_lossy(value.as_bytes());
@@ -70,7 +70,7 @@ fn difference(direct: &Answer, front: &Answer) -> String {
     out
 }
 
-/// Asks both servers and adds a difference to `differences`.
+/// Asks both servers, and adds any difference to `differences`.
 async fn ask(
     direct: &Client,
     front: &Client,

@@ -1,5 +1,5 @@
-//! The whole list of what apifront changes in an answer. Everything that is not
-//! in the list reaches the client as upstream gave it.
+//! The complete list of apifront's changes to an answer. Everything else reaches the
+//! client as the upstream sent it.
 
 use super::changes::{listed, lower};
 use super::exchange::{AnswerFraming, Answered, Ending, Planned, Request, Wire};
@@ -7,14 +7,14 @@ use super::fields::{self, Field};
 use super::generate::is_for_backend;
 use super::worlds::{Mode, Traits};
 
-/// A field of an answer that may differ.
+/// A header field of an answer that may differ.
 struct Changed {
     what: &'static str,
     why: &'static str,
     is: fn(&str, &Case<'_>) -> bool,
 }
 
-/// A planned answer, and what its client got.
+/// A planned answer, and the answer that the client got.
 pub struct Case<'a> {
     pub request: &'a Request,
     pub planned: &'a Planned,
@@ -57,14 +57,13 @@ const CHANGED: [Changed; 4] = [
     },
 ];
 
-/// Returns the list for people.
+/// Returns the list as text for people.
 pub fn listing() -> String {
     let entries = CHANGED.iter();
     let lines = entries.map(|entry| format!("~ {}: {}\n", entry.what, entry.why));
     lines.collect()
 }
 
-/// Compares an answer with the plan, and returns the differences.
 pub fn differences(case: &Case<'_>) -> Vec<String> {
     let Case {
         request,
@@ -76,7 +75,7 @@ pub fn differences(case: &Case<'_>) -> Vec<String> {
     if planned.ending == Ending::NoAnswer {
         return no_answer(case);
     }
-    // The head may be lost with what follows it.
+    // The head may be lost together with the bytes after it.
     let is_lost = matches!(answered.status, 502 | 503);
     if planned.ending == Ending::Half && is_lost && answered.status != planned.status {
         return no_answer(case);
@@ -96,7 +95,7 @@ pub fn differences(case: &Case<'_>) -> Vec<String> {
         _ => &planned.body,
     };
     if planned.ending == Ending::Half {
-        // A client may have read less than upstream sent.
+        // A client may have read less than the upstream sent.
         let ends_openly = request.wire == Wire::Http10;
         if !planned.body.starts_with(&content.body) || content.is_whole && !ends_openly {
             wrong.push("an answer that ended early is whole".to_owned());
@@ -117,7 +116,7 @@ pub fn differences(case: &Case<'_>) -> Vec<String> {
     wrong
 }
 
-/// An answer that never came is an error of apifront's own.
+/// If the upstream gives no answer, apifront answers with its own error.
 fn no_answer(case: &Case<'_>) -> Vec<String> {
     let answered = case.answered;
     match super::refusal::is_own_answer(answered, &case.request.method) {

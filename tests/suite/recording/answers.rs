@@ -1,4 +1,4 @@
-//! Random answers of the recorder.
+//! Makes random answers of the recorder.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -68,7 +68,6 @@ const VALUES: [&[u8]; 8] = [
     b"<script>#",
 ];
 
-/// Returns the answer to a request.
 pub fn planned(rng: &mut StdRng, request: &Request) -> Planned {
     let status = *STATUSES.choose(rng).expect("statuses");
     let mut planned = Planned {
@@ -93,7 +92,7 @@ pub fn planned(rng: &mut StdRng, request: &Request) -> Planned {
         if rng.random_bool(0.3) {
             return agreement(rng, request, planned);
         }
-        // The aggregator takes a backend for broken that ignores an upgrade.
+        // The aggregator takes a backend that ignores an upgrade for broken.
         if is_for_backend && planned.status < 400 {
             planned.status = 403;
         }
@@ -125,7 +124,6 @@ pub fn planned(rng: &mut StdRng, request: &Request) -> Planned {
     planned
 }
 
-/// Returns an answer that agrees to the upgrade.
 fn agreement(rng: &mut StdRng, request: &Request, planned: Planned) -> Planned {
     let protocol = super::fields::first(&request.fields, "upgrade").unwrap_or_default();
     let mut fields = vec![
@@ -150,7 +148,7 @@ fn fields(rng: &mut StdRng) -> Fields {
             let (name, values) = *KNOWN.choose(rng).expect("names");
             let repeats = matches!(name, "Set-Cookie" | "Warning" | "Vary" | "Link");
             let count = if repeats { rng.random_range(1..4) } else { 1 };
-            // A field that has one value comes once.
+            // A single-valued field appears once.
             fields.retain(|field: &Field| repeats || !field.is(name));
             for _ in 0..count {
                 fields.push(Field::new(name, values.choose(rng).expect("values")));

@@ -1,5 +1,5 @@
-//! The whole list of what apifront changes in a request. Everything that is not
-//! in the list arrives as it was sent.
+//! The complete list of apifront's changes to a request. Everything else arrives as
+//! it was sent.
 
 use super::exchange::{Arrived, Request, Waits, Wire, has_word};
 use super::fields::{self, Field};
@@ -7,24 +7,23 @@ use super::generate::{is_for_backend, origin_form};
 use super::go_url;
 use super::worlds::{Mode, Traits};
 
-/// Fields of a request that do not arrive.
+/// Header fields of a request that do not arrive.
 struct Removed {
     what: &'static str,
     why: &'static str,
     is: fn(&Field, &Request) -> bool,
 }
 
-/// Fields of a request that arrive with values of apifront's own.
+/// Header fields of a request that arrive with apifront's own values.
 struct Added {
     what: &'static str,
     why: &'static str,
-    /// Whether the entry is about the field of this name, in lower case.
+    /// Tells whether the entry concerns the field with this name in lower case.
     is: fn(&str) -> bool,
-    /// Returns the difference from the right values, or nothing.
+    /// Returns the difference from the right values, if any.
     check: fn(&str, &Case<'_>) -> Option<String>,
 }
 
-/// A request, and what arrived of it.
 pub struct Case<'a> {
     pub request: &'a Request,
     pub arrived: &'a Arrived,
@@ -162,7 +161,7 @@ const ADDED: [Added; 8] = [
     },
 ];
 
-/// Returns the list for people.
+/// Returns the list as text for people.
 pub fn listing() -> String {
     let removed = REMOVED.iter().map(|entry| (entry.what, entry.why));
     let added = ADDED.iter().map(|entry| (entry.what, entry.why));
@@ -172,7 +171,6 @@ pub fn listing() -> String {
     removed + &added
 }
 
-/// Compares what arrived with what was sent, and returns the differences.
 pub fn differences(case: &Case<'_>) -> Vec<String> {
     let Case {
         request, arrived, ..
@@ -212,8 +210,8 @@ fn body(case: &Case<'_>) -> Vec<String> {
     let (sent, content) = (&case.request.body, &case.arrived.content);
     let octets = sent.octets();
     let mut wrong = Vec::new();
-    // Once there is an answer, nobody need read the rest, and a client may go at any
-    // time. The part that arrived by then is no whole body.
+    // After the answer the rest of the body need not be read, and a client may
+    // disconnect at any time. The part that has arrived is then no whole body.
     let may_end_early = sent.cut.is_some() || sent.waits == Waits::Answer;
     if may_end_early && !content.is_whole {
         if !octets.starts_with(&content.body) {
@@ -291,10 +289,10 @@ fn field_differences(case: &Case<'_>) -> Vec<String> {
     wrong
 }
 
-/// Fields that must be there even if nobody sent them.
+/// Fields that apifront adds even if the client sent none.
 const ADDED_ALWAYS: [&str; 3] = ["x-forwarded-for", "audit-id", "cdn-loop"];
 
-/// Tells whether an entry is about this request at all.
+/// Tells whether an entry concerns this request.
 fn is_applied(added: &Added, case: &Case<'_>) -> bool {
     !(added.is)("x-forwarded-uri") || is_for_backend(case.request) && !case.request.is_upgrade()
 }
@@ -310,15 +308,16 @@ fn upgrade(name: &str, case: &Case<'_>) -> Option<String> {
     is(name, case, &right)
 }
 
-/// Returns the lines by which upstream is asked. Whoever reads the first line alone,
-/// or looks for the word, or for the option, finds what it would have found.
+/// Returns the Connection lines for the upstream. A server that reads only the first
+/// line, or looks for the word or for the option, finds there what it would have
+/// found in the original lines.
 fn asks(case: &Case<'_>) -> Vec<Vec<u8>> {
     let lines = fields::values(&case.request.fields, "connection");
     let options = fields::tokens(&case.request.fields, "connection");
     let is_option = options.contains(&"upgrade".to_owned());
     let in_first = lines.first().is_some_and(|line| has_word(line));
     let asks = if is_option { "Upgrade" } else { "like-upgrade" };
-    // Go's servers tell the next one that a connection of HTTP/1.0 ends.
+    // Go's servers tell the next server that an HTTP/1.0 connection ends.
     let closes = case.request.wire == Wire::Http10 && !options.contains(&"keep-alive".to_owned());
     let told = match (in_first, closes) {
         (true, false) => vec![asks.to_owned()],
@@ -329,7 +328,7 @@ fn asks(case: &Case<'_>) -> Vec<Vec<u8>> {
     told.into_iter().map(String::into_bytes).collect()
 }
 
-/// Checks the identity: alice's, in the way of the mode.
+/// Checks that the identity is alice's, in the form of the mode.
 fn identity(name: &str, case: &Case<'_>) -> Option<String> {
     let all = |values: &[&str]| values.iter().map(|v| v.as_bytes().to_vec()).collect();
     // The value is the hash of alice's certificate.
@@ -365,7 +364,6 @@ fn forwarded(name: &str, case: &Case<'_>) -> Option<String> {
     is(name, case, &[right])
 }
 
-/// Returns the difference from the right values of a field.
 fn is(name: &str, case: &Case<'_>, right: &[Vec<u8>]) -> Option<String> {
     let found = fields::values(&case.arrived.fields, name);
     (found != right).then(|| format!("{name}: {} for {}", listed(&found), listed(right)))

@@ -1,4 +1,4 @@
-//! Sends one random request after the other, and checks what became of each.
+//! Sends random requests one after the other, and checks the outcome of each.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::refusal;
 use super::tally::{self, Tally};
 use super::worlds::World;
 
-/// The resets after which another HTTP/2 connection is used. apifront ends a
-/// connection after a hundred.
+/// The number of resets after which a worker uses a new HTTP/2 connection. apifront
+/// ends a connection after a hundred.
 const RESETS: usize = 90;
 
-/// The time within which an exchange must end. Everything is on this machine.
+/// The time within which an exchange must end. Everything runs on this machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 pub struct Worker<'a> {
@@ -32,7 +32,7 @@ pub struct Worker<'a> {
     next: u64,
     http1: Option<Http1Client>,
     http2: Option<Http2Client>,
-    /// The requests on that connection that were reset.
+    /// The number of reset requests on that connection.
     resets: usize,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends the requests that are this worker's: each `step`th.
+    /// Sends this worker's requests: every `step`th one.
     pub async fn run(&mut self, step: u64, wanted: u64) {
         while self.next < wanted.next_multiple_of(step) && !self.tally.is_over() {
             let mut rng = StdRng::seed_from_u64(self.seed.wrapping_add(self.next));
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
         }
         let Some(answered) = outcome.answer() else {
             let is_half = trial.planned.ending != Ending::Whole;
-            // Upstream broke off, and so did apifront.
+            // The upstream broke off, and so did apifront.
             if is_half && !matches!(outcome, Outcome::Silence) {
                 self.tally.count("broken off");
                 self.tally.check_later(request.clone(), *traits);

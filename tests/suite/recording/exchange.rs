@@ -2,8 +2,7 @@
 
 use super::fields::{Field, Fields};
 
-/// The field that carries a request's number, by which the recorder finds the
-/// answer.
+/// The header field with a request's number, by which the recorder finds the answer.
 pub const NUMBER: &str = "x-recording";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub enum Wire {
     Http2,
 }
 
-/// A request in the octets of its parts.
+/// A request as the octets of its parts.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub number: u64,
@@ -22,12 +21,11 @@ pub struct Request {
     pub target: Vec<u8>,
     /// The authority of HTTP/2. In HTTP/1, `Host` is among the fields.
     pub authority: Option<Vec<u8>>,
-    /// All fields, without those that tell the body's length.
+    /// All header fields except those for the body's length.
     pub fields: Fields,
     pub body: Body,
 }
 
-/// The body of a request, and how it is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     /// The pieces are chunks in HTTP/1 and DATA frames in HTTP/2.
@@ -36,19 +34,19 @@ pub struct Body {
     pub trailers: Fields,
     /// The number of octets after which the client gives up, if it does.
     pub cut: Option<usize>,
-    /// The event that the client waits for before it sends the body.
+    /// What the client waits for before it sends the body.
     pub waits: Waits,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// There is no body, and nothing that tells a length.
+    /// There is no body and no indication of a length.
     #[default]
     Absent,
     Length,
     /// `chunked` in HTTP/1, and no Content-Length in HTTP/2.
     Open,
-    /// The same with extensions of chunks.
+    /// Like `Open`, with chunk extensions.
     Extended,
 }
 
@@ -56,9 +54,9 @@ pub enum BodyFraming {
 pub enum Waits {
     #[default]
     Nothing,
-    /// A 100, or an answer.
+    /// The client waits for a 100 or a final answer.
     Continue,
-    /// The beginning of the answer, after half of the body.
+    /// The client waits, after half of the body, for the beginning of the answer.
     Answer,
 }
 
@@ -69,8 +67,8 @@ impl Body {
 }
 
 impl Request {
-    /// Tells whether the request asks for an upgrade, as kube-apiserver reads it: the
-    /// word is somewhere in Connection. HTTP/2 has no upgrades.
+    /// Tells whether the request asks for an upgrade, by kube-apiserver's reading:
+    /// the word appears anywhere in Connection. HTTP/2 has no upgrades.
     pub fn is_upgrade(&self) -> bool {
         let lines = super::fields::values(&self.fields, "connection");
         self.wire != Wire::Http2
@@ -78,7 +76,7 @@ impl Request {
             && self.fields.iter().any(|field| field.is("upgrade"))
     }
 
-    /// Returns the request line and the fields for people.
+    /// Returns the request line and the fields as text for people.
     pub fn shown(&self) -> String {
         let mut text = format!(
             "{:?} {} {}",
@@ -109,14 +107,13 @@ impl Request {
     }
 }
 
-/// Tells whether a line of Connection has the word of an upgrade in it.
+/// Tells whether a Connection line contains the word of an upgrade.
 pub fn has_word(line: &[u8]) -> bool {
     line.to_ascii_lowercase()
         .windows(7)
         .any(|word| word == b"upgrade")
 }
 
-/// The answer that the recorder gives to one request.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// Informational answers before the final one.
@@ -148,13 +145,12 @@ pub enum AnswerFraming {
 }
 
 impl Planned {
-    /// Tells whether an answer to this method has a body at all.
+    /// Tells whether an answer to this method can have a body.
     pub fn has_body(&self, method: &[u8]) -> bool {
         method != b"HEAD" && !matches!(self.status, 101 | 204 | 304)
     }
 }
 
-/// A request as it arrived at a recorder.
 #[derive(Clone, Debug)]
 pub struct Arrived {
     /// The recorder's name.
@@ -165,7 +161,6 @@ pub struct Arrived {
     pub content: super::http1_message::Content,
 }
 
-/// The answer as a client read it.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
     pub informational: Vec<(u16, Fields)>,
@@ -181,7 +176,6 @@ impl Answered {
     }
 }
 
-/// Makes fields of names and values.
 pub fn fields_of(pairs: &[(&str, &str)]) -> Fields {
     let fields = pairs.iter().map(|(n, v)| Field::new(n, v));
     fields.collect()

@@ -1,5 +1,5 @@
-//! Faults for which a request must be refused, with the answer. Each is one
-//! that Go's server refuses, too, but where the list says otherwise.
+//! Faults for which a request must be refused, each with the answer. Go's server
+//! also refuses them, except where the list says otherwise.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -11,15 +11,14 @@ use super::targets::BAD_ESCAPES;
 
 pub struct Fault {
     pub name: &'static str,
-    /// The statuses of which the answer has one. In HTTP/2 the stream may be
-    /// reset instead.
+    /// The possible statuses of the answer. In HTTP/2 the stream may be reset
+    /// instead.
     pub statuses: &'static [u16],
-    /// Whether Go's server takes the request all the same.
+    /// Whether Go's server accepts the request.
     pub is_stricter: bool,
     inject: fn(&mut StdRng, &mut Request),
 }
 
-/// Faults of HTTP/1.
 const HTTP1: [Fault; 19] = [
     Fault {
         name: "escape that is none, in the path",
@@ -113,8 +112,8 @@ const HTTP1: [Fault; 19] = [
             add(request, "Content-Length", length);
         },
     },
-    // Go's server takes the chunks and forgets the length. A proxy must not:
-    // RFC 9112, 6.3.
+    // Go's server uses the chunks and ignores the length. A proxy must refuse: RFC
+    // 9112, 6.3.
     Fault {
         name: "length and chunks",
         statuses: &[400],
@@ -151,7 +150,7 @@ const HTTP1: [Fault; 19] = [
         is_stricter: false,
         inject: |rng, request| {
             let expectations = [" something", " 200-ok", " 100-continued"];
-            // The first field decides.
+            // Only the first field counts.
             request.fields.retain(|field| !field.is("expect"));
             add(request, "Expect", expectations.choose(rng).expect("values"));
         },
@@ -165,7 +164,7 @@ const HTTP1: [Fault; 19] = [
             request.method = methods.choose(rng).expect("methods").as_bytes().to_vec();
         },
     },
-    // kube-apiserver has 404 for some paths.
+    // For some paths kube-apiserver answers 404.
     Fault {
         name: "CONNECT",
         statuses: &[400, 405],
@@ -189,7 +188,6 @@ const HTTP1: [Fault; 19] = [
     },
 ];
 
-/// Faults of HTTP/2.
 const HTTP2: [Fault; 11] = [
     Fault {
         name: "escape that is none, in the path",
@@ -284,7 +282,6 @@ const HTTP2: [Fault; 11] = [
     },
 ];
 
-/// Makes a request faulty.
 pub fn inject(rng: &mut StdRng, request: &mut Request) -> &'static Fault {
     let faults: &'static [Fault] = match request.wire {
         Wire::Http2 => &HTTP2,
@@ -299,7 +296,7 @@ fn add(request: &mut Request, name: &str, raw: &str) {
     request.fields.push(Field::new(name, raw));
 }
 
-/// Puts octets into the target, after its first segment.
+/// Inserts octets into the target, after its first segment.
 fn in_target(rng: &mut StdRng, request: &mut Request, octets: &[u8]) {
     let at = rng.random_range(request.target.len() / 2..=request.target.len());
     request.target.splice(at..at, octets.iter().copied());

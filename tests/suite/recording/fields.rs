@@ -1,11 +1,10 @@
-//! Header fields in the octets that are on the wire.
+//! Header fields with the exact octets on the wire.
 
-/// One field line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: Vec<u8>,
-    /// The octets between the colon and the end of the line, with the spaces
-    /// around the value, and with `\r\n` where the value is folded.
+    /// The octets between the colon and the end of the line, including the spaces
+    /// around the value, and `\r\n` where the value is folded.
     pub raw: Vec<u8>,
 }
 
@@ -23,8 +22,8 @@ impl Field {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Returns the value that every server reads: without the spaces around
-    /// it, and with one space for each fold (RFC 9112, 5.2).
+    /// Returns the value as every server reads it: without the spaces around it, and
+    /// with one space for each fold (RFC 9112, 5.2).
     pub fn value(&self) -> Vec<u8> {
         let lines = self.raw.split(|byte| *byte == b'\n');
         let parts: Vec<&[u8]> = lines.map(trimmed).collect();
@@ -41,7 +40,7 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[from..=to]
 }
 
-/// Returns the values of all fields of a name, in their order.
+/// Returns the values of all fields with this name, in order.
 pub fn values(fields: &[Field], name: &str) -> Vec<Vec<u8>> {
     let found = fields.iter().filter(|field| field.is(name));
     found.map(Field::value).collect()
@@ -51,8 +50,7 @@ pub fn first(fields: &[Field], name: &str) -> Option<Vec<u8>> {
     values(fields, name).into_iter().next()
 }
 
-/// Returns the members of a list that may be spread over several fields, in
-/// lower case.
+/// Returns the members of a list that may span several fields, in lower case.
 pub fn tokens(fields: &[Field], name: &str) -> Vec<String> {
     let values = values(fields, name);
     let members = values.iter().flat_map(|value| value.split(|b| *b == b','));
@@ -60,7 +58,7 @@ pub fn tokens(fields: &[Field], name: &str) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// Returns octets as text that can be pasted into a test.
+/// Returns octets as text that fits into a test's source.
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN: usize = 300;
     let begin = bytes.get(..SHOWN).unwrap_or(bytes).escape_ascii();

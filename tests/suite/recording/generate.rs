@@ -121,7 +121,6 @@ fn any(rng: &mut StdRng, number: u64, traits: &Traits) -> Trial {
     }
 }
 
-/// Adds the fields that every request has.
 fn own_fields(rng: &mut StdRng, request: &mut Request, traits: &Traits) {
     let lower = request.wire == Wire::Http2;
     let mut add = |name: &str, raw: &str| {
@@ -189,7 +188,6 @@ fn body(rng: &mut StdRng, request: &mut Request) {
     }
 }
 
-/// Tells whether the request is for the backend.
 pub fn is_for_backend(request: &Request) -> bool {
     let path = origin_form(&request.target);
     path.starts_with(format!("/apis/{GROUP}/").as_bytes())

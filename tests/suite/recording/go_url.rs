@@ -1,17 +1,17 @@
-//! Targets as they must arrive: escaped where no URI may hold an octet, and for
-//! backends as Go's `net/url` writes them.
+//! Targets as they must arrive: octets that a URI may not contain are escaped, and
+//! for backends the form is that of Go's `net/url`.
 
 use std::collections::BTreeMap;
 
-/// Returns a target whose octets are all allowed in a URI. Go's server reads
-/// an octet and its escape alike.
+/// Returns a target whose octets are all allowed in a URI. Go's server reads an
+/// octet and its escape alike.
 pub fn escaped(target: &[u8]) -> Vec<u8> {
     let is_forbidden = |octet: u8| b" \"#<>`".contains(&octet) || octet >= 0x7f;
     escaped_where(target, is_forbidden)
 }
 
 /// Returns the target with which kube-apiserver's aggregator asks a backend: the
-/// path is decoded and encoded, and so is the query, whose keys are sorted.
+/// path is decoded and encoded again, and so is the query, whose keys are sorted.
 pub fn rewritten(target: &[u8]) -> Vec<u8> {
     let mut parts = target.splitn(2, |b| *b == b'?');
     let path = unescaped(parts.next().unwrap_or_default(), false).unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn rewritten(target: &[u8]) -> Vec<u8> {
 fn encoded_query(query: &[u8]) -> Vec<u8> {
     let mut values: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for pair in query.split(|b| *b == b'&') {
-        // A semicolon makes a pair invalid since Go 1.17.
+        // Since Go 1.17, a semicolon makes a pair invalid.
         if pair.is_empty() || pair.contains(&b';') {
             continue;
         }
@@ -62,7 +62,7 @@ fn component(text: &[u8]) -> Vec<u8> {
     spaces.collect()
 }
 
-/// Does the same as Go's `path.Clean` but for a slash at the end, which stays.
+/// Does the same as Go's `path.Clean`, but keeps a slash at the end.
 pub fn cleaned(path: &[u8]) -> Vec<u8> {
     let mut segments: Vec<&[u8]> = Vec::new();
     for segment in path.split(|b| *b == b'/') {
@@ -91,7 +91,7 @@ fn escaped_where(text: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     escaped
 }
 
-/// Decodes escapes, and `+` in a query. `None` is a text with a wrong escape.
+/// Decodes escapes, and `+` in a query. Returns `None` if an escape is invalid.
 fn unescaped(text: &[u8], in_query: bool) -> Option<Vec<u8>> {
     let mut plain = Vec::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! Header blocks of HTTP/2 (RFC 7541). What is written uses no table and no
-//! Huffman code, so that any octets can be sent. What is read may use both.
+//! Header blocks of HTTP/2 (RFC 7541). Written blocks use no table and no Huffman
+//! code, so any octets can be sent. Blocks to read may use both.
 
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// The size of an entry beside its octets.
+/// The size of an entry in addition to its octets.
 const ENTRY: usize = 32;
 const DEFAULT_SIZE: usize = 4096;
 
@@ -102,7 +102,6 @@ fn write_integer(block: &mut Vec<u8>, number: usize) {
     block.push(rest as u8);
 }
 
-/// The state of one direction of a connection.
 pub struct Decoder {
     entries: VecDeque<Field>,
     most: usize,
@@ -118,7 +117,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads a whole block. `None` is a block with an error.
+    /// Reads a whole block. Returns `None` if it has an error.
     pub fn decode(&mut self, mut block: &[u8]) -> Option<Fields> {
         let mut fields = Vec::new();
         while let Some(first) = block.first().copied() {
@@ -208,8 +207,7 @@ fn what_is_written_is_read() {
     ];
     let mut decoder = Decoder::default();
     assert_eq!(decoder.decode(&encode(&fields)), Some(fields));
-    // The first request of RFC 7541, C.4.1, and its authority again from the
-    // table.
+    // The first request of RFC 7541, C.4.1, and its authority again, from the table.
     let block = b"\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff\xbe";
     let fields = decoder.decode(block).expect("a block");
     assert_eq!(fields[3], Field::new(":authority", "www.example.com"));

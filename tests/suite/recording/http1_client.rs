@@ -1,4 +1,4 @@
-//! A client of HTTP/1 that writes any octets.
+//! An HTTP/1 client that can write any octets.
 
 use std::io;
 
@@ -26,13 +26,12 @@ impl Http1Client {
         }
     }
 
-    /// Sends a request and reads its answer.
     pub async fn exchange(&mut self, request: &Request) -> Outcome {
         let body = body_octets(&request.body);
         let mut informational = Vec::new();
         let mut answer = Ok(None);
-        // A server may answer and close before it has read everything. Then
-        // writing fails, and the answer is read all the same.
+        // A server may answer and close before it has read everything. Writing then
+        // fails, but the answer is still read.
         let _ = self.write(&head_octets(request)).await;
         let (before, after) = match request.body.waits {
             Waits::Nothing => (body.as_slice(), &[][..]),
@@ -44,7 +43,7 @@ impl Http1Client {
                         answer = Ok(None);
                         (body.as_slice(), &[][..])
                     }
-                    // The body is not sent, and nothing can follow.
+                    // The body is not sent, so nothing can follow.
                     _ => {
                         self.is_open = false;
                         (&[][..], &[][..])
@@ -80,7 +79,7 @@ impl Http1Client {
         self.stream.flush().await
     }
 
-    /// Reads heads until the final one, or until a 100 if it `is_awaited`.
+    /// Reads heads up to the final one, or up to a 100 if `is_awaited`.
     async fn answer_head(
         &mut self,
         informational: &mut Vec<(u16, fields::Fields)>,

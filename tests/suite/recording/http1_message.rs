@@ -1,4 +1,4 @@
-//! Messages of HTTP/1 (RFC 9112), read octet by octet.
+//! HTTP/1 messages (RFC 9112), read octet by octet.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 use super::fields::{self, Field, Fields};
 
-/// The most octets of a head, and of a body, that the tests read.
+/// The most octets of a head or a body.
 const MOST: usize = 8 << 20;
 
 pub struct Head {
@@ -14,7 +14,7 @@ pub struct Head {
     pub fields: Fields,
 }
 
-/// The way in which the end of a body is told.
+/// How the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(usize),
@@ -22,16 +22,16 @@ pub enum Framing {
     UntilClose,
 }
 
-/// A body, as far as it came.
+/// The received part of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub body: Vec<u8>,
     pub trailers: Fields,
-    /// Whether the end was reached that the framing tells.
+    /// Whether the end of the body was reached.
     pub is_whole: bool,
 }
 
-/// Reads a head. `None` is a connection that ends before one.
+/// Reads a head. Returns `None` if the connection ends before one.
 pub async fn head(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Head>> {
     let mut start = line(stream).await?;
     // Servers skip empty lines before a request.
@@ -54,7 +54,7 @@ async fn field_lines(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Fie
         if line.is_empty() {
             return Ok(fields);
         }
-        // A line without a colon is kept as a name, for the test to complain.
+        // A line without a colon becomes a name, which fails the test later.
         let colon = line.iter().position(|b| *b == b':').unwrap_or(line.len());
         let (name, raw) = line.split_at(colon);
         fields.push(Field::new(name, raw.get(1..).unwrap_or_default()));
@@ -77,7 +77,7 @@ async fn line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec
     Ok(Some(line))
 }
 
-/// Returns the framing that fields tell. `otherwise` applies without any.
+/// Returns the framing by the fields, or `otherwise` if they name none.
 pub fn framing(fields: &[Field], otherwise: Framing) -> Framing {
     if fields::tokens(fields, "transfer-encoding").contains(&"chunked".to_owned()) {
         return Framing::Chunked;
@@ -101,7 +101,7 @@ pub async fn content(stream: &mut (impl AsyncBufRead + Unpin), framing: Framing)
     content
 }
 
-/// Reads so many octets, and keeps what came if the stream ends before.
+/// Reads this many octets, or as many as come before the stream ends.
 async fn exactly(
     stream: &mut (impl AsyncBufRead + Unpin),
     length: usize,

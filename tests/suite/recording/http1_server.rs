@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::http1_message::{self, Content, Framing};
 use super::recorder::Shared;
 
-/// The octets that an upgraded connection begins with.
+/// The first octets of an upgraded connection.
 pub const GREETING: &[u8] = b"upgraded";
 
 /// Serves requests until the connection ends.
@@ -15,7 +15,7 @@ pub async fn serve<S>(mut stream: S, shared: &Shared)
 where
     S: AsyncBufRead + AsyncRead + AsyncWrite + Unpin,
 {
-    // A head that cannot be read ends the connection, as it does everywhere.
+    // An unreadable head ends the connection, as at any server.
     while let Ok(Some(head)) = http1_message::head(&mut stream).await {
         let mut line = head.start.splitn(2, |b| *b == b' ');
         let method = line.next().unwrap_or_default().to_vec();
@@ -29,7 +29,7 @@ where
             fields: head.fields,
             content: Content::default(),
         };
-        // A review is answered by its body. It has no number.
+        // A review's answer depends on its body. It has no number.
         let is_planned = super::ledger::number(&request.fields).is_some();
         let early = is_planned.then(|| shared.answer_to(&request));
         let is_early = early.as_ref().is_some_and(|answer| answer.planned.is_early);

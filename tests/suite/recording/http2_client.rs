@@ -1,5 +1,5 @@
-//! A client of HTTP/2 that sends any octets in its fields. It sends one request
-//! after the other.
+//! An HTTP/2 client that can send any octets in fields. It sends one request after
+//! the other.
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
@@ -18,23 +18,21 @@ pub struct Http2Client {
     decoder: Decoder,
     next: u32,
     window: i64,
-    /// The window that each stream begins with.
+    /// The initial window of each stream.
     initial: i64,
-    /// The scheme of the requests.
     scheme: &'static str,
     pub is_open: bool,
 }
 
-/// One request in flight.
 struct Exchange {
     stream: u32,
-    /// DATA frames, of which the last may end the stream.
+    /// DATA frames to send. The last one may end the stream.
     waiting: Vec<Vec<u8>>,
-    /// The trailers' frames, after the DATA.
+    /// The frames of the trailers, which follow the DATA.
     trailers: Vec<u8>,
     window: i64,
     block: Vec<u8>,
-    /// Whether the block ends the stream.
+    /// Whether the header block ends the stream.
     block_is_end: bool,
     informational: Vec<(u16, Fields)>,
     answered: Option<Answered>,
@@ -43,7 +41,6 @@ struct Exchange {
 }
 
 impl Http2Client {
-    /// Begins a connection.
     pub async fn new(mut stream: Box<dyn ReadWrite>, scheme: &'static str) -> Self {
         let beginning = [PREFACE, &http2_frames::settings()].concat();
         let is_open = write(&mut stream, &beginning).await;
@@ -58,7 +55,6 @@ impl Http2Client {
         }
     }
 
-    /// Sends a request and reads its answer.
     pub async fn exchange(&mut self, request: &Request) -> Outcome {
         let stream = self.next;
         self.next += 2;
@@ -100,7 +96,7 @@ impl Http2Client {
         }
     }
 
-    /// Sends DATA as far as the windows have room, and holds back so many
+    /// Sends DATA as far as the windows allow, and holds back the last `held`
     /// frames.
     async fn send(&mut self, exchange: &mut Exchange, held: usize) {
         while exchange.waiting.len() > held {
@@ -147,7 +143,7 @@ impl Http2Client {
                     exchange.block_is_end = frame.has(END_STREAM);
                 }
                 if frame.has(END_HEADERS) {
-                    // Blocks of earlier streams change the table, too.
+                    // Blocks of earlier streams also change the table.
                     let block = std::mem::take(&mut exchange.block);
                     let fields = self.decoder.decode(&block).unwrap_or_default();
                     if is_own {
@@ -213,7 +209,7 @@ impl Exchange {
         }
     }
 
-    /// Leaves so many octets of the body, and no end.
+    /// Keeps only the first `octets` of the body, and no end.
     fn cut_after(&mut self, octets: usize) {
         let mut body = Vec::new();
         for frame in &self.waiting {
@@ -255,7 +251,7 @@ async fn write(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), bytes: &[u8])
     stream.write_all(bytes).await.is_ok() && stream.flush().await.is_ok()
 }
 
-/// Returns the fields of a request, after its pseudo-fields.
+/// Returns a request's pseudo-fields and fields.
 fn all_fields(request: &Request, scheme: &str) -> Fields {
     let mut all = vec![
         Field::new(":method", &request.method),

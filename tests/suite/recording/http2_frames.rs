@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 (RFC 9113), written and read one by one.
+//! HTTP/2 frames (RFC 9113), written and read one by one.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -10,11 +10,11 @@ const WITH_PRIORITY: u8 = 0x20;
 pub const CANCEL: u32 = 8;
 pub const INTERNAL_ERROR: u32 = 2;
 
-/// The largest payload that every peer takes.
+/// The largest payload that every peer accepts.
 pub const LARGEST: usize = 16_384;
-/// The window that a peer has before it says otherwise.
+/// A peer's window until it announces another.
 pub const FIRST_WINDOW: i64 = 65_535;
-/// The window that the tests give, so that their peers never wait for it.
+/// The window that the tests announce, so that their peers never wait.
 const WINDOW: u32 = 0x3fff_ffff;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Frame {
         self.flags & flag != 0
     }
 
-    /// Returns the number that a WINDOW_UPDATE or RST_STREAM holds.
+    /// Returns the number in a WINDOW_UPDATE or RST_STREAM.
     pub fn number(&self) -> u32 {
         let bytes = self.payload.first_chunk().copied().unwrap_or_default();
         u32::from_be_bytes(bytes)
@@ -51,7 +51,7 @@ impl Frame {
     }
 }
 
-/// Returns the settings that both ends begin with: large windows.
+/// Returns the settings of both ends: large windows.
 pub fn settings() -> Vec<u8> {
     const INITIAL_WINDOW_SIZE: u16 = 4;
     let mut payload = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
@@ -61,7 +61,6 @@ pub fn settings() -> Vec<u8> {
     bytes
 }
 
-/// Returns the frames of a header block.
 pub fn headers(stream: u32, block: &[u8], is_end: bool) -> Vec<u8> {
     let mut parts = block.chunks(LARGEST).peekable();
     let first = parts.next().unwrap_or_default();
@@ -75,7 +74,7 @@ pub fn headers(stream: u32, block: &[u8], is_end: bool) -> Vec<u8> {
     bytes
 }
 
-/// Reads a frame. `None` is the end of the connection.
+/// Reads a frame. Returns `None` at the end of the connection.
 pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
@@ -90,7 +89,7 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
     })
 }
 
-/// Returns the stream window that settings announce, if they do.
+/// Returns the stream window in the settings, if they have one.
 pub fn initial_window(settings: &Frame) -> Option<i64> {
     let mut found = None;
     for setting in settings.payload.chunks_exact(6) {

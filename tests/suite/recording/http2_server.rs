@@ -17,10 +17,10 @@ use super::recorder::Shared;
 struct Connection<'a> {
     shared: &'a Shared,
     decoder: Decoder,
-    /// Requests whose end has not come.
+    /// Requests that have not ended yet.
     open: HashMap<u32, Open>,
-    /// The header block whose end has not come: its stream, whether it ends
-    /// the stream, and its octets.
+    /// The incomplete header block: its stream, whether it ends the stream, and its
+    /// octets.
     block: Option<(u32, bool, Vec<u8>)>,
     /// Frames of answers that wait for the connection's window.
     waiting: VecDeque<Vec<u8>>,
@@ -139,7 +139,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Records a request whose end has come, and answers it.
+    /// Records and answers a request that has ended.
     fn ends(&mut self, stream: u32) {
         let Some(mut open) = self.open.remove(&stream) else {
             return;
@@ -197,12 +197,12 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns the frames that the connection's window has room for. No answer
-    /// is larger than a stream's window.
+    /// Returns the frames that fit into the connection's window. No answer is larger
+    /// than a stream's window.
     fn writable(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(next) = self.waiting.front() {
-            // The length stands before the kind.
+            // The length precedes the kind.
             let payload = match next.get(3) {
                 Some(&DATA) => next.len() as i64 - 9,
                 _ => 0,
@@ -223,8 +223,8 @@ fn head(status: u16, fields: &Fields) -> Vec<u8> {
     hpack::encode(&all)
 }
 
-/// Returns fields as HTTP/2 has them: with names in lower case, and without
-/// spaces around values.
+/// Returns fields in HTTP/2's form: names in lower case, and values without
+/// surrounding spaces.
 pub fn lower(fields: &Fields) -> Fields {
     let lower = fields
         .iter()

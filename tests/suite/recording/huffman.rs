@@ -26,10 +26,9 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
-/// The longest code of an octet.
 const LONGEST: u8 = 30;
 
-/// The octet of each length and code.
+/// The octet for each length and code.
 static CODES: LazyLock<HashMap<(u8, u32), u8>> = LazyLock::new(|| {
     let mut codes = HashMap::new();
     let mut code = 0;
@@ -45,7 +44,7 @@ static CODES: LazyLock<HashMap<(u8, u32), u8>> = LazyLock::new(|| {
     codes
 });
 
-/// Returns the octets of a text. `None` is a text that ends in no padding.
+/// Decodes a text. Returns `None` if it does not end in padding.
 pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let (mut code, mut length) = (0_u32, 0_u8);

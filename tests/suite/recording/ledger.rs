@@ -1,5 +1,5 @@
-//! The memory of all recorders of a test: the planned answers, and everything
-//! that arrived.
+//! The shared memory of a test's recorders: the planned answers, and everything that
+//! arrived.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,9 +18,10 @@ struct Inner {
     arrived: HashMap<u64, Vec<Arrived>>,
     /// The number of arrivals of each request.
     counts: HashMap<u64, usize>,
-    /// Requests that no client sent, and that apifront does not make.
+    /// Unexpected requests: no client sent them, and apifront has no reason to make
+    /// them.
     strangers: Vec<Arrived>,
-    /// The number of requests that apifront made for itself.
+    /// The number of apifront's own requests.
     own: usize,
 }
 
@@ -71,7 +72,7 @@ impl Ledger {
     }
 }
 
-/// Returns the number that a request carries.
+/// Returns the number in a request.
 pub fn number(fields: &[fields::Field]) -> Option<u64> {
     let text = fields::first(fields, NUMBER)?;
     String::from_utf8(text).ok()?.parse().ok()

@@ -1,5 +1,5 @@
-//! Inputs that the generator does not make yet, because apifront changes them
-//! or loses them. An entry is removed with the fault that it names.
+//! Inputs that the generator does not make yet, because apifront changes or loses
+//! them. An entry is removed together with the fault that it names.
 
 use super::exchange::Wire;
 use super::generate::Trial;
@@ -40,7 +40,7 @@ pub fn is_left_out(trial: &Trial) -> bool {
     LEFT_OUT.iter().any(|left_out| (left_out.applies)(trial))
 }
 
-/// Returns the list for people.
+/// Returns the list as text for people.
 pub fn listing() -> String {
     let entries = LEFT_OUT.iter();
     let lines = entries.map(|entry| format!("left out: {}: {}\n", entry.what, entry.why));

@@ -1,13 +1,12 @@
-//! Requests arrive as they were sent, and answers too.
+//! Requests and answers arrive as they were sent.
 //!
-//! Recorders stand in the place of API servers and backends. They keep every
-//! request in its octets, and answer as planned. Random requests are sent
-//! through apifront in every identity mode, over every protocol, and through
-//! two apifronts. The lists of what may change are [`changes`] and
-//! [`answer_changes`].
+//! Recorders take the place of API servers and backends. They keep the octets of
+//! every request, and answer as planned. Random requests go through apifront in
+//! every identity mode, over every protocol, and through two apifronts. [`changes`]
+//! and [`answer_changes`] list the allowed changes.
 //!
-//! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_REQUESTS` replay and lengthen a run.
-//! Each request depends on the seed and its number alone.
+//! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_REQUESTS` replay and lengthen a run. Each
+//! request depends only on the seed and its number.
 
 mod answer_changes;
 mod answers;
@@ -51,9 +50,9 @@ use worlds::World;
 
 const REQUESTS: &str = "APIFRONT_TEST_REQUESTS";
 const DEFAULT_REQUESTS: usize = 4_000;
-/// Once, these requests found an answer without an end.
+/// The requests of this seed once found an endless answer.
 const OWN_SEED: u64 = 12_721_065_006_139_580_812;
-/// The clients of each world.
+/// The number of clients in each world.
 const WORKERS: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! The end of an exchange, as its client sees it.
+//! The end of an exchange as its client sees it.
 
 use super::exchange::Answered;
 use super::fields;
@@ -10,9 +10,9 @@ pub enum Outcome {
     Reset(u32),
     /// The server ended the connection without an answer.
     Closed,
-    /// The client ended the request itself.
+    /// The client itself abandoned the request.
     GivenUp,
-    /// Nothing came for a long time.
+    /// Nothing arrived for a long time.
     Silence,
 }
 

@@ -1,5 +1,5 @@
-//! A server that records every request in its octets, and answers as planned.
-//! It stands in the place of an API server, or of a backend.
+//! A server that records the octets of every request, and answers as planned. It
+//! takes the place of an API server or of a backend.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,19 +18,16 @@ use crate::harness::certificates::Pair;
 use crate::harness::own_thread::OwnThread;
 use crate::harness::ports;
 
-/// The group of the backend.
 pub const GROUP: &str = "recording.example";
-/// The token that the recorder takes for alice's.
 pub const TOKEN: &str = "token-of-alice";
 
-/// The protocols that a recorder speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// HTTP/1.1 without TLS.
     Plain,
     /// HTTP/1.1 over TLS.
     Http1,
-    /// HTTP/1.1 and HTTP/2 over TLS, as ALPN says.
+    /// HTTP/1.1 and HTTP/2 over TLS, chosen by ALPN.
     Both,
 }
 
@@ -40,14 +37,13 @@ pub struct Recorder {
     _thread: OwnThread,
 }
 
-/// What the connections of a recorder share.
+/// The shared state of a recorder's connections.
 pub struct Shared {
     pub name: &'static str,
     pub ledger: Arc<Ledger>,
 }
 
 impl Recorder {
-    /// Starts a recorder on a thread of its own.
     pub fn start(name: &'static str, speaks: Speaks, serving: &Pair, ledger: &Arc<Ledger>) -> Self {
         let listener = ports::listen();
         let address = listener.local_addr().expect("an address");
@@ -98,8 +94,8 @@ async fn connection(tcp: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<Shared
 }
 
 impl Shared {
-    /// Returns the answer to a request whose head has arrived, and the number
-    /// of the request if a client sent it.
+    /// Returns the answer to a request whose head has arrived, and the request's
+    /// number if a client sent it.
     pub fn answer_to(&self, request: &Arrived) -> Answer {
         let number = ledger::number(&request.fields);
         match number.and_then(|number| Some((number, self.ledger.planned(number)?))) {
@@ -107,7 +103,8 @@ impl Shared {
                 number: Some(number),
                 planned,
             },
-            // A number without a plan is a request that comes after its end.
+            // A number without a plan belongs to a request that arrives after its
+            // end.
             None => Answer {
                 number,
                 planned: Arc::new(own_answer(request)),
@@ -115,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Keeps a request whose body has ended, or will not come.
+    /// Keeps a request whose body has ended or will not arrive.
     pub fn record(&self, number: Option<u64>, request: Arrived) {
         match number {
             Some(number) => self.ledger.arrived(number, request),
@@ -130,8 +127,8 @@ pub struct Answer {
     pub planned: Arc<Planned>,
 }
 
-/// Tells whether apifront made the request for itself: its caches say so in
-/// `CDN-Loop`, its probes and reviews by their paths.
+/// Tells whether apifront made the request for itself. Its caches' requests show it
+/// in `CDN-Loop`, its probes and reviews by their paths.
 fn is_own(request: &Arrived) -> bool {
     let names = fields::tokens(&request.fields, "cdn-loop");
     names.iter().any(|name| name.contains("role=cache"))
@@ -140,7 +137,6 @@ fn is_own(request: &Arrived) -> bool {
         || request.target.starts_with(b"/apis/authorization.k8s.io/")
 }
 
-/// Returns the answer to a request that apifront makes for itself.
 fn own_answer(request: &Arrived) -> Planned {
     let (status, body) = match own_document(&request.target) {
         Some(body) => (200, body),
@@ -170,8 +166,8 @@ fn own_document(target: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns the backend's discovery document. Nothing can be read, so that
-/// nothing is cached.
+/// Returns the backend's discovery document. It has no verb for reads, so nothing is
+/// cached.
 fn resources() -> Value {
     json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1"),

@@ -1,5 +1,5 @@
-//! Tells whether an answer is one that apifront makes: a Status, or the plain
-//! text of Go's HTTP server.
+//! Tells whether an answer looks like apifront's own: a Status, or the plain text of
+//! Go's HTTP server.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Random fields of requests.
+//! Makes random header fields of requests.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,8 +7,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use super::exchange::Wire;
 use super::fields::{Field, Fields};
 
-/// Names that mean something to a proxy or a server, with values that they
-/// have.
+/// Names with a meaning to a proxy or a server, with typical values.
 const KNOWN: [(&str, &[&str]); 32] = [
     ("Accept", &["*/*", "application/json;q=0.9, */*;q=0.1", ""]),
     ("Accept-Encoding", &["gzip", "identity;q=1, *;q=0", ""]),
@@ -53,7 +52,7 @@ const KNOWN: [(&str, &[&str]); 32] = [
     ),
 ];
 
-/// Names that mean nothing.
+/// Names without a meaning.
 const FREE: [&str; 8] = [
     "X-A",
     "x-odd-Case",
@@ -65,7 +64,7 @@ const FREE: [&str; 8] = [
     "X-Very-Long-Name-That-Somebody-Thought-Was-A-Good-Idea-At-The-Time",
 ];
 
-/// Fields of one connection (RFC 9110, 7.6.1). HTTP/2 has none of them.
+/// Fields of one connection (RFC 9110, 7.6.1), which HTTP/2 does not have.
 const OF_THE_CONNECTION: [(&str, &[&str]); 7] = [
     ("Keep-Alive", &["timeout=5, max=1000", "115"]),
     ("Proxy-Authorization", &["Basic YTpi"]),
@@ -79,7 +78,7 @@ const OF_THE_CONNECTION: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Claims of an identity that nobody may make.
+/// Claims of an identity, which no caller may make.
 const CLAIMS: [(&str, &str); 6] = [
     ("X-Remote-User", "admin"),
     ("X-Remote-Group", "system:masters"),
@@ -118,7 +117,7 @@ pub fn fields(rng: &mut StdRng, wire: Wire) -> Fields {
                 let (name, values) = *OF_THE_CONNECTION.choose(rng).expect("names");
                 fields.push(known(rng, name, values));
             }
-            // Go's server takes it once.
+            // Go's server accepts it only once.
             8 if !fields.iter().any(|field: &Field| field.is("te")) => {
                 fields.push(Field::new("te", "trailers"));
             }
@@ -140,7 +139,7 @@ fn known(rng: &mut StdRng, name: &str, values: &[&str]) -> Field {
     Field::new(name, values.choose(rng).expect("values"))
 }
 
-/// Adds one or more fields of a name that means nothing.
+/// Adds one or more fields with a meaningless name.
 fn free(rng: &mut StdRng, wire: Wire, fields: &mut Fields) {
     let name = *FREE.choose(rng).expect("names");
     for _ in 0..*[1, 1, 1, 2, 5].choose(rng).expect("counts") {
@@ -158,8 +157,8 @@ fn free(rng: &mut StdRng, wire: Wire, fields: &mut Fields) {
     }
 }
 
-/// Writes a field as its protocol has it: names of any case and values with
-/// spaces around them in HTTP/1.
+/// Writes a field in a form of its protocol: in HTTP/1, names may have any case and
+/// values may have spaces around them.
 fn written(rng: &mut StdRng, wire: Wire, field: &mut Field) {
     if wire == Wire::Http2 {
         field.name.make_ascii_lowercase();

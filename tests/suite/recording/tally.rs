@@ -1,4 +1,4 @@
-//! What became of all requests.
+//! Counts the outcomes of all requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::worlds::Traits;
 use super::{answer_changes, left_out};
 
-/// The differences that are kept, after which the run ends.
+/// The number of differences to keep, after which the run ends.
 const SHOWN: usize = 12;
 
 #[derive(Default)]
@@ -25,12 +25,12 @@ struct Inner {
     outcomes: BTreeMap<&'static str, usize>,
     connections: usize,
     differences: Vec<String>,
-    /// Requests whose arrival is complete only when apifront has stopped.
+    /// Requests whose arrival is certain only after apifront has stopped.
     later: Vec<(Request, Traits)>,
     allowed: Vec<Allowed>,
 }
 
-/// How often a request may have arrived.
+/// The number of times that a request may arrive.
 struct Allowed {
     number: u64,
     method: Vec<u8>,
@@ -62,12 +62,12 @@ impl Tally {
         self.inner.lock().differences.len() >= SHOWN
     }
 
-    /// Checks the request again when apifront has stopped.
+    /// Checks the request again after apifront has stopped.
     pub fn check_later(&self, request: Request, traits: Traits) {
         self.inner.lock().later.push((request, traits));
     }
 
-    /// Notes how often a request may have arrived.
+    /// Notes how often a request may arrive.
     pub fn may_arrive(&self, request: &Request, planned: &Planned, is_refused: bool) {
         let mut allowed = Allowed {
             number: request.number,
@@ -80,7 +80,7 @@ impl Tally {
         self.inner.lock().allowed.push(allowed);
     }
 
-    /// Does the checks that need all arrivals, and fails if anything differs.
+    /// Makes the checks that need all arrivals, and fails if anything differs.
     pub fn finish(self, ledger: &Ledger, wanted: u64, took: Duration) {
         let mut inner = self.inner.into_inner();
         for allowed in &inner.allowed {
@@ -142,10 +142,10 @@ impl Tally {
 /// A read whose connection broke is repeated at most as often as apifront tries.
 const MOST_ATTEMPTS: usize = 16;
 
-/// Answers of apifront's own to requests whose connection upstream broke, though
-/// the recorder broke none: on a busy machine pings are answered too late.
+/// Counts apifront's own answers to requests whose upstream connection broke,
+/// although the recorder broke none: on a busy machine pings are answered too late.
 pub const BROKEN: &str = "without an answer of upstream";
-/// Reads that arrived again after such a break.
+/// Counts reads that arrived again after such a break.
 const REPEATED: &str = "repeated reads";
-/// One of so many requests may be such a one.
+/// At most one in this many requests may have such a break.
 const MOST_BROKEN: usize = 100;

@@ -1,4 +1,4 @@
-//! Random request targets.
+//! Makes random request targets.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,13 +7,12 @@ use rand::seq::IndexedRandom;
 use super::exchange::Wire;
 use super::recorder::GROUP;
 
-/// Characters of names.
 const PLAIN: &[u8] = b"abcxyzABZ0189-._~";
-/// Other characters that a URI may hold (RFC 3986, 3.3 and 3.4).
+/// Other characters that a URI may contain (RFC 3986, 3.3 and 3.4).
 const DELIMITERS: &[u8] = b"!$&'()*+,;=:@";
-/// Characters that no URI may hold, and that HTTP can carry all the same.
+/// Characters that no URI may contain, but that HTTP can carry.
 const FORBIDDEN: &[u8] = b"\"#<>\\^`{|}[]";
-/// Texts beyond ASCII: whole UTF-8, and octets that are none.
+/// Texts beyond ASCII: valid UTF-8, and octets that are not.
 const BEYOND: [&[u8]; 8] = [
     "ü".as_bytes(),
     "日本".as_bytes(),
@@ -28,12 +27,12 @@ const ESCAPES: [&str; 14] = [
     "%20", "%2F", "%2f", "%00", "%ff", "%23", "%3F", "%3c", "%22", "%25", "%e4", "%C3%BC",
     "%0d%0a", "%7f",
 ];
-/// Texts that look like escapes. Go's server refuses them in a path.
+/// Invalid escapes. Go's server refuses them in a path.
 pub const BAD_ESCAPES: [&str; 5] = ["%", "%z", "%zz", "%2", "%%41"];
 const KEYS: [&str; 6] = ["a", "b", "q", "fieldManager", "x-y", ""];
 
-/// The beginnings of paths that apifront forwards whatever the method is. It
-/// answers discovery, health and cached objects itself.
+/// The beginnings of paths that apifront forwards with every method. It answers
+/// discovery, health and cached objects itself.
 const FORWARDED: [&str; 5] = [
     "/recording/",
     "/api/v1/namespaces/ns/services/s:80/proxy/",
@@ -41,8 +40,7 @@ const FORWARDED: [&str; 5] = [
     "/api/v1/namespaces/ns/pods/p/portforward/",
     "/swagger/",
 ];
-/// The beginnings of paths of objects. Only requests that change something are
-/// sent to them.
+/// The beginnings of paths of objects. Only requests that change something use them.
 const OBJECTS: [&str; 3] = [
     "/api/v1/namespaces/ns/configmaps/",
     "/apis/apps/v1/namespaces/ns/deployments/",
@@ -58,11 +56,11 @@ pub struct Kind<'a> {
     pub wire: Wire,
     pub method: &'a [u8],
     pub to_backend: bool,
-    /// An authority that the server takes for its own, for the absolute form.
+    /// An authority for the absolute form. The server takes it for its own.
     pub authority: &'a str,
 }
 
-/// Returns a target that a server must take.
+/// Returns a target that a server must accept.
 pub fn target(rng: &mut StdRng, kind: &Kind<'_>) -> Vec<u8> {
     let writes = matches!(kind.method, b"POST" | b"PUT" | b"PATCH" | b"DELETE");
     let mut target = Vec::new();

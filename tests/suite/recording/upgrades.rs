@@ -1,4 +1,4 @@
-//! Every way to ask for an upgrade.
+//! Makes requests for an upgrade, in every form.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use super::exchange::fields_of;
 use super::fields::{Field, Fields};
 
-/// Protocols, with the fields that belong to them.
+/// Protocols, each with its header fields.
 const PROTOCOLS: [(&str, &[(&str, &str)]); 7] = [
     ("h2c", &[("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA")]),
     (
@@ -28,8 +28,8 @@ const PROTOCOLS: [(&str, &[(&str, &str)]); 7] = [
     ("foo/2, bar", &[]),
 ];
 
-/// Returns the fields of an upgrade. Some lack `Connection`, so that they ask
-/// for none.
+/// Returns the fields of an upgrade. Some lack `Connection`, and so do not ask for
+/// an upgrade.
 pub fn fields(rng: &mut StdRng) -> Fields {
     let (protocol, more) = *PROTOCOLS.choose(rng).expect("protocols");
     let mut fields = fields_of(&[("Upgrade", protocol)]);

@@ -1,5 +1,5 @@
-//! The apifronts that are tried, one for each way to tell upstream who asks,
-//! each before a recorder.
+//! The apifronts under test, each before a recorder. There is one for each way to
+//! pass the caller's identity upstream.
 
 use std::sync::Arc;
 
@@ -27,12 +27,11 @@ pub enum Mode {
     Personal,
 }
 
-/// What the checks must know of a world.
+/// The properties of a world that the checks need.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     pub name: &'static str,
     pub mode: Mode,
-    /// The number of apifronts between client and recorder.
     pub hops: usize,
     pub has_backend: bool,
     pub is_plain: bool,
@@ -42,13 +41,13 @@ pub struct World {
     pub traits: Traits,
     front: Apifront,
     upper: Option<Apifront>,
-    /// A client as alice, who is in the group `readers`.
+    /// A client of alice, who is in the group `readers`.
     client: Client,
     _recorders: Vec<Recorder>,
 }
 
 impl World {
-    /// Starts all worlds. Their recorders have one ledger.
+    /// Starts all worlds. Their recorders share one ledger.
     pub async fn start_all(ledger: &Arc<Ledger>) -> Vec<World> {
         vec![
             Self::request_header(ledger).await,
@@ -198,8 +197,8 @@ impl World {
         Box::new(stream.expect("a TLS connection"))
     }
 
-    /// Stops the apifronts in order. What they had begun to send has arrived
-    /// then, or never will.
+    /// Stops the apifronts in order. Afterwards everything that they sent has
+    /// arrived or never will.
     pub async fn stop(self) {
         self.front.stop().await;
         if let Some(upper) = self.upper {
@@ -225,7 +224,6 @@ fn alice(front: &Apifront) -> Client {
     front.client(Some(&certificates.client("alice", &["readers"])))
 }
 
-/// Makes a recorder the upstream.
 fn before(config: &mut Value, upstream: &Recorder, cluster: &Cluster) {
     config["upstream"] = json!({ "servers": [upstream.url()], "caFile": cluster.ca() });
 }

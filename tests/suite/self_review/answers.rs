@@ -1,4 +1,5 @@
-//! Every form of a question has kube-apiserver's answer, asked once and again.
+//! Every form of a question gets kube-apiserver's answer, both the first time and
+//! again.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ struct Form {
     query: &'static str,
     content_type: &'static str,
     body: Vec<u8>,
-    /// Whether the answer is remembered, where it is a review at all.
+    /// Whether the answer is remembered, if it is a review.
     kept: bool,
 }
 
@@ -312,7 +313,7 @@ async fn every_form_has_kube_apiservers_answer() {
     }
 }
 
-/// A caller who may have views and has no right has kube-apiserver's answers, too.
+/// A caller who may have views but has no rights also gets kube-apiserver's answers.
 #[tokio::test]
 async fn who_has_no_view_has_kube_apiservers_answer() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -324,7 +325,7 @@ async fn who_has_no_view_has_kube_apiservers_answer() {
     same_answers(&direct, &front).await;
 }
 
-/// Browsers and the like get indented answers.
+/// Browsers and similar programs get indented answers.
 #[tokio::test]
 async fn an_answer_is_kept_for_its_program() {
     let cluster = Cluster::shared();

@@ -1,4 +1,4 @@
-//! Asks questions, and compares the answers.
+//! Sends questions, and compares the answers.
 
 use bytes::Bytes;
 use http::Method;
@@ -29,7 +29,7 @@ pub fn of_spec(spec: Value) -> Value {
     })
 }
 
-/// Returns the question in protobuf. `None` if it has no such form.
+/// Returns the question in protobuf, or `None` if it has no such form.
 pub fn in_protobuf(question: &str) -> Option<Vec<u8>> {
     let of_kind = Schema::builtin().kind(API_VERSION, KIND)?;
     let mut message = Vec::new();
@@ -37,14 +37,13 @@ pub fn in_protobuf(question: &str) -> Option<Vec<u8>> {
     Some(wrap(API_VERSION, KIND, &message))
 }
 
-/// Asks, and has apifront tell who answered.
+/// Sends a question, with the header that makes apifront say who answered.
 pub async fn ask(client: &Client, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Answer {
     let mut all = vec![("x-apifront-debug", "cache")];
     all.extend_from_slice(headers);
     client.send(Method::POST, PATH, &all, body.into()).await
 }
 
-/// Asks in JSON.
 pub async fn may(client: &Client, attributes: &Value) -> Answer {
     let body = question(attributes).to_string();
     ask(client, body, &[("content-type", JSON)]).await
@@ -58,8 +57,8 @@ pub fn is_remembered(answer: &Answer) -> bool {
     answer.header("x-apifront-cache") == "hit; remembered"
 }
 
-/// Returns the answer without the moment in it: `managedFields` has the time of the
-/// request, and so has the message that quotes them.
+/// Returns the answer without its moment: `managedFields` contain the time of the
+/// request, and so does the message that quotes them.
 pub fn timeless(answer: &Answer) -> Answer {
     let mut body = answer.body.to_vec();
     blank_texts_of_times(&mut body);
@@ -101,8 +100,8 @@ fn blank_message_time(body: &mut [u8]) {
     }
 }
 
-/// Returns the last field of a message, whose fields all have a length: in a review
-/// it is the status.
+/// Returns the last field of a message whose fields all have a length. In a review
+/// this is the status.
 pub fn last_field(message: &[u8]) -> Vec<u8> {
     use kubernetes_wire::api::protobuf_wire::{Fields, Value};
     let fields = Fields::new(message).map(|field| field.expect("a message"));

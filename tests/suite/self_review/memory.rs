@@ -1,5 +1,5 @@
-//! Answers from memory: what they spare upstream, whose they are, and how long they
-//! last.
+//! Answers from memory: the requests that they save upstream, the caller to whom
+//! each belongs, and their lifetime.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn lists_pods(name: &str) -> Value {
     json!({"metadata": {"name": name}, "rules": [rule]})
 }
 
-/// Fifty questions, as the page of a dashboard asks them.
+/// Fifty questions, like those of a dashboard's page.
 fn page() -> Vec<Value> {
     let resources = ["pods", "secrets", "nodes", "events", "services"];
     let verbs = ["get", "list", "watch", "create", "delete"];
@@ -99,8 +99,8 @@ async fn a_page_of_questions_is_asked_upstream_once() {
     );
 }
 
-/// The same question of others: another name, other groups, another extra, another
-/// token.
+/// Other callers ask the same question: with another name, other groups, another
+/// extra, another token.
 #[tokio::test]
 async fn an_answer_is_of_one_caller_alone() {
     let cluster = Cluster::shared();
@@ -152,7 +152,7 @@ async fn an_answer_is_of_one_caller_alone() {
     }
 }
 
-/// Whoever may not ask gets the refusal, whatever was answered before.
+/// A caller who may not ask is refused, whatever was answered before.
 #[tokio::test]
 async fn a_right_that_was_taken_ends_in_time() {
     let cluster = Cluster::shared();
@@ -198,7 +198,7 @@ async fn without_a_time_nothing_is_remembered() {
     }
 }
 
-/// A body that comes slowly, or never, is forwarded as before.
+/// A body that comes slowly, or never, is forwarded as usual.
 #[tokio::test]
 async fn slow_questions_are_forwarded() {
     let cluster = Cluster::shared();

@@ -1,4 +1,4 @@
-//! SelfSubjectAccessReviews: from memory, with views, and forwarded, against
+//! SelfSubjectAccessReviews from memory, with views, and forwarded, compared with
 //! kube-apiserver's answers.
 
 mod answers;

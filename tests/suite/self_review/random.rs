@@ -1,8 +1,8 @@
-//! Random rights and random questions of many users, asked of kube-apiserver and of
-//! apifront without and with views.
+//! Asks kube-apiserver, and apifront with and without views, random questions of
+//! many users with random rights.
 //!
-//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_QUESTIONS` says how many
-//! questions it asks.
+//! `APIFRONT_TEST_SEED` replays a run, and `APIFRONT_TEST_QUESTIONS` is the number
+//! of questions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,19 +30,20 @@ use crate::harness::{pace, volume};
 const QUESTIONS: usize = 3_000;
 const AT_A_TIME: usize = 16;
 
-/// The beginning of a reason.
+/// The beginning of the reason for a right by a view.
 const OF_VIEW: &str = "apifront: a view of ";
 
-/// The reason of a right is any binding that gives it: kube-apiserver looks at them
-/// in no order. So it is asked again until it gives the reason that is compared.
-/// One that comes right after another in its memory is the first in one of some hundred
-/// tries.
+/// The reason for a right is any binding that grants it: kube-apiserver looks at
+/// them in no order. So kube-apiserver is asked again until it gives the compared
+/// reason. A binding that comes right after another in its memory is the first one
+/// in one of some hundred tries.
 const TRIES: usize = 1500;
 
-/// The tries until a question and its list agree: a resource is read into memory.
+/// The tries until a question and its list agree. A resource may have to be read
+/// into memory first.
 const TRIES_TO_AGREE: usize = 60;
 
-/// Resources that there are.
+/// Existing resources.
 const WITH_LISTS: [(&str, &str); 5] = [
     ("", "pods"),
     ("", "secrets"),
@@ -51,13 +52,12 @@ const WITH_LISTS: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io", "clusterroles"),
 ];
 
-/// Those that are in namespaces.
+/// The namespaced ones.
 const NAMESPACED: [&str; 4] = ["pods", "secrets", "serviceaccounts", "deployments"];
 
-/// A user whom no random binding names.
 const VIEWED: &str = "nobody";
 
-/// One user before each server.
+/// One user's clients of the servers.
 struct Asker {
     direct: Client,
     plain: Client,
@@ -69,7 +69,7 @@ struct Question {
     content_type: &'static str,
     accept: &'static str,
     body: Vec<u8>,
-    /// The path of the list or watch that it asks about, if it is about a whole
+    /// The path of the list or watch in question, if the question is about a whole
     /// resource.
     whole: Option<String>,
     again: bool,
@@ -118,7 +118,7 @@ fn spec(random: &mut StdRng, attributes: &Attributes) -> Value {
     spec
 }
 
-/// Returns the path of what a spec asks about, if it is a whole resource.
+/// Returns the path of a spec's list or watch, if it is about a whole resource.
 fn whole(spec: &Value) -> Option<String> {
     let asked = &spec["resourceAttributes"];
     let text = |name: &str| asked[name].as_str().unwrap_or_default();
@@ -147,7 +147,7 @@ fn whole(spec: &Value) -> Option<String> {
 
 fn question(random: &mut StdRng, askers: &[Arc<Asker>]) -> Question {
     let mut attributes = attributes(random);
-    // Views are about these.
+    // Views concern these.
     if random.random_bool(0.2)
         && let Attributes::Resource {
             verb,
@@ -187,8 +187,8 @@ fn question(random: &mut StdRng, askers: &[Arc<Asker>]) -> Question {
     }
 }
 
-/// Returns the difference between the answers, whatever the reason of a right, and in
-/// whatever order kube-apiserver tells of roles that do not exist.
+/// Returns the difference between the answers. Ignores the reason of a right, and
+/// the order in which kube-apiserver names missing roles.
 async fn difference(question: &Question, ours: &Answer, tally: &Tally) -> String {
     let mut found = String::new();
     for n in 0..TRIES {
@@ -206,8 +206,8 @@ async fn difference(question: &Question, ours: &Answer, tally: &Tally) -> String
     found
 }
 
-/// Returns the bytes of an answer that tells of roles that do not exist, in an order of
-/// their own. YAML breaks the text into lines.
+/// Returns the bytes of an answer that names missing roles, sorted. YAML breaks the
+/// text into lines.
 fn tells(answer: &Answer) -> Option<Vec<u8>> {
     let mut bytes = timeless(answer).body.to_vec();
     if !answer.text().contains("rbac: RBAC: [") {
@@ -228,7 +228,6 @@ async fn asked(client: &Client, question: &Question) -> Answer {
     ask(client, question.body.clone(), &headers).await
 }
 
-/// Tells whether the answer says yes, in any encoding.
 fn says_yes(answer: &Answer) -> bool {
     let text = answer.text();
     match answer.header("content-type") {
@@ -242,8 +241,8 @@ fn says_yes(answer: &Answer) -> bool {
     }
 }
 
-/// Asks whether the list or watch agrees with what the question says. A resource that
-/// is being read into memory may have no view yet.
+/// Asks whether the list or watch contradicts the answer to the question. A resource
+/// that is being read into memory may have no view yet.
 async fn disagrees(question: &Question, path: &str) -> Option<String> {
     let viewer = &question.asker.viewer;
     let mut found = None;
@@ -255,7 +254,7 @@ async fn disagrees(question: &Question, path: &str) -> Option<String> {
             !list.header("x-apifront-view").is_empty(),
         );
         let is_of_view = ours.text().contains(OF_VIEW);
-        // A right to what does not exist is one, too.
+        // There may be a right to something that does not exist.
         if is_of_view == has_view && (says_yes(&ours) || !is_listed) {
             return None;
         }
@@ -265,7 +264,7 @@ async fn disagrees(question: &Question, path: &str) -> Option<String> {
     found
 }
 
-/// Asks all servers. Returns what is wrong.
+/// Asks all servers, and returns the errors.
 async fn judge(question: &Question, tally: &Tally) -> Vec<String> {
     let mut wrong = Vec::new();
     let shown = String::from_utf8_lossy(&question.body).into_owned();
@@ -296,7 +295,7 @@ async fn judge(question: &Question, tally: &Tally) -> Vec<String> {
         tally
             .viewed
             .fetch_add(usize::from(is_of_view), Ordering::Relaxed);
-        // In YAML it is upstream's answer. A watch takes a second.
+        // In YAML the answer is the upstream's. A watch takes a second.
         let is_slow = path.contains('?') && !question.again;
         if question.accept != YAML && ours.status == 201 && !is_slow {
             wrong.extend(
@@ -318,7 +317,7 @@ async fn random_questions_have_kube_apiservers_answers() {
     let cluster = Cluster::leased(&[]).await;
     let admin = cluster.admin_client();
     create(&mut random, &admin).await;
-    // Chance may give nobody a view. This user has nothing but one.
+    // By chance there may be no user with a view. This user has only a view.
     let reads = role("viewed", &["", "apps"], &NAMESPACED, &["list", "watch"]);
     let bound = role_binding("viewed", "viewed", "User", VIEWED);
     grant(&admin, "rights-a", &[reads, bound]).await;

@@ -1,4 +1,4 @@
-//! A caller with a view is told yes where the list says yes.
+//! A caller with a view gets a yes where the list succeeds.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn remembering(config: &mut Value) {
     config["authorization"]["subjectAccessReview"] = json!({"allowTTL": "10m", "denyTTL": "10m"});
 }
 
-/// Returns what kube-apiserver says with another status.
+/// Returns kube-apiserver's answer with another status.
 fn allowed(answer: &Answer, reason: &str) -> Answer {
     let mut object = answer.json();
     object["status"] = json!({"allowed": true, "reason": reason});
@@ -32,7 +32,7 @@ fn allowed(answer: &Answer, reason: &str) -> Answer {
     }
 }
 
-/// Both answers as values: the order of members is not the matter here.
+/// Compares the answers as values: the order of members does not matter here.
 fn same_value(theirs: &Answer, ours: &Answer) {
     let (theirs, ours) = (timeless(theirs), timeless(ours));
     assert_eq!(theirs.json(), ours.json());
@@ -59,7 +59,7 @@ async fn a_question_says_what_the_list_says() {
                 assert!(!is_allowed(&theirs));
                 for again in [false, true] {
                     let ours = may(&client, &attributes).await;
-                    // Both protocols share what is remembered.
+                    // Both protocols share the remembered answers.
                     let kept = again || protocol == Protocol::Http1;
                     assert_eq!(is_remembered(&ours), kept, "{attributes}");
                     assert_eq!(ours.header("content-type"), JSON);
@@ -180,7 +180,7 @@ async fn it_says_so_in_every_encoding_that_it_can() {
                     ours.text().contains("\n    \"reason\": "),
                     agent == "curl/8"
                 );
-                // Upstream's answer stays where it is not understood.
+                // apifront does not understand this answer, so the upstream's stays.
                 let theirs = ask(&direct, body.clone(), &with(YAML)).await;
                 let ours = ask(&client, body.clone(), &with(YAML)).await;
                 let found = compare(&timeless(&theirs), &timeless(&ours));
@@ -257,7 +257,7 @@ async fn upstreams_yes_is_upstreams() {
     .await;
 }
 
-/// Upstream does not tell the length of a long answer.
+/// The upstream does not send the length of a long answer.
 #[tokio::test]
 async fn long_answers_say_yes_too() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -265,7 +265,7 @@ async fn long_answers_say_yes_too() {
     world.grant(&world.namespaces[0]).await;
     let (client, direct) = (world.client(), world.direct());
     world.settled(&client, &[&world.namespaces[0]]).await;
-    // The reason tells of each binding without its role.
+    // The reason names each binding whose role is missing.
     for n in 0..60 {
         let name = format!("{}-{n}-{}", world.tenant, "x".repeat(40));
         let binding =
@@ -294,7 +294,7 @@ async fn long_answers_say_yes_too() {
     }
 }
 
-/// A list that fails makes no promise.
+/// A list that fails is no reason for a yes.
 #[tokio::test]
 async fn a_view_that_fails_says_nothing() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -337,7 +337,7 @@ async fn others_are_told_what_upstream_says() {
     assert!(found.is_empty(), "{found}");
     assert!(is_allowed(&may(&asking, &maps("list")).await));
     assert!(!is_allowed(&may(&client, &maps("list")).await));
-    // The same of a user who is impersonated.
+    // The same holds for an impersonated user.
     let admin = world.front.admin_client();
     let body = question(&maps("list")).to_string();
     let as_tenant = [
@@ -349,7 +349,7 @@ async fn others_are_told_what_upstream_says() {
     assert!(!is_allowed(&ask(&admin, body, &as_tenant[..2]).await));
 }
 
-/// Rules are of one namespace, and stay kube-apiserver's.
+/// Rules reviews concern one namespace, and remain kube-apiserver's.
 #[tokio::test]
 async fn rules_reviews_are_upstreams() {
     skip_under_oracle!("kube-apiserver has no views");

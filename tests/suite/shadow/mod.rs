@@ -1,5 +1,5 @@
-//! Shadow mode: upstream answers, and what the cache would have answered is
-//! compared with it.
+//! Shadow mode: the upstream answers, and apifront compares this with the answer
+//! that the cache would have given.
 
 mod planted;
 mod rights;
@@ -19,7 +19,7 @@ use crate::harness::watch::Watch;
 const GROUP: &str = "shadow.test";
 const SOON: Duration = Duration::from_secs(30);
 
-/// What clients accept, and the name of the representation in reports.
+/// Clients' Accept headers, and the representations' names in reports.
 const ACCEPTED: [(&str, &str); 7] = [
     ("application/json", "json"),
     ("application/yaml", "yaml"),
@@ -36,7 +36,6 @@ const ACCEPTED: [(&str, &str); 7] = [
     ("text/html", "other"),
 ];
 
-/// Starts an apifront in shadow mode that compares every read.
 async fn start(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Apifront {
     Apifront::start(cluster, |config| {
         config["cache"] = json!({
@@ -52,7 +51,6 @@ async fn report(front: &Apifront) -> Value {
     front.admin_client().get("/debug/shadow").await.expect(200)
 }
 
-/// Returns what was counted of a verb and a representation of a resource.
 fn counted(report: &Value, resource: &str, verb: &str, representation: &str) -> Value {
     let of = |list: &Value, key: &str, value: &str| {
         let found = list.as_array().expect("a list").iter();
@@ -64,7 +62,7 @@ fn counted(report: &Value, resource: &str, verb: &str, representation: &str) -> 
     of(&verbs, "representation", representation)[0].clone()
 }
 
-/// Waits until a resource is cached, which shows in what would be answered.
+/// Waits until a resource is cached, which the would-be answers show.
 async fn warm(front: &Apifront, path: &str, resource: &str) {
     let client = front.admin_client();
     eventually("the cache would answer", SOON, || async {
@@ -77,7 +75,6 @@ async fn warm(front: &Apifront, path: &str, resource: &str) {
     .await;
 }
 
-/// Fails if anything differed.
 fn assert_same(report: &Value) {
     assert_eq!(report["differences"], json!([]), "{report:#}");
     assert_eq!(report["comparisons"]["differences"], 0, "{report:#}");
@@ -114,7 +111,7 @@ async fn upstream_answers_and_every_representation_is_compared() {
             let headers = [("accept", accept), DEBUG, ("accept-encoding", "gzip")];
             let answer = client.send(http::Method::GET, &path, &headers, "").await;
             let cache = answer.header("x-apifront-cache");
-            // What does not decode is a bypass by itself.
+            // Undecodable parameters are a bypass by themselves.
             assert!(
                 cache.starts_with("bypass; reason="),
                 "{path} {accept}: {cache}"
@@ -125,7 +122,7 @@ async fn upstream_answers_and_every_representation_is_compared() {
         for (verb, least) in [("list", 4), ("get", 2)] {
             eventually(&format!("{verb} {accept} compared"), SOON, || async {
                 let report = report(&front).await;
-                // An object is no list, and upstream says so.
+                // An object cannot be a list, and the upstream says so.
                 matches(&report, "configmaps", verb, representation) >= least
                     || (verb == "get" && representation.starts_with("partial"))
             })
@@ -143,7 +140,7 @@ async fn upstream_answers_and_every_representation_is_compared() {
     front.stop().await;
 }
 
-/// Bodies above 128 KB come compressed.
+/// Bodies above 128 KB are compressed.
 #[tokio::test]
 async fn compressed_lists_and_custom_resources_are_compared() {
     skip_under_oracle!("kube-apiserver has no shadow mode");
@@ -196,7 +193,7 @@ async fn compressed_lists_and_custom_resources_are_compared() {
     front.stop().await;
 }
 
-/// The ways in which a watch begins, and the least number of its events that are
+/// The ways in which a watch may begin, and the least number of its events that are
 /// compared.
 const WATCHES: [(&str, u64); 5] = [
     ("resourceVersion=VERSION", 3),
@@ -259,7 +256,7 @@ async fn watches_are_followed_event_by_event() {
     }
 }
 
-/// The self-check is a part of shadow mode, and resources can be served one by
+/// The self-check is a part of shadow mode, and resources can leave the mode one by
 /// one.
 #[tokio::test]
 async fn resources_leave_shadow_mode_one_by_one() {

@@ -1,6 +1,6 @@
-//! A defect in any representation is found. A link before kube-apiserver
-//! changes answers, so that they are not what the cache has: to comparisons it
-//! is the same whose answer is wrong.
+//! Shadow mode finds a defect in any representation. A link before kube-apiserver
+//! changes answers, so that they differ from the cache: for comparisons it does not
+//! matter whose answer is wrong.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
 use crate::harness::{eventually, ports};
 
-/// The header of a request whose answer is changed, and how.
+/// The request header that asks for a changed answer, and names the change.
 const TAMPER: &str = "x-test-tamper";
 const WRITTEN: &[u8] = b"planted-1";
 const CHANGED: &[u8] = b"planted-2";
-/// A comparison may wait for a bookmark, of which upstream sends one each minute.
+/// A comparison may wait for a bookmark. The upstream sends one each minute.
 const HEARS_WITHIN: Duration = Duration::from_secs(90);
 
-/// Passes requests on to kube-apiserver, and changes the answers to those that
-/// ask for it.
+/// Forwards requests to kube-apiserver, and changes the answer if the request asks
+/// for it.
 struct Link {
     address: SocketAddr,
     _serving: JoinSet<()>,
@@ -76,7 +76,7 @@ async fn pass_on(
     let mut headers = Vec::new();
     for (name, value) in &head.headers {
         let of_the_link = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
-        // kube-apiserver is asked as its administrator.
+        // The link calls kube-apiserver as its administrator.
         if !of_the_link.contains(name) && !name.as_str().starts_with("x-remote-") {
             headers.push((name.as_str(), value.to_str()?));
         }
@@ -211,8 +211,8 @@ async fn a_defect_in_any_representation_is_found() {
             let name = format!("w{n}-{m}");
             let object = config_map(&name, labels.clone(), json!({ "n": "1" }));
             client.post(&list, &object).await.expect(201);
-            // The next event shows that one is missing before it. It comes later,
-            // in a piece of its own.
+            // The next event shows that the one before it is missing. It comes
+            // later, in its own piece.
             crate::harness::pace::of_load(Duration::from_millis(500)).await;
             let next = config_map(&format!("{name}-next"), json!({}), json!({}));
             client.post(&list, &next).await.expect(201);
@@ -224,7 +224,7 @@ async fn a_defect_in_any_representation_is_found() {
             drop(opened);
         }
     }
-    // What is not changed is the same.
+    // Unchanged answers are equal.
     let before = matches(&report(&front).await, "configmaps", "list", "json");
     client.get(&list).await.expect(200);
     eventually("a match", SOON, || async {
@@ -236,8 +236,8 @@ async fn a_defect_in_any_representation_is_found() {
     front.stop().await;
 }
 
-/// Differences were told as 64 bits of the contents' SHA-256 with their length, to
-/// everybody who reached the open port. Short or known values could be found by
+/// Reports about differences must not reveal contents. A plain hash with a length
+/// would let everybody who reaches the open port find short or known values by
 /// trying.
 #[tokio::test]
 async fn contents_could_be_guessed_from_what_was_told_of_them() {
@@ -269,7 +269,7 @@ async fn contents_could_be_guessed_from_what_was_told_of_them() {
         .await;
         let report = report(&front).await;
         let found = report["differences"].as_array().expect("differences");
-        // The same values are seen to be the same in the list and in the object.
+        // Equal values have equal marks in the list and in the object.
         assert!(found[0]["path"] != found[1]["path"], "{report:#}");
         for side in ["upstream", "apifront"] {
             assert_eq!(found[0][side], found[1][side], "{report:#}");
@@ -282,7 +282,7 @@ async fn contents_could_be_guessed_from_what_was_told_of_them() {
             );
         }
         of_processes.push([found[0]["upstream"].clone(), found[0]["apifront"].clone()]);
-        // The open port has counts.
+        // The open port shows only counts.
         let plain = Client::plain(front.observability);
         let open = plain.get("/debug/shadow").await.expect(200);
         assert_eq!(open["comparisons"]["differences"], 2, "{open:#}");
@@ -298,7 +298,7 @@ async fn contents_could_be_guessed_from_what_was_told_of_them() {
         }
         front.stop().await;
     }
-    // Another process has another key.
+    // Each process has its own key.
     let [one, other] = [&of_processes[0], &of_processes[1]];
     assert!(
         one[0] != other[0] && one[1] != other[1],

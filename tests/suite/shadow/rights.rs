@@ -1,5 +1,5 @@
-//! Shadow mode gives nobody a right, and forgets nothing of them: callers get
-//! what upstream lets them have, and so they would from the cache.
+//! Shadow mode gives nobody a right: callers get only what the upstream allows, and
+//! would get the same from the cache.
 
 use http::Method;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn refusals_are_compared_and_start_nothing() {
     let resources = cached["resources"].as_array().expect("resources");
     let secrets = resources.iter().find(|one| one["resource"] == "secrets");
     assert_eq!(secrets, None, "a stranger made apifront list Secrets");
-    // Only those who may see the cache see what shadow mode found.
+    // Only callers who may see the cache may see what shadow mode found.
     stranger.get("/debug/shadow").await.expect(403);
     let plain = Client::plain(front.observability);
     let answer = plain.send(Method::GET, "/debug/shadow", &[], "").await;

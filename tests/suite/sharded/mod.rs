@@ -1,6 +1,6 @@
-//! Shards of lists and watches (KEP-5866) before an API server that does not
-//! serve them: `cache.shardedListAndWatch: Always`. kube-apiserver with the
-//! feature gate, over the same etcd, has the answers.
+//! Shards of lists and watches (KEP-5866) before an API server that does not serve
+//! them: `cache.shardedListAndWatch: Always`. kube-apiserver with the feature gate,
+//! on the same etcd, gives the right answers.
 
 mod reads;
 mod refusals;
@@ -28,12 +28,12 @@ const NAMESPACES: usize = 6;
 const OBJECTS: usize = 60;
 const SOON: Duration = Duration::from_secs(120);
 
-/// Two servers over one etcd, and apifront before the one without shards.
+/// Two servers on one etcd, and an apifront before the one without shards.
 struct World {
     cluster: Cluster,
     with_shards: KubeApiserver,
     front: Apifront,
-    /// Held by all whose answers would differ while others write.
+    /// Locked by tests whose answers would differ if others wrote.
     writers: RwLock<()>,
 }
 
@@ -82,12 +82,12 @@ impl World {
         world
     }
 
-    /// Keeps away whoever writes.
+    /// Keeps other tests from writing.
     async fn still(&self) -> RwLockReadGuard<'_, ()> {
         self.writers.read().await
     }
 
-    /// Keeps away whoever writes or compares.
+    /// Keeps other tests from writing and comparing.
     async fn changing(&self) -> RwLockWriteGuard<'_, ()> {
         self.writers.write().await
     }
@@ -115,7 +115,7 @@ fn always(config: &mut Value) {
     config["cache"]["shardedListAndWatch"] = json!("Always");
 }
 
-/// Creates objects of a built-in kind, of a custom one, and without namespaces.
+/// Creates objects of a built-in kind, of a custom kind, and of a cluster-wide kind.
 async fn fill(admin: &Client) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     admin

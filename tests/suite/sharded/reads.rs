@@ -29,8 +29,8 @@ const ACCEPTS: [&str; 8] = [
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
 ];
 
-/// A shard has the bytes that kube-apiserver with the feature gate sends, in
-/// every shape, whatever else is selected.
+/// A shard has the same bytes as from kube-apiserver with the feature gate, in every
+/// representation and with every other selector.
 #[tokio::test]
 async fn shards_are_those_of_a_server_that_serves_them() {
     skip_under_oracle!("the upstream has no shards");
@@ -60,7 +60,7 @@ async fn shards_are_those_of_a_server_that_serves_them() {
         let labels = pick(&mut rng, &["", "", "&labelSelector=parity%3Dodd"]);
         let fields = ["", "", "", "&fieldSelector=metadata.name%21%3Dobject-7"];
         let fields = pick(&mut rng, &fields);
-        // Old versions with a limit are exact ones, which are not here.
+        // Old versions with a limit are exact ones, which this test leaves out.
         let limits = ["", "", "&limit=4", "&limit=1", "&limit=500"];
         let limit = match version {
             "&resourceVersion=1" => "",
@@ -84,8 +84,8 @@ async fn shards_are_those_of_a_server_that_serves_them() {
     both.finish();
 }
 
-/// The pages of a shard have the bytes that kube-apiserver sends for the same
-/// tokens. All pages of all shards have each object once.
+/// The pages of a shard have the same bytes as kube-apiserver's for the same tokens.
+/// All pages of all shards together have each object once.
 #[tokio::test]
 async fn pages_of_shards_have_every_object_once() {
     skip_under_oracle!("the upstream has no shards");

@@ -1,5 +1,5 @@
-//! Requests that the cache does not answer never reach a server that would
-//! ignore the selector.
+//! Requests that the cache cannot answer never reach a server that would ignore the
+//! selector.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ use crate::harness::differential::compare;
 use crate::harness::objects::config_map;
 use crate::harness::watch::{End, Watch};
 
-/// The time in which apifront finds out that a resource does not exist.
+/// The time in which apifront learns that a resource does not exist.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// The most times that both servers are asked for what may change meanwhile.
+/// The number of tries for answers that may change in the meantime.
 const ASKED: usize = 10;
 
 const HALF: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
 
-/// Requests that are forwarded without a selector get an error with one.
+/// Requests that would be forwarded without a selector get an error with one.
 #[tokio::test]
 async fn what_the_cache_cannot_answer_is_refused() {
     skip_under_oracle!("nothing is forwarded");
@@ -98,7 +98,7 @@ async fn what_the_cache_cannot_answer_is_refused() {
         ),
     ] {
         let mut got = client.get_as(&path, accept).await;
-        // Nobody knows yet that a resource does not exist.
+        // apifront does not know yet that the resource does not exist.
         let until = Instant::now() + KNOWN_WITHIN;
         while got.text().contains(": filling") && Instant::now() < until {
             got = client.get_as(&path, accept).await;
@@ -134,13 +134,13 @@ async fn a_collection_is_not_deleted_by_a_selector_that_is_ignored() {
         assert_eq!(got.status, 400, "{}", got.text());
     }
     client.get(&format!("{path}/stays")).await.expect(200);
-    // Without a selector, or with an empty one, it is a request like any other.
+    // Without a selector, or with an empty one, this is an ordinary request.
     let all = format!("{path}?shardSelector=");
     client.send(Method::DELETE, &all, &[], "").await.expect(200);
 }
 
-/// A shard shows nothing that its reader may not list, and an error tells
-/// nothing to whoever may not read.
+/// A shard shows nothing that its reader may not list, and an error reveals nothing
+/// to callers who may not read.
 #[tokio::test]
 async fn a_shard_shows_nothing_that_was_not_granted() {
     skip_under_oracle!("the upstream has no shards");
@@ -203,7 +203,7 @@ async fn a_shard_shows_nothing_that_was_not_granted() {
         (format!("/api/v1/events?shardSelector={half}"), 403),
         (format!("/api/v1/nodes?new=1&shardSelector={half}"), 403),
     ] {
-        // Another test may write between the two questions.
+        // Another test may write between the two answers.
         let mut difference = String::new();
         for _ in 0..ASKED {
             let (expected, got) = (direct.get(&path).await, client.get(&path).await);
@@ -220,7 +220,7 @@ async fn a_shard_shows_nothing_that_was_not_granted() {
     assert_eq!(got.status, 403, "{}", got.text());
 }
 
-/// The setting is taken up by a reload.
+/// A reload applies the setting.
 #[tokio::test]
 async fn the_owner_chooses_while_apifront_runs() {
     skip_under_oracle!("nothing is forwarded");

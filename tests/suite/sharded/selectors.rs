@@ -1,4 +1,4 @@
-//! Makes selectors, and asks which texts are none.
+//! Makes selectors, and tests invalid ones.
 
 use http::Method;
 use rand::rngs::StdRng;
@@ -16,8 +16,7 @@ const DEFAULT_SELECTORS: usize = 300;
 const UID: &str = "object.metadata.uid";
 const NAMESPACE: &str = "object.metadata.namespace";
 
-/// Returns a selector of one to four ranges, in one of the ways in which it can
-/// be written.
+/// Returns a selector of one to four ranges, in one of its possible spellings.
 pub fn random(rng: &mut StdRng, keys: &[&str]) -> String {
     let key = *keys.choose(rng).expect("a key");
     let count = *[1, 1, 1, 2, 4].choose(rng).expect("a count");
@@ -36,7 +35,7 @@ pub fn by_uid_or_namespace(rng: &mut StdRng) -> String {
 }
 
 fn range(rng: &mut StdRng, key: &str) -> String {
-    // Half of the ranges are those of controllers, which divide the hashes
+    // Half of the ranges are like those of controllers, which divide the hashes
     // evenly.
     let (start, end) = if rng.random() {
         let shards = *[2_u128, 3, 4, 8].choose(rng).expect("shards");
@@ -78,8 +77,8 @@ const PIECES: [&str; 26] = [
     "ü",
 ];
 
-/// Both servers refuse the same texts with the same code, and in the same words
-/// where apifront reads what is wrong.
+/// Both servers refuse the same texts with the same code. Where apifront itself
+/// reads the text, the message is also the same.
 #[tokio::test]
 async fn wrong_selectors_are_refused_as_kube_apiserver_refuses_them() {
     skip_under_oracle!("the texts are asked of the cache");

@@ -18,11 +18,11 @@ use crate::harness::volume;
 
 const WATCHERS: usize = 24;
 const CHANGES: usize = 60;
-/// The writers are done long before the watches end.
+/// The writers finish long before the watches end.
 const LASTS: &str = "watch=1&timeoutSeconds=25";
 
-/// A watch of a shard has the bytes that kube-apiserver with the feature gate
-/// sends. Together the shards have every event.
+/// A watch of a shard has the same bytes as from kube-apiserver with the feature
+/// gate. Together the shards have every event.
 #[tokio::test]
 async fn watches_of_shards_have_the_events_of_a_server_that_serves_them() {
     skip_under_oracle!("the upstream has no shards");

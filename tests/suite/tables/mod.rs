@@ -1,8 +1,8 @@
 //! Compares JSON, protobuf, Table and PartialObjectMetadata of every kind that
 //! kube-apiserver can list, including alpha versions, from the cache and directly.
-//! The bytes must be the same. Ages tick, so different answers are asked for
-//! again. With another build of apifront ([`is_other_build`]), which may have an
-//! older schema, the suite prints what that one forwards.
+//! The bytes must be equal. Ages tick, so differing answers are requested again.
+//! With another build of apifront ([`is_other_build`]), which may have an older
+//! schema, the suite prints what that build forwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ const FLAGS: [&str; 3] = [
 /// The resource that cannot be watched.
 const UNWATCHED: &str = "/api/v1/componentstatuses";
 
-/// Tables that the cache leaves to upstream. A v1 autoscaler has its metrics in
-/// another order than they are printed in, the columns of `odds` need more of
+/// Tables that the cache leaves to the upstream. A v1 autoscaler stores its metrics
+/// in another order than they are printed in, the columns of `odds` need more of
 /// JSONPath than we have, and a number in `vasts` is beyond what Go defines.
 const FORWARDED: [&str; 3] = [
     "/apis/autoscaling/v1/horizontalpodautoscalers",
@@ -55,12 +55,12 @@ const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g
 const PARTIAL_LIST_BETA: &str =
     "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io";
 
-/// The number of requests at a time. Watches last a second each.
+/// The numbers of concurrent requests. Watches last a second each.
 const AT_ONCE: usize = 8;
 const WATCHES_AT_ONCE: usize = 64;
 const WARM_WITHIN: Duration = Duration::from_secs(15);
-/// The number of tries before a difference counts. On a busy machine the two
-/// answers may be made most of a second apart, and ages tick every second.
+/// The number of tries before a difference counts. On a busy machine the two answers
+/// may be made most of a second apart, and ages tick every second.
 const TRIES: usize = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(300);
 
@@ -107,7 +107,7 @@ async fn subject() -> Subject {
     }
 }
 
-/// Waits until the resource is cached, or it is clear that it will not be.
+/// Waits until the resource is cached, or certainly will not be.
 async fn warm(front: &Client, path: &str) {
     let path = format!("{path}?resourceVersion=0");
     let debug = [("x-apifront-debug", "cache")];
@@ -120,9 +120,9 @@ async fn warm(front: &Client, path: &str) {
     }
 }
 
-/// Creates each object as given, then writes its status, and deletes it if the
-/// entry says so. An entry may name the first and the last minor release that
-/// has the kind (`since`, `until`).
+/// Creates each object as given, then writes its status, and deletes it if the entry
+/// says so. An entry may name the first and the last minor release that has the kind
+/// (`since`, `until`).
 async fn create(admin: &Client, objects: &str) {
     let entries: Vec<Value> = serde_json::from_str(objects).expect("objects");
     for entry in entries {
@@ -161,7 +161,6 @@ async fn create(admin: &Client, objects: &str) {
     }
 }
 
-/// Returns everything that can be listed.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut bases = vec!["/api/v1".to_owned()];
     let groups = client.get("/apis").await.expect(200);
@@ -174,7 +173,7 @@ async fn resources(client: &Client) -> Vec<Resource> {
     let mut all = Vec::new();
     for base in bases {
         let answer = client.get(&base).await;
-        // Among them is the APIService of a backend that does not exist.
+        // One of these is the APIService of a missing backend.
         if answer.status != 200 {
             continue;
         }
@@ -192,8 +191,8 @@ async fn resources(client: &Client) -> Vec<Resource> {
 }
 
 impl Resource {
-    /// Tells whether pages can be compared. kube-apiserver has no cache of
-    /// events, and its tokens differ without a cache.
+    /// Tells whether pages can be compared. kube-apiserver has no cache of events,
+    /// and its tokens differ without a cache.
     fn pages(&self) -> bool {
         !self.path.ends_with("/events")
     }
@@ -216,7 +215,6 @@ impl Resource {
     }
 }
 
-/// The result of asking both servers the same.
 struct Outcome {
     resource: String,
     difference: String,
@@ -256,15 +254,16 @@ fn cache(path: &str, accept: &str, answer: &Answer) -> String {
     if answer.is_hit() || oracle() {
         return "hit".to_owned();
     }
-    // The release under test may want this one answer from upstream.
+    // For the release under test, this single answer may have to come from the
+    // upstream.
     match forwarded::unmet(Expect::Hit, path, accept, answer).as_str() {
         "" => "forwarded".to_owned(),
         _ => answer.header("x-apifront-cache").to_owned(),
     }
 }
 
-/// Fails with the differences, and with the answers that should have come from
-/// the cache but did not.
+/// Fails with the differences, and with the answers that should have come from the
+/// cache but did not.
 fn judge(what: &str, outcomes: Vec<Outcome>, forwarded: impl Fn(&str) -> bool) {
     let bypassed = compared(what, &outcomes);
     if !oracle() && !is_other_build() {
@@ -274,8 +273,8 @@ fn judge(what: &str, outcomes: Vec<Outcome>, forwarded: impl Fn(&str) -> bool) {
     }
 }
 
-/// Fails with the differences. Returns the resources of which something should
-/// have come from the cache but did not.
+/// Fails with the differences. Returns the resources with answers that should have
+/// come from the cache but did not.
 fn compared<'o>(what: &str, outcomes: &'o [Outcome]) -> Vec<&'o str> {
     let mut by_resource: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for outcome in outcomes {
@@ -339,18 +338,18 @@ async fn protobuf_of_every_kind() {
     let subject = subject().await;
     let outcomes = ask_all(&subject, whole(&subject, PROTOBUF), AT_ONCE).await;
     if Release::is_other() {
-        // Most of them are kept as JSON, and their protobuf is upstream's.
+        // Most are kept as JSON, so their protobuf comes from the upstream.
         compared("protobuf", &outcomes);
         return;
     }
-    // There is no protobuf of custom resources: 406.
+    // Custom resources have no protobuf: 406.
     let custom = |list: &str| list.contains(".test/") || list.contains("/example.com/");
     judge("protobuf", outcomes, custom);
 }
 
 /// Returns reads of whole objects: newest and linearizable lists, and single
-/// objects. The unwatched resource asks other processes each time: no two
-/// answers are alike.
+/// objects. The unwatched resource probes other processes for each request, so its
+/// answers differ.
 fn whole<'s>(
     subject: &'s Subject,
     accept: &'static str,
@@ -452,8 +451,8 @@ fn is_forwarded_as_table(list: &str) -> bool {
     FORWARDED.contains(&list) || forwarded::tables(list)
 }
 
-/// Tells whether the objects of a list are made in a version that the release
-/// under test does not have, or are of a kind that 1.37 does not have.
+/// Tells whether a list's objects are made in a version that the release under test
+/// does not have, or are of a kind that 1.37 does not have.
 fn is_only_elsewhere(list: &str) -> bool {
     let resource = |path: &str| path.rsplit('/').next().map(str::to_owned);
     let left_out = OBJECTS.iter().any(|objects| {

@@ -1,4 +1,4 @@
-//! Tests of tracing while its collector is away: nobody waits for it.
+//! Tests tracing while its collector is away: no request may wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::eventually;
 use crate::harness::ports;
 use crate::harness::process::temporary_folder;
 
-/// More spans than may wait.
+/// More spans than the queue holds.
 const REQUESTS: usize = 6_000;
 const MAY_WAIT: usize = 2_048;
 
@@ -32,7 +32,7 @@ async fn start(endpoint: &str) -> Apifront {
     front
 }
 
-/// Asks so often, at most so many requests at a time.
+/// Sends this many requests, a limited number of them concurrently.
 async fn ask(client: &Client, requests: usize) {
     const AT_A_TIME: usize = 20;
     for _ in 0..requests / AT_A_TIME {
@@ -93,7 +93,7 @@ async fn spans_are_sent_before_a_stop_and_by_a_new_file() {
     let front = start(&first.address.to_string()).await;
     let client = front.admin_client();
     client.get(PATH).await.expect(200);
-    // The file is read again when it changes.
+    // apifront reads the file again when it changes.
     let mut config = front.read_config();
     let file = config["observability"]["tracingConfigFile"].clone();
     let file = std::path::PathBuf::from(file.as_str().expect("a file"));
@@ -109,14 +109,14 @@ async fn spans_are_sent_before_a_stop_and_by_a_new_file() {
     })
     .await;
     assert!(second.spans().iter().all(|span| span.service == APIFRONT));
-    // A request just before the stop leaves its span.
+    // The span of a request just before the stop must arrive.
     let last = "/api/v1/namespaces/kube-system";
     let of_last = || second.find(|span| span.attribute("url.path") == last);
     client.get(last).await.expect(200);
     front.stop().await;
     assert_eq!(of_last().len(), 1);
 
-    // Without the field there are no spans.
+    // Without this field in the configuration there are no spans.
     let front = start(&second.address.to_string()).await;
     config = front.read_config();
     config["observability"]

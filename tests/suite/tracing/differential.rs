@@ -17,7 +17,7 @@ use crate::harness::process::temporary_folder;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The attributes that both servers give the span of a request.
+/// The attributes that both servers give a request's span.
 const COMMON: [&str; 6] = [
     "http.request.method",
     "url.path",
@@ -31,7 +31,7 @@ fn map(purpose: &str) -> String {
     format!("{MAPS}/{}", unique(purpose))
 }
 
-/// Returns all spans of a trace whose requests have ended.
+/// Returns all spans of a trace, once their requests have ended.
 async fn trace(world: &World, parent: &Parent) -> Vec<Collected> {
     world.settle().await;
     world.collector.find(|span| span.trace_id() == parent.trace)
@@ -51,7 +51,7 @@ async fn one_trace_goes_from_the_caller_through_apifront_to_kube_apiserver() {
     let created = config_map(&unique("traced"), json!({}), json!({ "a": "b" }));
     for (method, path, body, reason) in [
         (Method::POST, MAPS.to_owned(), created.to_string(), ""),
-        // These are forwarded as streams.
+        // apifront forwards these as streams.
         (
             Method::GET,
             "/api/v1/namespaces/default/pods/none/log".to_owned(),
@@ -105,7 +105,7 @@ async fn one_trace_goes_from_the_caller_through_apifront_to_kube_apiserver() {
         assert_eq!(server.attribute("apifront.cache.result"), cache, "{path}");
         let found = server.attribute("apifront.cache.bypass_reason");
         assert_eq!(found, reason, "{path}");
-        // The query may hold what nobody else shall see.
+        // The query may contain secrets, so it must not appear.
         let shown = format!("{server:?} {client:?}");
         assert!(!shown.contains("timeoutSeconds"), "{shown}");
     }
@@ -146,7 +146,7 @@ async fn a_cached_answer_has_the_span_of_apifront_alone() {
     assert!(start < end, "{start} {end}");
 }
 
-/// The part of a request's span that a caller decides by its headers.
+/// The part of a request's span that depends on the caller's headers.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     sampled: bool,
@@ -185,8 +185,8 @@ impl Shape {
     }
 }
 
-/// Asks both servers the same as several callers with several parents, and
-/// compares which spans there are.
+/// Sends both servers the same requests of several callers with several parents, and
+/// compares the existence of spans.
 async fn compare_sampling(world: &World) {
     type Written = fn(&Parent) -> Option<String>;
     let written: [(&str, Written); 9] = [
@@ -251,8 +251,8 @@ async fn without_a_rate_the_same_requests_are_sampled() {
     compare_sampling(&World::start(0).await).await;
 }
 
-/// In this mode upstream authenticates apifront's own user, and judges its
-/// `traceparent` by that.
+/// In this mode the upstream authenticates apifront's own user, and its rights
+/// decide about `traceparent`.
 #[tokio::test]
 async fn in_impersonate_mode_apifronts_user_decides_whether_upstreams_span_joins() {
     skip_under_oracle!("kube-apiserver has no spans of apifront");

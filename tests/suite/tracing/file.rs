@@ -1,5 +1,5 @@
-//! Tests of kube-apiserver's file: what kube-apiserver refuses, apifront
-//! refuses, and says what is wrong.
+//! Tests kube-apiserver's tracing file: apifront refuses the files that
+//! kube-apiserver refuses, and names the error.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::harness::process::temporary_folder;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
 
-/// The files that both refuse, with what apifront says of them.
+/// The files that both refuse, with apifront's message.
 const BAD: [(&str, &str); 9] = [
     ("extra: 7\n", "extra: \"7\": unknown field"),
     ("metadata: {}\n", "metadata: \"{}\": unknown field"),
@@ -57,8 +57,8 @@ async fn said(program: &mut Command) -> (bool, String) {
     )
 }
 
-/// Starts kube-apiserver with a file and with an etcd that nobody runs. It
-/// reads the file before it connects.
+/// Starts kube-apiserver with a file and without a running etcd. It reads the file
+/// before it connects.
 async fn kube_apiserver(folder: &Path, file: &Path) -> String {
     let certificates = &Cluster::shared().certificates;
     let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());

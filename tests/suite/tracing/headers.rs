@@ -1,4 +1,4 @@
-//! Tests of the headers of traces that upstream gets.
+//! Tests the tracing headers that the upstream receives.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const WAYS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
-/// Returns the requests that upstream got, in the order of [`WAYS`].
+/// Returns the upstream's requests, in the order of [`WAYS`].
 async fn forwarded(flags: &[&str], headers: &[(&str, &str)]) -> Vec<Seen> {
     let scripted = Scripted::start(|mut connection| async move {
         while connection.next().await.is_some() {
@@ -54,7 +54,7 @@ async fn forwarded(flags: &[&str], headers: &[(&str, &str)]) -> Vec<Seen> {
 #[tokio::test]
 async fn without_tracing_the_headers_stay_as_they_are() {
     skip_under_oracle!("kube-apiserver forwards nothing");
-    // Nothing is read into them, so malformed ones stay too.
+    // apifront does not interpret these, so malformed ones stay too.
     for parent in [&*Parent::new().header("01"), "no parent"] {
         let headers = [
             ("traceparent", parent),
@@ -78,7 +78,7 @@ async fn without_tracing_the_headers_stay_as_they_are() {
 async fn with_tracing_upstream_follows_apifront() {
     skip_under_oracle!("kube-apiserver forwards nothing");
     let folder = temporary_folder("tracing");
-    // Nobody listens there, which changes nothing.
+    // No collector listens there. That makes no difference.
     let endpoint = ports::loopback(ports::free()).to_string();
     let file = tracing_file(&folder, &endpoint, 0);
     let flag = format!("--tracing-config-file={}", file.display());
@@ -99,7 +99,7 @@ async fn with_tracing_upstream_follows_apifront() {
             assert_eq!(seen.header("baggage"), Some(BAGGAGE), "{}", seen.line);
         }
     }
-    // A parent that cannot be read is none, and its state goes with it.
+    // An unreadable parent counts as none, and its state is dropped with it.
     let headers = [("traceparent", "no parent"), ("tracestate", STATE)];
     for seen in forwarded(&[&flag], &headers).await {
         let got = seen.header("traceparent").expect("a parent");

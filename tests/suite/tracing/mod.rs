@@ -1,5 +1,5 @@
-//! Tests of spans: against those that kube-apiserver sends of the same
-//! requests, to the same collector, and with kube-apiserver's own file.
+//! Tests spans. Compares them with kube-apiserver's for the same requests, sent to
+//! the same collector, with kube-apiserver's own configuration file.
 
 mod collector_away;
 mod differential;

@@ -1,5 +1,5 @@
-//! A kube-apiserver, an apifront before it with the same file, and the
-//! collector of both.
+//! A kube-apiserver, an apifront before it with the same file, and the collector of
+//! both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::harness::pool::Lease;
 use crate::harness::process::temporary_folder;
 use crate::harness::shared::Shared;
 
-/// Spans are sent every five seconds; on a busy machine it takes longer.
+/// Spans are sent every five seconds, or later on a busy machine.
 pub const SOON: Duration = Duration::from_secs(40);
 
 pub const KUBE_APISERVER: &str = "apiserver";
 pub const APIFRONT: &str = "apifront";
 
-/// Writes a file for kube-apiserver and apifront.
+/// Writes a tracing file for kube-apiserver and apifront.
 pub fn tracing_file(folder: &Path, endpoint: &str, rate: u32) -> PathBuf {
     let file = folder.join("tracing.yaml");
     let text = format!(
@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// Waits until both services have sent the spans of all requests that have
-    /// ended, by a last request to each: spans are sent in their order.
+    /// Sends a last request to each service, and waits for its span. Spans are sent
+    /// in order, so those of all ended requests have then arrived.
     pub async fn settle(&self) {
         for (service, client) in [
             (KUBE_APISERVER, self.cluster.admin_client()),
@@ -80,7 +80,6 @@ impl World {
         }
     }
 
-    /// Returns the SERVER spans of requests for a path.
     pub fn server_spans(&self, service: &str, path: &str) -> Vec<Collected> {
         self.collector.find(|span| {
             span.is_of(service, SpanKind::Server) && span.attribute("url.path") == path
@@ -128,9 +127,9 @@ impl World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// In `system:masters`, by certificate.
+    /// A member of `system:masters`, with a certificate.
     Admin,
-    /// In `system:masters`, by token.
+    /// A member of `system:masters`, with a token.
     Root,
     Monitor,
     Tess,
@@ -139,7 +138,7 @@ pub enum Who {
     WrongToken,
 }
 
-/// The span of a caller.
+/// A caller's span.
 #[derive(Clone, Debug)]
 pub struct Parent {
     pub trace: String,
@@ -154,7 +153,6 @@ impl Parent {
         }
     }
 
-    /// Returns a traceparent with these flags.
     pub fn header(&self, flags: &str) -> String {
         format!("00-{}-{}-{flags}", self.trace, self.span)
     }

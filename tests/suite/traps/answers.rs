@@ -1,4 +1,4 @@
-//! Unusual requests and answers are passed on unchanged.
+//! Unusual requests and answers pass unchanged.
 
 use http::Method;
 use http_body_util::BodyExt;
@@ -70,15 +70,15 @@ async fn any_method_is_passed_on() {
     }
 }
 
-/// A server that dies ends its watches. Their clients go on from the last event,
-/// so that a watch ends in order after a whole event. A log, and a watch in the
-/// middle of an event, do not end in order.
+/// A dying server ends its watches. Their clients continue from the last event, so a
+/// watch ends in order after a whole event. A log, and a watch in the middle of an
+/// event, do not end in order.
 #[tokio::test]
 async fn a_watch_whose_server_dies_ends_after_a_whole_event() {
     skip_under_oracle!("kube-apiserver has no upstream");
     let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"7"}}}"#;
     let scripted = Scripted::start(move |mut connection| async move {
-        // The connection is closed before the last chunk.
+        // The server closes the connection before the last chunk.
         if let Some(seen) = connection.next().await {
             let (kind, body) = if seen.line.contains("/log") {
                 ("text/plain", "a line\n".to_owned())

@@ -36,7 +36,7 @@ async fn expect_100_continue() {
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
 
-    // A 100 is not the final answer: a failure after it is still reported.
+    // A 100 is not the final answer, so a failure after it must be reported.
     let scripted = Scripted::start(|mut connection| async move {
         if let Some(request) = connection.next().await {
             assert_eq!(request.header("expect"), None);
@@ -58,8 +58,8 @@ async fn expect_100_continue() {
     front.stop().await;
 }
 
-/// A refused client that never ends its body, or waits for permission to send
-/// it, is answered all the same.
+/// A refused client gets its answer even if it never ends its body, or waits for
+/// permission to send it.
 #[tokio::test]
 async fn refusals_wait_for_no_body() {
     let nobody = Apifront::shared().client(None);
@@ -102,7 +102,6 @@ async fn refusals_wait_for_no_body() {
     }
 }
 
-/// A useless body of a watch or an upgrade does not delay the request.
 #[tokio::test]
 async fn needless_bodies_hold_nobody_up() {
     let admin = Apifront::shared().admin_client().over(Protocol::Http1);
@@ -166,8 +165,8 @@ async fn large_bodies_reach_upstream() {
                 let (client, path, body) = (client.over(protocol), path.clone(), body.clone());
                 async move { client.try_send(Method::POST, &path, &json, body).await }
             };
-            // Over HTTP/1.1 a server that refuses a body may close before the
-            // client has read the answer. Such a try proves nothing and is
+            // Over HTTP/1.1 a server that refuses a body may close before the client
+            // has read the answer. A try with that result proves nothing and is
             // repeated.
             let answered = |client: Client| async move {
                 let tries = match protocol {

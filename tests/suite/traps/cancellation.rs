@@ -1,4 +1,4 @@
-//! Tests clients that do not wait for the end.
+//! Tests clients that disconnect early.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use super::{SOON, get, h2_request, h2c, personal_before, raw};
 use crate::harness::scripted::Scripted;
 
-/// When a client disconnects, its request upstream ends, too.
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_upstream() {
     let (noticed, mut notices) = mpsc::channel(16);
@@ -55,7 +54,7 @@ async fn a_client_that_leaves_is_noticed_upstream() {
         tokio::time::timeout(SOON, arrivals.recv())
             .await
             .expect("it arrives");
-        // This sends RST_STREAM; the connection stays.
+        // This sends RST_STREAM, and the connection stays.
         drop(answer);
         let closed = tokio::time::timeout(SOON, notices.recv()).await;
         assert_eq!(closed.expect("a notice"), Some(true), "HTTP/2 {path}");

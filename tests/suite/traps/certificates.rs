@@ -1,4 +1,4 @@
-//! Tests upstreams whose certificate is wrong.
+//! Tests upstreams with a wrong certificate.
 
 use http::Method;
 use serde_json::json;
@@ -18,8 +18,7 @@ async fn upstream_must_be_who_it_says() {
     let ip = format!("https://127.0.0.1:{port}");
     let name = format!("https://localhost:{port}");
     let stranger = cluster.certificates.stranger("kubernetes-admin", &[]);
-    // This authority is trusted here, but did not sign the server's
-    // certificate.
+    // This authority is trusted here, but did not sign the server's certificate.
     let other_ca = stranger.cert.with_file_name("stranger-ca.crt");
     let user = json!({ "token": "token-of-root" });
     let cases = [

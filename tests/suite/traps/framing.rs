@@ -1,4 +1,4 @@
-//! Tests where one message ends and the next begins.
+//! Tests the borders between messages.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::scripted::Scripted;
 
-/// The number of requests of which two must share a connection.
+/// The number of requests. Two of them must share a connection.
 const TRIES: usize = 20;
 
 /// pingora issue 935: a second terminating chunk would be read as the start of
@@ -23,8 +23,8 @@ async fn a_body_that_ends_in_an_empty_frame_ends_once() {
     let front = personal_before(&scripted).await;
     let mut sender = h2c(&front).await;
     for pieces in [&["hello"][..], &["hello", ""], &["", ""], &["", "a", ""]] {
-        // A connection is put back just after the answer's end, so the next request
-        // may come too early for it.
+        // A connection returns to the pool just after the answer's end, so the next
+        // request may come too early for it.
         let mut before = None;
         for _ in 0..TRIES {
             send_pieces(&front, &mut sender, pieces).await;
@@ -46,8 +46,8 @@ async fn a_body_that_ends_in_an_empty_frame_ends_once() {
     front.stop().await;
 }
 
-/// Sends a body in pieces, each of which becomes a frame. All of it arrives, and
-/// nothing else.
+/// Sends a body in pieces, each of which becomes a frame. Exactly these bytes
+/// arrive.
 async fn send_pieces(front: &Apifront, sender: &mut SendRequest<Bytes>, pieces: &[&'static str]) {
     let request = h2_request(front, "POST", "/anything");
     let (answer, mut body) = sender.send_request(request, false).expect("sent");
@@ -143,9 +143,8 @@ async fn http_1_0_gets_no_chunks() {
     }
 }
 
-/// A second request in the same packet is answered, or the connection closes
-/// after the first answer. No client waits forever, and answers are not mixed
-/// up.
+/// A second request in the same packet is answered, or the connection closes after
+/// the first answer. No client waits forever, and answers are not confused.
 #[tokio::test]
 async fn pipelined_requests_are_answered_or_closed() {
     let admin = Apifront::shared().admin_client().over(Protocol::Http1);

@@ -25,18 +25,16 @@ use crate::harness::raw::RawConnection;
 use crate::harness::scripted::{Connection, Scripted};
 
 const SOON: Duration = Duration::from_secs(5);
-/// A pause that no prompt answer on loopback exceeds.
+/// A pause that is longer than any prompt answer on loopback takes.
 const QUIET: Duration = Duration::from_millis(300);
 const MUCH: usize = 20 << 20;
 
-/// Starts `apifront --kubeconfig` before a scripted server.
 async fn personal_before(scripted: &Scripted) -> Apifront {
     let folder = process::temporary_folder("traps");
     let config = kubeconfig::write(&folder, "traps", &scripted.url(), None, Credential::None);
     Apifront::personal(&config).await
 }
 
-/// Starts apifront with TLS before a scripted server.
 async fn front_before(scripted: &Scripted) -> Apifront {
     let cluster = Cluster::shared();
     Apifront::start(cluster, |config| {
@@ -53,7 +51,6 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// Opens an HTTP/2 connection without TLS.
 async fn h2c(front: &Apifront) -> h2::client::SendRequest<Bytes> {
     let stream = TcpStream::connect(front.address).await.expect("connect");
     let (sender, connection) = h2::client::handshake(stream).await.expect("handshake");
@@ -77,8 +74,7 @@ async fn h2_body(mut body: h2::RecvStream) -> Vec<u8> {
     all
 }
 
-/// Answers every request with the length of its body and the bytes that came
-/// after it.
+/// Answers every request with the length of its body and any bytes after it.
 async fn echo_leftover(mut connection: Connection) {
     while let Some(request) = connection.next().await {
         let body = connection.body(&request).await.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests what happens to open connections when the process stops.
+//! Tests open connections when the process stops.
 
 use std::time::{Duration, Instant};
 

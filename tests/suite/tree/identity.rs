@@ -1,5 +1,5 @@
-//! The caller's identity, and headers of requests and answers, on their way
-//! through both instances.
+//! The caller's identity, and headers of requests and answers, on their way through
+//! two instances.
 
 use http::Method;
 use serde_json::json;
@@ -24,8 +24,8 @@ async fn who(client: &Client, headers: &[(&str, &str)]) -> serde_json::Value {
     answer.expect(201)["status"]["userInfo"].clone()
 }
 
-/// kube-apiserver learns the same caller over two hops: by certificate, token,
-/// front proxy and impersonation, with groups, UID and extra values.
+/// kube-apiserver learns the same caller over two hops: by certificate, token, front
+/// proxy and impersonation, with groups, UID and extra values.
 #[tokio::test]
 async fn the_caller_is_the_same_over_two_hops() {
     skip_under_oracle!("there are no hops");
@@ -86,7 +86,7 @@ async fn the_caller_is_the_same_over_two_hops() {
     }
 }
 
-/// An identity that a caller only claims is refused by the second hop, too, and
+/// The second hop also ignores or refuses identities that a caller only claims, and
 /// the caller's own rights count.
 #[tokio::test]
 async fn nobody_becomes_somebody_else_between_the_hops() {
@@ -113,8 +113,8 @@ async fn nobody_becomes_somebody_else_between_the_hops() {
     assert_eq!(got.status, 403, "{}", got.text());
 }
 
-/// The debug header tells of the apifront that was asked, and the upper one is
-/// not asked to tell.
+/// The debug header describes the apifront that the client asked, and is not passed
+/// to the upper one.
 #[tokio::test]
 async fn headers_of_one_apifront_do_not_pass_through_the_other() {
     skip_under_oracle!("there are no hops");

@@ -1,4 +1,4 @@
-//! An apifront that is its own upstream, directly or over another one.
+//! An apifront that is its own upstream, directly or through another one.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,12 @@ use crate::harness::objects::config_map;
 use crate::harness::process;
 use crate::harness::scripted::Scripted;
 
-/// Far less than any deadline of a request that goes round, and enough for a
-/// busy machine.
+/// Much less than any deadline of a looping request, and enough for a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(8);
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Makes `upper` the upstream of `front`, for requests from its next start on.
+/// Makes `upper` the upstream of `front`, effective with its next start.
 fn place_below(front: &Apifront, upper: &Apifront, cluster: &Cluster) {
     let who = Credential::Certificate(&cluster.front);
     let url = upper.url();
@@ -30,7 +29,7 @@ fn place_below(front: &Apifront, upper: &Apifront, cluster: &Cluster) {
     front.write_config(&config);
 }
 
-/// Every request has an answer at once which says that it went round, and
+/// Every request is answered at once with an error that names the loop, and
 /// `/readyz` fails.
 async fn tells_of_the_loop(front: &Apifront, cluster: &Cluster) {
     let admin = front.admin_client();
@@ -39,7 +38,7 @@ async fn tells_of_the_loop(front: &Apifront, cluster: &Cluster) {
     let token = front.client(None).token("never seen before");
     let object = config_map("round", json!({}), json!({})).to_string();
     let json = [("content-type", "application/json")];
-    // It also fails in the first moments after a start.
+    // `/readyz` also fails in the first moments after a start.
     eventually("/readyz tells of upstream", NOTICED_WITHIN, || async {
         let checks = admin.get("/readyz?verbose").await.text();
         checks.contains("[-]upstream failed")
@@ -83,7 +82,7 @@ async fn tells_of_the_loop(front: &Apifront, cluster: &Cluster) {
         assert!(!got.headers.contains_key("retry-after"));
         assert!(took < AT_ONCE, "{method} {path}: {took:?}");
     }
-    // Documents of servers that fail have their own answers.
+    // Documents of failing servers have their own answers.
     for path in ["/apis", "/openapi/v3", "/openapi/v2"] {
         let began = Instant::now();
         let got = admin.get(path).await;
@@ -98,7 +97,7 @@ async fn tells_of_the_loop(front: &Apifront, cluster: &Cluster) {
     }
 }
 
-/// The requests of a front whose kubeconfig names itself hung for a minute.
+/// Requests to an instance whose kubeconfig names itself must not hang.
 #[tokio::test]
 async fn a_front_that_is_its_own_upstream_tells_of_the_loop() {
     skip_under_oracle!("there are no hops");
@@ -107,7 +106,7 @@ async fn a_front_that_is_its_own_upstream_tells_of_the_loop() {
     place_below(&front, &front, cluster);
     front.restart_alive().await;
     tells_of_the_loop(&front, cluster).await;
-    // It serves again when it has an upstream.
+    // The instance serves again when it has an upstream.
     let mut config = front.read_config();
     config["upstream"]["kubeconfig"] = json!(cluster.front_kubeconfig);
     front.write_config(&config);
@@ -120,7 +119,6 @@ async fn a_front_that_is_its_own_upstream_tells_of_the_loop() {
     front.stop().await;
 }
 
-/// Two fronts, each of which is the other one's upstream.
 #[tokio::test]
 async fn fronts_in_a_ring_tell_of_the_loop() {
     skip_under_oracle!("there are no hops");
@@ -134,10 +132,10 @@ async fn fronts_in_a_ring_tell_of_the_loop() {
     tells_of_the_loop(&upper, cluster).await;
 }
 
-/// A caller may send the header. It reaches upstream with the front's own name
-/// added, also if the caller calls it a header of the connection. A caller who
-/// sends the front's name, which servers behind it learn, gets that one request
-/// refused, and nobody else notices.
+/// A caller may send the loop header. It reaches the upstream with the instance's
+/// own name added, even if the caller names it in Connection. Servers behind an
+/// instance learn its name. A caller who sends this name gets only that one request
+/// refused, and other callers do not notice.
 #[tokio::test]
 async fn a_caller_who_sends_the_header_harms_itself_alone() {
     skip_under_oracle!("there are no hops");

@@ -1,4 +1,4 @@
-//! The middle one fails.
+//! The middle instance fails.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ const WATCHERS: usize = 8;
 const CHANGES: usize = 20;
 const AWAY: Duration = Duration::from_secs(3);
 
-/// The middle one is killed while objects change, and returns without memory.
-/// Watches of the lower one stay open and miss, repeat and reorder nothing.
+/// The middle instance is killed while objects change, and returns with an empty
+/// cache. Watches at the lower one stay open, and miss, repeat and reorder nothing.
 #[tokio::test]
 async fn watches_go_on_when_the_middle_one_is_killed() {
     skip_under_oracle!("there are no hops");

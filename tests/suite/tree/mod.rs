@@ -1,5 +1,5 @@
 //! apifront before apifront: an edge cache before a central one before
-//! kube-apiserver. Two hops have to be as invisible as one.
+//! kube-apiserver. Two hops must be as invisible as one.
 
 mod identity;
 mod itself;
@@ -17,7 +17,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::pool::Lease;
 use crate::harness::shared::Shared;
 
-/// A cluster with an apifront before it, and another one before that.
+/// A cluster, an apifront before it, and another one before that.
 struct Tree {
     cluster: Lease,
     upper: Apifront,
@@ -41,7 +41,8 @@ impl Tree {
         }
     }
 
-    /// Returns the ways to the cluster, the right one first.
+    /// Returns clients for the three ways to the cluster, beginning with the right
+    /// one.
     fn ways(&self) -> [Client; 3] {
         [
             self.cluster.admin_client(),
@@ -51,7 +52,6 @@ impl Tree {
     }
 }
 
-/// Returns the number of watchers of a resource, as `/debug/cache` tells it.
 async fn watchers(front: &Apifront, resource: &str) -> u64 {
     let path = format!("/debug/cache?resource={resource}");
     let document = Client::plain(front.observability)

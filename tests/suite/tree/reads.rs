@@ -1,5 +1,5 @@
-//! Reads through both: recent to the last write, with the same bytes, versions
-//! and tokens.
+//! Reads through both instances: up to date with the last write, and with the same
+//! bytes, versions and tokens.
 
 use futures::future::join_all;
 use http::Method;
@@ -14,8 +14,8 @@ const WRITES: usize = 40;
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Strict through two is Strict: what one way wrote, each other way reads at
-/// once, in lists, GETs and watches, from its cache.
+/// Strict through two instances is Strict. A write through one way is visible at
+/// once through each other, in lists, GETs and watches, from the cache.
 #[tokio::test]
 async fn a_write_is_read_at_once_on_every_other_way() {
     skip_under_oracle!("there are no hops");
@@ -66,7 +66,6 @@ async fn a_write_is_read_at_once_on_every_other_way() {
     join_all(pairs.map(|(from, to)| write_and_read(from, to))).await;
 }
 
-/// Documents and lists in every shape have kube-apiserver's bytes.
 #[tokio::test]
 async fn bytes_are_the_same_over_two_hops() {
     skip_under_oracle!("there are no hops");
@@ -97,7 +96,6 @@ async fn bytes_are_the_same_over_two_hops() {
     both.finish();
 }
 
-/// A token that one of the three made continues the list at each other.
 #[tokio::test]
 async fn a_token_of_one_continues_the_list_at_another() {
     skip_under_oracle!("there are no hops");

@@ -1,5 +1,5 @@
-//! exec, attach, port-forward and logs through both, when the middle one fails.
-//! The suite `streams` asks what they do through two that work, if
+//! exec, attach, port-forward and logs through both instances, when the middle one
+//! fails. The suite `streams` tests them through two working instances, if
 //! `APIFRONT_TEST_HOPS` is 2.
 
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::streams::{Protocol, SOON, forwarded, kubectl, pod, through};
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
-/// A kubectl whose stream is open, and its name.
+/// A kubectl with an open stream, and its name.
 type Running = (&'static str, Child);
 
-/// Starts kubectl, and waits until it has printed a line. It is started again if
-/// it ends before: the kubelet serves other tests, too, and may be busy.
+/// Starts kubectl, and waits until it has printed a line. Starts it again if it ends
+/// before that: the kubelet also serves other tests and may be busy.
 async fn running(kubectl: &Kubectl, name: &'static str, arguments: &[&str], mark: &str) -> Running {
     let started = async {
         loop {
@@ -36,7 +36,7 @@ async fn running(kubectl: &Kubectl, name: &'static str, arguments: &[&str], mark
     (name, child)
 }
 
-/// Returns a kubectl that has printed a line, or what it said if it ends before.
+/// Returns a kubectl that has printed a line, or its output if it ends before that.
 async fn printing(mut child: Child, mark: &str) -> Result<Child, String> {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     loop {
@@ -53,12 +53,11 @@ async fn printing(mut child: Child, mark: &str) -> Result<Child, String> {
             Ok(Some(_)) | Err(_) => {}
         }
     }
-    // kubectl must not end because nobody reads.
+    // kubectl must not end because its output is not read.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     Ok(child)
 }
 
-/// Opens one stream of each kind.
 async fn open(lower: &Apifront, protocol: Protocol) -> Vec<Running> {
     let config = through(lower);
     let kubectl = kubectl(&config, protocol);
@@ -78,9 +77,9 @@ async fn open(lower: &Apifront, protocol: Protocol) -> Vec<Running> {
     ]
 }
 
-/// Clients of the lower one notice the end of the middle one at once, and none
-/// of them hangs. The lower one goes on, and opens streams again when the middle
-/// one is back.
+/// Clients of the lower instance notice the end of the middle one at once, and none
+/// hangs. The lower one keeps running, and opens streams again when the middle one
+/// is back.
 async fn ends_and_returns(signal: &str, protocol: Protocol) {
     let cluster = Cluster::shared();
     let mut upper = Apifront::start(cluster, |_| {}).await;
@@ -103,7 +102,7 @@ async fn ends_and_returns(signal: &str, protocol: Protocol) {
         );
     }
     upper.process.wait(ENDS_WITHIN).await;
-    // It still answers what it has in memory. Everything else fails at once.
+    // The lower instance still answers from memory. Everything else fails at once.
     assert_eq!(admin.get(cached).await.status, 200);
     let ns = pod().await;
     let kubectl = kubectl(&through(&lower), protocol);

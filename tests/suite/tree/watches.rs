@@ -1,4 +1,4 @@
-//! Watches through both.
+//! Watches through both instances.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use crate::harness::watch::Watch;
 const SOON: Duration = Duration::from_secs(30);
 const WATCHERS: usize = 20;
 const CHANGES: usize = 30;
-/// kube-apiserver sends a bookmark each minute. The rest is for a busy machine.
+/// kube-apiserver sends a bookmark each minute. The rest allows for a busy machine.
 const BOOKMARK_WITHIN: Duration = Duration::from_secs(75);
 
-/// However many watch the lower one: it watches the upper one once, and that
-/// watches kube-apiserver once. Every watcher hears what kube-apiserver says.
+/// The lower instance watches the upper one once, and that watches kube-apiserver
+/// once, however many clients watch. Every watcher gets kube-apiserver's events.
 #[tokio::test]
 async fn each_watches_the_next_one_once() {
     skip_under_oracle!("there are no hops");
@@ -67,8 +67,8 @@ async fn each_watches_the_next_one_once() {
     .await;
 }
 
-/// An informer's first watch: its initial events, the bookmark after them, and
-/// what follows.
+/// The first watch of an informer has its initial events, the bookmark after them,
+/// and later events.
 #[tokio::test]
 async fn a_watch_list_comes_through_both() {
     skip_under_oracle!("there are no hops");
@@ -110,9 +110,8 @@ async fn a_watch_list_comes_through_both() {
     assert_eq!(later[0], later[1]);
 }
 
-/// A watcher of a resource in which nothing happens hears each minute how far
-/// the cluster has come, on every way. With each hop, its first bookmark came a
-/// minute later.
+/// A watcher of a quiet resource learns the cluster's progress each minute, through
+/// every way. A hop must not delay the first bookmark by another minute.
 #[tokio::test]
 async fn the_bookmark_of_the_first_minute_comes_through_both() {
     skip_under_oracle!("there are no hops");
@@ -124,8 +123,8 @@ async fn the_bookmark_of_the_first_minute_comes_through_both() {
     let list = direct.get(path).await.expect(200);
     let from: u64 = version(&list).parse().expect("a number");
     let watch = format!("{path}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
-    // kube-apiserver's watch cache learns versions of other resources from etcd
-    // when a read has to wait for them.
+    // kube-apiserver's watch cache learns versions of other resources from etcd when
+    // a read has to wait for them.
     let goes_on = async {
         let maps = "/api/v1/namespaces/default/configmaps";
         let object = config_map("goes-on", json!({}), json!({}));

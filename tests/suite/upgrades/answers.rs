@@ -1,5 +1,5 @@
-//! What comes of an upgrade of a pod's `exec`, `attach` and `log`, in each of its
-//! forms: kube-apiserver's answer, and its end of the connection.
+//! The results of an upgrade of a pod's `exec`, `attach` and `log`, in each form.
+//! Compares kube-apiserver's answer, and whether the connection then ends.
 
 use super::{ASKED, Asked, QUIET, answer, code, request, told};
 use crate::harness::apifront::Apifront;
@@ -7,10 +7,11 @@ use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::streams;
 
-/// The second request of a connection. kube-apiserver answers it, or has closed.
+/// The second request on a connection. kube-apiserver answers it, unless it has
+/// closed.
 const NEXT: &str = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Whether another request may follow, where the answer was no 101.
+/// Whether another request may follow an answer other than 101.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Tunnel,
@@ -29,16 +30,15 @@ async fn ask(client: &Client, asked: &str) -> (String, After) {
     let second = String::from_utf8_lossy(&connection.read_answer().await).into_owned();
     let after = match second.is_empty() {
         true => After::Closed,
-        // The bytes are a request, not a part of a stream.
+        // The bytes are a request, not part of a stream.
         false if second.contains("gitVersion") => After::Lives,
         false => panic!("{asked}: {first}, then {second}"),
     };
     (first, after)
 }
 
-/// Asks both servers for the path in every form. apifront may close where
-/// kube-apiserver does not, after a declined upgrade, but must not go on where it
-/// closes.
+/// Sends both servers the path in every form. After a declined upgrade, apifront may
+/// close where kube-apiserver does not, but must close where it does.
 async fn same(methods: &[&str], path: &str, versions: &[&str]) {
     let direct = Cluster::shared().admin_client();
     let front = Apifront::shared().admin_client();
@@ -55,7 +55,7 @@ async fn same(methods: &[&str], path: &str, versions: &[&str]) {
                 if told(&expected.0) != told(&got.0) {
                     wrong.push(format!("{what}:\n{}\n-- apifront:\n{}", expected.0, got.0));
                 }
-                // Whoever speaks HTTP/1.0 expects the end.
+                // An HTTP/1.0 client expects the end of the connection.
                 let may_close = form.is_upgrade || *version == "HTTP/1.0";
                 let is_safe = expected.1 == got.1
                     || may_close && (expected.1, got.1) == (After::Lives, After::Closed);
@@ -93,9 +93,9 @@ async fn of_logs() {
     same(&["GET"], &path, &["HTTP/1.1", "HTTP/1.0"]).await;
 }
 
-/// Bytes that a client sends at once, because it believes in its upgrade, are not
-/// passed on unless the upgrade was agreed to: they are the next request, which they
-/// are not, or nothing.
+/// Bytes that a client sends at once, because it expects the upgrade to succeed, are
+/// not forwarded unless it does. They count as the next request, which is malformed, or
+/// are dropped.
 #[tokio::test]
 async fn early_bytes_are_no_stream() {
     let ns = streams::pod().await;

@@ -1,5 +1,5 @@
-//! Reads and watches whose `Upgrade` is none are answered from memory, and others
-//! as kube-apiserver answers them.
+//! Reads and watches with an invalid `Upgrade` are answered from memory. Those with
+//! a valid one get kube-apiserver's answer.
 
 use super::{ASKED, HANDSHAKE, answer, request, told};
 use crate::harness::apifront::Apifront;
@@ -7,7 +7,7 @@ use crate::harness::cluster::Cluster;
 
 const WATCH: &str = "/api/v1/namespaces?watch=1&resourceVersion=0&timeoutSeconds=1\
      &fieldSelector=metadata.name%3Dnone";
-/// A list of what nobody writes.
+/// A list that nobody changes.
 const LIST: &str = "/api/v1/namespaces?resourceVersion=0&fieldSelector=metadata.name%3Ddefault";
 
 async fn warm() {
@@ -15,8 +15,8 @@ async fn warm() {
     front.warm(&front.admin_client(), LIST).await;
 }
 
-/// Returns an answer without the version of its list, up to which each cache has heard
-/// of others' writes.
+/// Returns an answer without the version of its list. That depends on the writes of
+/// others that each cache has seen.
 fn without_version(answer: &str) -> String {
     let list = "List\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"";
     match answer.split_once(list) {
@@ -57,7 +57,7 @@ async fn half_an_upgrade_is_a_hit() {
     let front = Apifront::quiet().admin_client();
     for path in [LIST, WATCH] {
         for form in ASKED {
-            // No protocol is named: nobody means it.
+            // No protocol is named, so this is not meant as an upgrade.
             let is_unnamed = form.lines == ["Connection: Upgrade"];
             if form.is_upgrade && !is_unnamed {
                 continue;

@@ -1,5 +1,5 @@
-//! A declined upgrade: an answer other than 101, behind which the client sends
-//! bytes (CVE-2020-8559). They reach nobody as a stream.
+//! A declined upgrade: an answer other than 101, after which the client sends bytes
+//! (CVE-2020-8559). These must not reach any server as a stream.
 
 use super::{ASKED, QUIET, SOON, answer, code, request};
 use crate::harness::apifront::Apifront;
@@ -10,8 +10,8 @@ use crate::harness::scripted::{Connection, Scripted};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Answers as the path says, and then listens for what else comes. That is a second
-/// request only if apifront made one of it.
+/// Answers as the path says, and then waits for further bytes. They are a second
+/// request only if apifront has made one of them.
 async fn decline(mut connection: Connection) {
     while let Some(request) = connection.next().await {
         let status = request.line.rsplit("say=").next().unwrap_or_default();
@@ -58,8 +58,8 @@ async fn nothing_follows_a_declined_upgrade() {
     front.stop().await;
 }
 
-/// Where kube-apiserver does not look for an upgrade, the connection is one of HTTP,
-/// before and after.
+/// Where kube-apiserver does not look for an upgrade, the connection stays an HTTP
+/// connection.
 #[tokio::test]
 async fn requests_follow_an_upgrade_that_nobody_takes() {
     skip_under_oracle!("kube-apiserver has no upstream");

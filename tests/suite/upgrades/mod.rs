@@ -1,6 +1,6 @@
-//! Half, doubled and misspelt upgrades. `Upgrade` without `Connection` once made a
-//! tunnel of pingora's out of a request that apifront took for an ordinary one, and
-//! two readings of `Connection` sent an upgrade upstream that nobody counted as one.
+//! Incomplete, repeated and misspelt upgrades. pingora must not make a tunnel of a
+//! request with `Upgrade` but no `Connection`, which apifront takes for an ordinary
+//! one. No upgrade may go upstream because two parts read `Connection` differently.
 
 mod answers;
 mod cached;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use crate::harness::raw::RawConnection;
 
 const SOON: Duration = Duration::from_secs(20);
-/// A pause that no prompt answer on loopback exceeds.
+/// A pause that is longer than any prompt answer on loopback takes.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// One way to say something of a connection: lines of `Connection` and `Upgrade`.
+/// A form of an upgrade: lines of `Connection` and `Upgrade`.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     lines: &'static [&'static str],
-    /// Whether kube-apiserver takes it for an upgrade.
+    /// Whether kube-apiserver takes this form for an upgrade.
     is_upgrade: bool,
 }
 
@@ -30,7 +30,7 @@ const fn asked(lines: &'static [&'static str], is_upgrade: bool) -> Asked {
 
 const ASKED: [Asked; 22] = [
     asked(&[], false),
-    // Half an upgrade is none.
+    // Half an upgrade does not count as one.
     asked(&["Upgrade: websocket"], false),
     asked(&["Upgrade: SPDY/3.1"], false),
     asked(&["Connection: keep-alive", "Upgrade: websocket"], false),
@@ -50,7 +50,7 @@ const ASKED: [Asked; 22] = [
         true,
     ),
     asked(&["Connection: close, upgrade", "Upgrade: SPDY/3.1"], true),
-    // Some servers read the first line alone.
+    // Some servers read only the first line.
     asked(
         &[
             "Connection: keep-alive",
@@ -84,7 +84,7 @@ const ASKED: [Asked; 22] = [
         &["Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c"],
         true,
     ),
-    // kube-apiserver looks for the word, wherever it is.
+    // kube-apiserver looks for the word anywhere.
     asked(&["Connection: xupgradex", "Upgrade: websocket"], true),
     asked(&["Connection: xupgradex", "Upgrade: SPDY/3.1"], true),
     asked(&["Connection: Upgrade", "Upgrade: h2c"], true),
@@ -92,12 +92,13 @@ const ASKED: [Asked; 22] = [
     asked(&["Connection: Upgrade"], true),
 ];
 
-/// The fields of a handshake for both protocols, but for what is spoken in them.
+/// The header fields of a handshake in both protocols, except those that name the
+/// subprotocol.
 const HANDSHAKE: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
      Sec-WebSocket-Version: 13\r\n";
 
-/// Says what is spoken in a WebSocket and in SPDY, and where a browser's page is from,
-/// as WebSockets that kube-apiserver itself writes want to know.
+/// Returns the fields that name the subprotocols of WebSocket and SPDY, and the
+/// origin of a browser's page, which kube-apiserver's own WebSockets require.
 fn spoken(path: &str) -> &'static str {
     if path.contains("/portforward") {
         "Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io\r\n\
@@ -137,8 +138,8 @@ fn code(answer: &str) -> u16 {
     code.unwrap_or_else(|| panic!("no status: {answer:?}"))
 }
 
-/// Returns what an answer tells its receiver, whoever passed it on: the status, the
-/// media type, the protocol that the connection changed to, and the body.
+/// Returns the meaning of an answer, whichever server passed it on: the status, the
+/// media type, the new protocol of the connection, and the body.
 fn told(answer: &str) -> (u16, Vec<String>, String) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let head = head.to_ascii_lowercase();
@@ -152,7 +153,7 @@ fn told(answer: &str) -> (u16, Vec<String>, String) {
     let is_chunked = head.contains("transfer-encoding: chunked");
     let is_content = |line: &&str| !(is_chunked && is_size(line));
     let body: String = body.lines().filter(is_content).collect();
-    // kwok repeats the fields that came, which a proxy adds to.
+    // kwok repeats the header fields that it received, and a proxy adds some.
     let own = body.split("in request: ").next().unwrap_or_default();
     (code(answer), fields, own.to_owned())
 }

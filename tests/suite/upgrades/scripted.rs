@@ -1,5 +1,5 @@
-//! What of an upgrade reaches upstream, and upstreams that change the protocol
-//! without being asked.
+//! Tests which parts of an upgrade reach the upstream, and upstreams that change the
+//! protocol without being asked.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -10,10 +10,10 @@ use crate::harness::cluster::Cluster;
 use crate::harness::scripted::{Connection, Scripted, Seen};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// The octets that a server sends in its new protocol.
+/// The first octets of a server in its new protocol.
 const HELLO: &str = "hello";
 
-/// Starts apifront before these servers. It caches nothing.
+/// Starts apifront, without a cache, before these servers.
 async fn front_before(servers: &[&Scripted]) -> Apifront {
     let cluster = Cluster::shared();
     let urls: Vec<_> = servers.iter().map(|server| server.url()).collect();
@@ -24,7 +24,7 @@ async fn front_before(servers: &[&Scripted]) -> Apifront {
     .await
 }
 
-/// Changes the protocol, whatever is asked, and echoes.
+/// Changes the protocol for every request, and echoes.
 async fn switch(mut connection: Connection) {
     while connection.next().await.is_some() {
         let head =
@@ -41,7 +41,8 @@ async fn close(mut connection: Connection) {
     connection.next().await;
 }
 
-/// Every way to a server: pingora's, that of streams, and that of HTTP/1.0.
+/// Returns a request for each way to the server: by pingora, as a stream, and over
+/// HTTP/1.0.
 fn ways() -> Vec<(&'static str, String, &'static str)> {
     let exec = format!("{PODS}/p/exec?command=true");
     vec![
@@ -57,8 +58,8 @@ fn ways() -> Vec<(&'static str, String, &'static str)> {
     ]
 }
 
-/// Tells whether upstream is asked for an upgrade. One without a name is meant only
-/// where connections are handed over.
+/// Tells whether apifront asks the upstream for the upgrade. An upgrade without a
+/// protocol counts only where connections are handed over.
 fn is_passed_on(form: Asked, path: &str) -> bool {
     let takes = ["/exec", "/proxy/"].iter().any(|part| path.contains(part));
     form.is_upgrade && (takes || form.lines.len() > 1)
@@ -103,7 +104,8 @@ async fn what_is_no_upgrade_reaches_upstream_as_none() {
                 continue;
             }
             assert_eq!(values(seen, "upgrade"), sent_as("upgrade"), "{asked}");
-            // Every way of reading finds what it would have found.
+            // Every way of reading the sent line still finds what it would have
+            // found in the original one.
             let (was, is) = (sent_as("connection"), values(seen, "connection"));
             let has_word = |line: &&str| line.to_ascii_lowercase().contains("upgrade");
             let is_option = |line: &&str| {
@@ -124,8 +126,8 @@ async fn what_is_no_upgrade_reaches_upstream_as_none() {
     front.stop().await;
 }
 
-/// A 101 that nobody asked for once began a tunnel, or was asked of one server after
-/// the other.
+/// An unrequested 101 must not begin a tunnel, nor make apifront ask one server
+/// after the other.
 #[tokio::test]
 async fn only_an_upgrade_becomes_a_tunnel() {
     skip_under_oracle!("kube-apiserver has no upstream");
@@ -165,7 +167,7 @@ async fn only_an_upgrade_becomes_a_tunnel() {
     front.stop().await;
 }
 
-/// An upgrade may start a command, in whichever words it is asked for.
+/// An upgrade in any form may start a command, so it is not repeated.
 #[tokio::test]
 async fn an_upgrade_is_asked_of_one_server() {
     skip_under_oracle!("kube-apiserver has no upstream");

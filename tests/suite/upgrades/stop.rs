@@ -1,5 +1,5 @@
-//! A stop ends streams whose upgrade was ignored, and tunnels, in whichever words
-//! they were asked for.
+//! A stop ends streams whose upgrade was ignored, and tunnels, whatever the form of
+//! the request.
 
 use super::{ASKED, SOON, request};
 use crate::harness::apifront::Apifront;
@@ -41,7 +41,7 @@ async fn everything_that_was_asked_to_upgrade_ends_with_the_process() {
     for (form, path, head, mut connection) in open {
         let rest = connection.read_until_quiet(SOON).await;
         let rest = String::from_utf8_lossy(&rest).into_owned();
-        // What is still HTTP ends in order: its last chunk says so.
+        // An HTTP answer ends in order, with its last chunk.
         if !path.contains("/exec?") && head.ends_with("200") {
             assert!(rest.ends_with("\r\n0\r\n\r\n"), "{form:?} {path}: {rest}");
         }

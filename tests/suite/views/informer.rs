@@ -9,7 +9,7 @@ use crate::harness::kubectl::Kubectl;
 use crate::harness::objects::pod;
 use crate::harness::process::temporary_folder;
 
-/// Returns `namespace/name@version` of what kube-apiserver has in namespaces.
+/// Returns kube-apiserver's objects in these namespaces as `namespace/name@version`.
 async fn held(world: &World, namespaces: &[&String]) -> Vec<String> {
     let lists = world.lists(namespaces, "", "application/json").await;
     let items = lists.iter().flat_map(|list| {
@@ -119,7 +119,7 @@ async fn kubectl_shows_what_it_may() {
     let mut expected = granted.map(|namespace| vec![namespace.as_str(), "web", "0/1"]);
     expected.sort_by_key(|row| format!("{}/", row[0]));
     assert_eq!(rows, expected);
-    // Each of them is what kubectl prints of the namespace itself.
+    // Each namespace must print the same as kubectl in the namespace itself.
     for namespace in granted {
         let own = ["get", "pods", "-n", namespace, "--no-headers"];
         let own = direct.run(&own).await.ok();

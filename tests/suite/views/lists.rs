@@ -1,4 +1,4 @@
-//! A view is the union of the lists of its namespaces, in every form.
+//! A view is the union of the lists of its namespaces, in every representation.
 
 use std::io::Read;
 
@@ -21,7 +21,6 @@ fn joined(lists: &[Bytes], field: &str) -> Vec<Value> {
     lists.iter().flat_map(of).collect()
 }
 
-/// Returns the items of a list in protobuf, each as its bytes.
 fn protobuf_items(body: &Bytes) -> Vec<Bytes> {
     let unknown = body.strip_prefix(b"k8s\0").expect("the magic number");
     let raw = fields(unknown).into_iter().find(|(number, _)| *number == 2);
@@ -30,7 +29,7 @@ fn protobuf_items(body: &Bytes) -> Vec<Bytes> {
     items.map(|(_, item)| item).collect()
 }
 
-/// Cuts a message into its fields with a length.
+/// Splits a message into its fields, which must have a length.
 fn fields(mut message: &[u8]) -> Vec<(u64, Bytes)> {
     fn number(message: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
@@ -57,7 +56,6 @@ fn fields(mut message: &[u8]) -> Vec<(u64, Bytes)> {
     fields
 }
 
-/// Returns the items of a list in YAML as text.
 fn yaml_items(body: &Bytes) -> String {
     let text = String::from_utf8(body.to_vec()).expect("UTF-8");
     let (_, rest) = text.split_once("items:\n").expect("items");
@@ -69,7 +67,7 @@ fn yaml_items(body: &Bytes) -> String {
 async fn a_view_is_the_union_of_its_namespaces_lists() {
     skip_under_oracle!("kube-apiserver has no views");
     let world = World::start(6, |_| {}).await;
-    // The order of keys is not that of namespaces.
+    // The order of keys differs from the order of namespaces.
     let admin = world.admin();
     let twin = format!("{}-x", world.namespaces[1]);
     crate::harness::cluster::create_namespace_named(&admin, &twin).await;
@@ -128,7 +126,8 @@ async fn a_view_is_the_union_of_its_namespaces_lists() {
         };
         assert!(same, "{query} {accept}: {}", answer.text());
     }
-    // The namespace of a selector narrows the view, whether it is in it or not.
+    // A selector's namespace narrows the view, whether it belongs to the view or
+    // not.
     for (namespace, expected) in [(&twin, 1), (&world.namespaces[0], 0)] {
         let path = format!("{MAPS}?fieldSelector=metadata.namespace%3D{namespace}");
         let list = client.get(&path).await.expect(200);
@@ -138,7 +137,7 @@ async fn a_view_is_the_union_of_its_namespaces_lists() {
     assert_eq!(other.status, 403, "{}", other.text());
 }
 
-/// Removes the ages from rows: they tick.
+/// Removes the ages from rows, since they tick.
 fn ages_apart(rows: &Value) -> Value {
     let mut rows = rows.clone();
     for row in rows.as_array_mut().expect("rows") {
@@ -193,7 +192,7 @@ async fn pages_hold_what_is_visible_alone() {
         (1, None),
     ];
     assert_eq!(sizes, expected);
-    // A page after a loss does not hold what was lost, and none is repeated.
+    // A page after a loss does not contain lost objects, and repeats none.
     let first = client.get(&format!("{MAPS}?limit=4")).await.expect(200);
     let token = first["metadata"]["continue"].as_str().expect("a token");
     world.revoke(granted[1]).await;
@@ -207,13 +206,12 @@ async fn pages_hold_what_is_visible_alone() {
     let mut expected = keys(&whole)[4..].to_vec();
     expected.retain(|key| !key.starts_with(&lost));
     assert_eq!(rest, expected);
-    // An exact version is filtered by what may be seen now.
+    // An exact version is filtered by the present rights.
     let path = format!(
         "{MAPS}?resourceVersionMatch=Exact&resourceVersion={}",
         version(&whole)
     );
-    // The list may have been read from upstream, before the cache had its
-    // version.
+    // The list may have come from the upstream, before the cache had its version.
     eventually("the version is known", SOON, async || {
         client.get(&path).await.status != 503
     })

@@ -1,5 +1,5 @@
-//! Views: lists and watches over all namespaces for callers who may only read
-//! some of them, before a real kube-apiserver with RBAC.
+//! Views: lists and watches over all namespaces for callers who may read only some
+//! of them, before a real kube-apiserver with RBAC.
 
 mod informer;
 mod lists;

@@ -1,4 +1,4 @@
-//! Single names: objects of a namespace, and objects without one.
+//! Views of single names: objects in namespaces, and cluster-wide objects.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ async fn single_names_are_visible_where_they_are_granted() {
         [format!("{}/b", namespaces[1])]
     );
 
-    // Namespaces are in no namespace: a ClusterRoleBinding names them.
+    // Namespaces are cluster-wide, so a ClusterRoleBinding names them.
     assert_eq!(client.get("/api/v1/namespaces").await.status, 403);
     let binding = json!({
         "metadata": {"name": named},
@@ -77,14 +77,13 @@ async fn single_names_are_visible_where_they_are_granted() {
     let mut expected = [&namespaces[0], &namespaces[2]].map(|name| format!("/{name}"));
     expected.sort();
     assert_eq!(keys(&list.json()), expected);
-    // They may be listed and not watched.
     assert_eq!(client.get("/api/v1/namespaces?watch=1").await.status, 403);
     assert!(
         list.header("warning").contains("watch"),
         "{}",
         list.header("warning")
     );
-    // `b` may now be listed in every namespace, which no view can hold.
+    // `b` may now be listed in every namespace. A view cannot express that.
     eventually("the warning", super::world::SOON, || async {
         client
             .get(MAPS)

@@ -1,4 +1,4 @@
-//! Without an API server, a view is served no longer than rights hold.
+//! Without an API server, a view is served only as long as rights are valid.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::harness::watch::Watch;
 #[tokio::test]
 async fn a_view_ends_with_what_is_known_of_rights() {
     skip_under_oracle!("kube-apiserver has no views");
-    // The world is kept until the process ends.
+    // The world lives until the process ends.
     let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start(&[]).await));
     let world = World::before(cluster, 1, |config| {
         config["cache"]["maxStaleness"] = json!("3s");

@@ -1,4 +1,4 @@
-//! Who gets no view gets kube-apiserver's 403, byte for byte.
+//! A caller without a view gets kube-apiserver's 403, byte for byte.
 
 use http::Method;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn others_get_the_403_of_kube_apiserver() {
     world.grant(&world.namespaces[0]).await;
     let certificates = &world.cluster.certificates;
     let asks = [("x-apifront-view", "true")];
-    // One whom the configuration does not name, with the same rights.
+    // A caller with the same rights whom the configuration does not name.
     let other = format!("{}-other", world.tenant);
     world
         .bind(&world.namespaces[1], &world.role, "User", &other)
@@ -57,7 +57,7 @@ async fn others_get_the_403_of_kube_apiserver() {
     .await;
     same(&front, &direct, &[]).await;
     same(&front, &direct, &asks).await;
-    // The tenant has one namespace, and nothing of the other resource.
+    // The tenant has rights in one namespace, and none to the other resource.
     let client = world.client();
     world.settled(&client, &[&world.namespaces[0]]).await;
     let secrets = client.get("/api/v1/secrets").await;
@@ -68,7 +68,7 @@ async fn others_get_the_403_of_kube_apiserver() {
     );
     let legacy = client.get("/api/v1/watch/configmaps").await;
     assert_eq!(legacy.status, 403, "{}", legacy.text());
-    // Nothing is left of a view that lost everything.
+    // A view that lost everything leaves nothing behind.
     world.revoke(&world.namespaces[0]).await;
     eventually("the loss", SOON, || async {
         client.get(MAPS).await.status == 403

@@ -1,5 +1,5 @@
-//! Whoever may write RBAC in one namespace, or holds many views, leaves the views of
-//! others as they are.
+//! A user who may write RBAC in one namespace, or who holds many views, does not
+//! affect the views of others.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,14 @@ use crate::harness::watch::Watch;
 
 /// More names than a view may have.
 const NAMES: usize = 1_001;
-/// A watch that lives for this time was not refused.
+/// A watch that lives this long was not refused.
 const LIVES: Duration = Duration::from_millis(300);
-/// So many of them are in a view.
 const IN_A_VIEW: usize = 100;
 
 const LEFT_OUT: &str = "views.maxNamesPerNamespace";
 
-/// One Role with very many names, for everybody, was a 403 for everybody, and the end of
-/// their watches.
+/// One Role with very many names, granted to everybody, must not end everybody's
+/// watches with a 403.
 #[tokio::test]
 async fn names_of_one_namespace_leave_the_others_in_the_view() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -62,11 +61,11 @@ async fn names_of_one_namespace_leave_the_others_in_the_view() {
         front.metric("apifront_views_reviews_total", labels).await
     };
     let before = reviews().await;
-    // The watch has gone on.
+    // The watch continues.
     world.put_map(granted[0], "a", "again").await;
     let wanted = format!("MODIFIED {}/a", granted[0]);
     while told(&mut watch, 1).await != [wanted.clone()] {}
-    // Other names again and again are asked about so often, and no more.
+    // Names that change constantly cause only a limited number of reviews.
     for round in 0..10 {
         let names: Vec<String> = (0..NAMES).map(|n| format!("r{round}-{n:04}")).collect();
         let mut many = role("many", &[""], &["configmaps"], &["list", "watch"]);
@@ -85,7 +84,8 @@ async fn names_of_one_namespace_leave_the_others_in_the_view() {
     );
 }
 
-/// A user who watched as many resources as there may be views left none for others.
+/// A user who watches as many resources as there may be views must leave some for
+/// others.
 #[tokio::test]
 async fn the_views_of_one_user_leave_others_a_part() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -124,7 +124,7 @@ async fn the_views_of_one_user_leave_others_a_part() {
     let wanted = format!("MODIFIED {namespace}/b");
     while told(&mut own, 1).await != [wanted.clone()] {}
     client.get(MAPS).await.expect(200);
-    // Two places each are a fair part.
+    // A fair part is two places each.
     let mut ended = 0;
     for watch in &mut watches {
         while let Some(event) = watch.next_within(LIVES).await {
@@ -137,8 +137,8 @@ async fn the_views_of_one_user_leave_others_a_part() {
     assert_eq!(ended, 2);
 }
 
-/// A list of a view waited for a version that nobody writes, and asked upstream for all
-/// names each time.
+/// A list of a view must not wait for a version that nobody writes, and ask the
+/// upstream for all names each time.
 #[tokio::test]
 async fn lists_of_a_quiet_view_ask_nobody() {
     skip_under_oracle!("kube-apiserver has no views");
@@ -158,13 +158,13 @@ async fn lists_of_a_quiet_view_ask_nobody() {
     client.get(&list).await.expect(200);
     let before = asked().await;
     let mut times = Vec::new();
-    // While the view was made, upstream was asked about it, and not again and again.
+    // The questions were asked while the view was made, and not repeatedly.
     assert!(before <= 10.0, "{before}");
     for _ in 0..20 {
         let began = Instant::now();
         let answer = client.get(&list).await.expect(200);
         times.push(began.elapsed());
-        // A client can watch from there.
+        // A client can watch from this version.
         let path = format!(
             "{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={}",
             version(&answer)

@@ -1,4 +1,4 @@
-//! What the process tells of views: metrics and the audit log.
+//! Reports about views: metrics and the audit log.
 
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ async fn metrics_and_audit_events_tell_of_views() {
     world.grant(first).await;
     let client = world.client();
     world.settled(&client, &[first]).await;
-    // Each namespace is asked about once for lists and once for watches; late
-    // RBAC upstream may make it more.
+    // Each namespace causes one question for lists and one for watches. Late RBAC
+    // upstream may add some.
     assert_eq!(of(reviews, &[("result", "allowed")]).await, 2.0);
     for _ in 0..20 {
         client.get(MAPS).await.expect(200);
@@ -50,7 +50,7 @@ async fn metrics_and_audit_events_tell_of_views() {
     let changes = "apifront_views_transitions_total";
     assert!(of(changes, &[("change", "gained")]).await >= 1.0);
     assert!(of(changes, &[("change", "lost")]).await >= 1.0);
-    // No binding of anybody else makes questions.
+    // Bindings of other users cause no questions.
     let before = of(reviews, &[]).await;
     world
         .bind(second, &world.role, "User", "somebody-else")

@@ -1,5 +1,5 @@
-//! A watch of a view hears of its namespaces alone, and of each change of what
-//! it may see.
+//! A watch of a view sends only events of its namespaces, and each change of the
+//! rights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::harness::expect::DEBUG;
 use crate::harness::watch::{End, MEDIA_TYPES, Watch};
 use crate::websocket_watch::{handshake, open};
 
-/// The time in which nothing may come.
+/// The time in which no event may come.
 const QUIET: Duration = Duration::from_millis(1_500);
 
 #[tokio::test]
@@ -38,26 +38,26 @@ async fn a_watch_follows_bindings_and_roles() {
     world.put_map(second, "a", "secret").await;
     world.put_map(first, "a", "second").await;
     let mut events = told(&mut watch, 1).await;
-    // The list may be older than a change that made its version.
+    // The list may be older than the change that made its version.
     while events[0] != format!("MODIFIED {first}/a") {
         events = told(&mut watch, 1).await;
     }
-    // A RoleBinding of the user's own.
+    // This is a RoleBinding for the user.
     world.grant(second).await;
     assert_eq!(told(&mut watch, 3).await, all("ADDED", second));
-    // One of a group.
+    // This is a RoleBinding for a group.
     world.bind(third, &world.role, "Group", &world.group).await;
     assert_eq!(told(&mut watch, 3).await, all("ADDED", third));
     world.put_map(third, "b", "second").await;
     assert_eq!(told(&mut watch, 1).await, [format!("MODIFIED {third}/b")]);
-    // What is lost is deleted, and nothing more is heard of it.
+    // Lost objects are deleted, and send no more events.
     world.revoke(second).await;
     assert_eq!(told(&mut watch, 3).await, all("DELETED", second));
     world.put_map(second, "b", "unheard").await;
     world.put_map(hidden, "b", "unheard").await;
     world.put_map(first, "b", "heard").await;
     assert_eq!(told(&mut watch, 1).await, [format!("MODIFIED {first}/b")]);
-    // The role loses the verb: everything is lost.
+    // The role loses the verb, and with it everything is lost.
     world.put_role(&["list"]).await;
     let mut lost = told(&mut watch, 6).await;
     lost.sort();
@@ -67,7 +67,6 @@ async fn a_watch_follows_bindings_and_roles() {
     world.put_map(first, "c", "unheard").await;
     world.put_map(third, "c", "unheard").await;
     assert!(watch.next_within(QUIET).await.is_none());
-    // And comes back.
     world.put_role(&["list", "watch"]).await;
     assert_eq!(told(&mut watch, 6).await.len(), 6);
 }
@@ -123,7 +122,7 @@ async fn a_watch_from_before_the_present_set_lists_anew() {
     world.settled(&client, &[first, second]).await;
     let (list, watch) = list_and_watch(&world, &client).await;
     drop(watch);
-    // The same version goes on while the set is the same.
+    // A watch can resume from the version while the set stays the same.
     let path = format!("{MAPS}?watch=1&resourceVersion={}", version(&list));
     drop(Watch::open(&client, &path).await);
     world.revoke(second).await;
@@ -149,12 +148,12 @@ async fn a_watch_from_before_the_present_set_lists_anew() {
             break;
         }
     }
-    // A version that no view remembers.
+    // No view remembers this version.
     let old = format!("{MAPS}?watch=1&resourceVersion=1");
     assert!(refusal(&client, &old).await.is_some());
 }
 
-/// Returns the Status with which a watch is refused because its version is too old.
+/// Returns the Status that refuses a watch because its version is too old.
 async fn refusal(client: &Client, path: &str) -> Option<Value> {
     let mut watch = Watch::open(client, path).await;
     if !watch.is_refused(QUIET).await {
@@ -166,15 +165,15 @@ async fn refusal(client: &Client, path: &str) -> Option<Value> {
     Some(event.object)
 }
 
-/// Returns what may differ between two servers in the refusal of version 1, which is
-/// the oldest version that they know, and the refusal without it.
+/// Returns the part of the refusal of version 1 that may differ between two servers,
+/// namely the oldest version that they know, and the refusal without it.
 fn split_refusal(text: &str) -> (String, String) {
     let (before, rest) = text.split_once("version: 1 (").expect("the oldest version");
     let (oldest, after) = rest.split_once(')').expect("the oldest version");
     (oldest.to_owned(), format!("{before}version: 1 (){after}"))
 }
 
-/// Returns the headers that do not differ by server, time or user.
+/// Returns the headers that do not depend on the server, the time or the user.
 fn head(answer: &Answer) -> BTreeMap<String, String> {
     let values = |name: &HeaderName| -> Vec<_> { answer.headers.get_all(name).iter().collect() };
     let hop = ["connection", "date"];
@@ -197,7 +196,7 @@ fn head(answer: &Answer) -> BTreeMap<String, String> {
 async fn a_version_that_is_too_old_is_refused_as_kube_apiserver_refuses_it() {
     skip_under_oracle!("kube-apiserver has no views");
     let mut cluster = Cluster::start(&[]).await;
-    // A kube-apiserver that starts again begins its history at that moment.
+    // A restarted kube-apiserver has no history from before its start.
     cluster.restart_apiserver().await;
     let world = World::before(Box::leak(Box::new(cluster)), 1, |_| {}).await;
     let [first] = &world.namespaces[..] else {
@@ -272,7 +271,7 @@ async fn forms_and_selectors_of_watches() {
     assert_eq!(row(&table.take(1).await[0]), format!("DELETED {second}/b"));
 }
 
-/// A version does not tell which apifront gave it, and what it showed.
+/// A version does not show which apifront gave it, nor what that one showed.
 #[tokio::test]
 async fn an_apifront_does_not_go_on_from_what_another_showed() {
     skip_under_oracle!("kube-apiserver has no views");

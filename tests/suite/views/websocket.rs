@@ -1,4 +1,4 @@
-//! A view's watch over WebSocket: the same events as in a stream.
+//! A view's watch over WebSocket has the same events as a stream.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,13 @@ use crate::harness::client::Client;
 use crate::harness::raw::RawConnection;
 use crate::websocket_watch;
 
-/// An unmasked text message of one frame, and the frame that closes.
+/// The first bytes of an unmasked text message of one frame, and of a closing frame.
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
 
-/// The events of a watch over WebSocket.
 struct Socket(RawConnection);
 
-/// Opens a watch. Returns the first line of the answer, and what follows.
+/// Opens a watch. Returns the first line of the answer, and the connection after it.
 async fn open(client: &Client, path: &str) -> (String, Socket) {
     let mut connection =
         websocket_watch::open(client, &websocket_watch::handshake(path, &[])).await;
@@ -33,7 +32,7 @@ async fn within(read: impl Future<Output = std::io::Result<Vec<u8>>>) -> Vec<u8>
 }
 
 impl Socket {
-    /// Returns the next event. `None` if the server closes.
+    /// Returns the next event, or `None` if the server closes.
     async fn next(&mut self) -> Option<Value> {
         let frame = within(self.0.read_exact(2)).await;
         let length = match frame[1] {
@@ -49,7 +48,7 @@ impl Socket {
         }
     }
 
-    /// Returns `TYPE namespace/name` of the next events that are no bookmarks.
+    /// Returns the next events, without bookmarks, as `TYPE namespace/name`.
     async fn told(&mut self, n: usize) -> Vec<String> {
         let mut told = Vec::new();
         while told.len() < n {
@@ -93,7 +92,6 @@ async fn a_websocket_hears_what_a_stream_hears() {
     assert_eq!(mark["type"], "BOOKMARK");
     let ended = &mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"];
     assert_eq!(*ended, json!("true"));
-    // A namespace is gained and lost.
     world.grant(second).await;
     assert_eq!(socket.told(3).await, all("ADDED", second));
     world.put_map(hidden, "a", "secret").await;
@@ -116,7 +114,7 @@ async fn a_websocket_goes_on_from_a_list_and_ends_in_time() {
     world.grant(first).await;
     let client = world.client();
     world.watchable(&client, &[first]).await;
-    // A stream begins there, so a WebSocket does.
+    // A stream can begin at this version, and so can a WebSocket.
     let (list, mut stream) = list_and_watch(&world, &client).await;
     let path = format!(
         "{MAPS}?watch=1&timeoutSeconds=5&resourceVersion={}",
@@ -142,7 +140,7 @@ async fn a_websocket_goes_on_from_a_list_and_ends_in_time() {
     assert_eq!(socket.next().await, None);
 }
 
-/// Before kube-apiserver and before an apifront that gives no view.
+/// Neither kube-apiserver nor an apifront without views accepts it.
 #[tokio::test]
 async fn a_websocket_without_a_view_is_refused() {
     let world = World::start(1, |config| config["views"] = json!({})).await;

@@ -1,4 +1,4 @@
-//! A tenant with a few of many namespaces.
+//! A tenant with rights in a few of many namespaces.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 pub const MAPS: &str = "/api/v1/configmaps";
 
-/// A cluster that all tests share, or one that a test has alone.
+/// A cluster that all tests share, or that one test has alone.
 type AnyCluster = Box<dyn Deref<Target = Cluster> + Send + Sync>;
 
 pub struct World {
@@ -27,15 +27,15 @@ pub struct World {
     pub front: Apifront,
     /// The name of the user who gets views.
     pub tenant: String,
-    /// The tenant's group.
     pub group: String,
-    /// The ClusterRole that lets its holders list and watch config maps.
+    /// A ClusterRole with the right to list and watch config maps.
     pub role: String,
     pub namespaces: Vec<String>,
 }
 
 impl World {
-    /// Starts a front, and makes so many namespaces with three config maps each.
+    /// Starts an apifront, and creates this number of namespaces with three config
+    /// maps each.
     pub async fn start(namespaces: usize, change: impl FnOnce(&mut Value)) -> Self {
         Self::before(Cluster::shared(), namespaces, change).await
     }
@@ -75,7 +75,7 @@ impl World {
         self.cluster.admin_client()
     }
 
-    /// Makes the role, or changes its verbs.
+    /// Creates the role, or changes its verbs.
     pub async fn put_role(&self, verbs: &[&str]) {
         let role = json!({
             "metadata": {"name": self.role},
@@ -89,7 +89,6 @@ impl World {
         }
     }
 
-    /// Binds the role in a namespace.
     pub async fn grant(&self, namespace: &str) {
         self.bind(namespace, &self.role, "User", &self.tenant).await;
     }
@@ -128,12 +127,12 @@ impl World {
             .client(&self.tenant, &[&self.group])
     }
 
-    /// The tenant before apifront.
+    /// The tenant's client of apifront.
     pub fn client(&self) -> Client {
         self.front.client(Some(&self.certificate()))
     }
 
-    /// The tenant before kube-apiserver.
+    /// The tenant's client of kube-apiserver.
     pub fn direct(&self) -> Client {
         self.cluster.client(Some(&self.certificate()))
     }
@@ -165,7 +164,7 @@ impl World {
         }
     }
 
-    /// Waits until watches have exactly the granted namespaces, too.
+    /// Waits until watches also have exactly the granted namespaces.
     pub async fn watchable(&self, client: &Client, namespaces: &[&String]) {
         self.settled(client, namespaces).await;
         let deadline = tokio::time::Instant::now() + SOON;
@@ -189,8 +188,8 @@ impl World {
         }
     }
 
-    /// Returns the granted namespaces' lists as kube-apiserver gives them, in
-    /// the order of a list of all.
+    /// Returns kube-apiserver's lists of the granted namespaces, in the order of a
+    /// list of all namespaces.
     pub async fn lists(&self, namespaces: &[&String], query: &str, accept: &str) -> Vec<Bytes> {
         let mut sorted: Vec<&String> = namespaces.to_vec();
         sorted.sort_by_key(|namespace| format!("{namespace}/"));
@@ -206,7 +205,6 @@ impl World {
     }
 }
 
-/// Returns `namespace/name` of each item.
 pub fn keys(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().expect("items");
     items.iter().map(key).collect()
@@ -227,7 +225,7 @@ pub fn version(list: &Value) -> String {
     version.expect("a version").to_owned()
 }
 
-/// Returns `TYPE namespace/name` of the next events that are no bookmarks.
+/// Returns the next events, without bookmarks, as `TYPE namespace/name`.
 pub async fn told(watch: &mut Watch, n: usize) -> Vec<String> {
     let events = watch.take(n).await;
     events.iter().map(shown).collect()
@@ -237,7 +235,7 @@ pub fn shown(event: &Event) -> String {
     format!("{} {}", event.kind, key(&event.object))
 }
 
-/// Returns the events of one kind of a namespace's three config maps.
+/// Returns an event of this kind for each of a namespace's three config maps.
 pub fn all(kind: &str, namespace: &str) -> Vec<String> {
     let names = ["a", "b", "c"];
     names
@@ -245,8 +243,8 @@ pub fn all(kind: &str, namespace: &str) -> Vec<String> {
         .into()
 }
 
-/// Opens a watch from a version once the server takes it: a version may be too
-/// old for a view that changed a moment ago. Returns the list, too.
+/// Opens a watch once the server accepts the list's version, which may be too old
+/// for a view that has just changed. Returns the list, too.
 pub async fn list_and_watch(world: &World, client: &Client) -> (Value, Watch) {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
@@ -258,7 +256,7 @@ pub async fn list_and_watch(world: &World, client: &Client) -> (Value, Watch) {
         }
         let event = watch.next().await.expect("the refusal");
         assert!(tokio::time::Instant::now() < deadline, "{}", event.line);
-        // A version that is later than the view's set needs a change.
+        // After a change the list's version is later than the view's set.
         world.put_map(&world.namespaces[0], "a", "again").await;
     }
 }

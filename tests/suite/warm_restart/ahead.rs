@@ -1,7 +1,7 @@
-//! Tests that the forms of lists are made before a list asks for them.
+//! Tests that representations of lists are made before a list asks for them.
 //!
-//! They are made of lists of whole resources. Each test has a cluster to
-//! itself, so that nobody writes between the two answers it compares.
+//! They are made for lists of whole resources. Each test has its own cluster, so
+//! that nobody writes between the two answers that it compares.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ async fn made_ahead(front: &Apifront, forms: f64) {
     .await;
 }
 
-/// The first list is forwarded, since it wants the newest state, and tells what is
-/// going to be asked for.
+/// The first list is forwarded, since it wants the newest state. It announces which
+/// representations will be needed.
 #[tokio::test]
 async fn a_list_that_came_early_is_made_ahead() {
     skip_under_oracle!("kube-apiserver makes nothing ahead");
@@ -72,8 +72,8 @@ async fn a_restarted_process_makes_what_the_one_before_was_asked_for() {
         "{}",
         front.process.log()
     );
-    // JSON, and rows and metadata of Tables. Protobuf is what the objects came
-    // in; it is joined all the same. Its metadata is a part of it.
+    // These are JSON, and rows and metadata of Tables. Objects arrive as protobuf,
+    // but its list is joined ahead too. Its metadata are a part of it.
     made_ahead(&front, 4.0).await;
     let client = front.admin_client();
     for accept in ACCEPTED {

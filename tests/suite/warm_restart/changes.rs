@@ -1,4 +1,4 @@
-//! Clients that come back get the changes that were made while no apifront ran.
+//! Returning clients get the changes that were made while no apifront ran.
 
 use std::fs;
 use std::time::Duration;
@@ -18,10 +18,10 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 const GROUP: &str = "warm.example.com";
-/// The time for which a watch that has brought everything is listened to.
+/// The time for which the test listens to a watch that has brought everything.
 const QUIET: Duration = Duration::from_millis(700);
 
-/// The lists of this test, with the resource's names and the scope's path.
+/// The lists of this test: each resource's name and the path of the list.
 fn lists(ns: &str) -> [(&'static str, String); 5] {
     [
         ("configmaps", format!("/api/v1/namespaces/{ns}/configmaps")),
@@ -35,7 +35,7 @@ fn lists(ns: &str) -> [(&'static str, String); 5] {
     ]
 }
 
-/// The text that no file may hold, as it is and in base64.
+/// A text that no file may contain, plain or in base64.
 const SECRET: [&str; 2] = ["xuqAlZ-marker", "eHVxQWxaLW1hcmtlcg=="];
 
 async fn create(admin: &Client, ns: &str) {
@@ -64,7 +64,6 @@ async fn create(admin: &Client, ns: &str) {
     admin.post(&path, &secret).await.expect(201);
 }
 
-/// Creates, changes and deletes an object of each resource.
 async fn change(admin: &Client, ns: &str, round: u32) {
     for (resource, path) in lists(ns) {
         let merge = json!({ "metadata": { "labels": { "round": round.to_string() } } });
@@ -97,7 +96,6 @@ async fn upstream_lists(cluster: &Cluster, resource: &str) -> f64 {
     cluster.metric("apiserver_request_total", &labels).await
 }
 
-/// Reads events until none come.
 async fn rest(watch: &mut Watch) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(event) = watch.next_within(QUIET).await {
@@ -106,7 +104,7 @@ async fn rest(watch: &mut Watch) -> Vec<String> {
     lines
 }
 
-/// Returns the events after a version, which the watch brings at once.
+/// Returns the events after a version, which a watch brings at once.
 async fn events_since(client: &Client, list: &str, version: u64) -> Vec<String> {
     let path = format!("{list}?watch=1&resourceVersion={version}");
     rest(&mut Watch::open(client, &path).await).await
@@ -146,7 +144,7 @@ async fn lists_and_watches_go_on_where_they_were() {
         watchers.push(Watch::open(&client, &path).await);
     }
     change(&admin, &ns, 1).await;
-    // The client of each watch knows the events up to its last.
+    // The client of each watch has seen the events up to its last one.
     let mut known: Vec<Vec<String>> = Vec::new();
     for watch in &mut watchers {
         known.push(rest(watch).await);
@@ -189,7 +187,7 @@ async fn lists_and_watches_go_on_where_they_were() {
         if resource == "secrets" {
             continue;
         }
-        // The watchers come back first, each with the last version that it saw.
+        // The watchers return first, each with the last version that it saw.
         let last = &known[at].last().expect("events");
         let last: serde_json::Value = serde_json::from_str(last).expect("JSON");
         let last = version(&last["object"]);
@@ -223,17 +221,17 @@ async fn lists_and_watches_go_on_where_they_were() {
             JSON,
         )
         .await;
-        // Earlier states are made of the saved history.
+        // Earlier states come from the saved history.
         for exact in [before[at], last, newest] {
             let path = format!("{list}?resourceVersion={exact}&resourceVersionMatch=Exact");
             let front = same_hit(&cluster, &client, &path, JSON).await;
             assert_eq!(version(&front.json()), exact);
         }
         let asked = upstream_lists(&cluster, resource).await - lists_before;
-        // Those are this test's own questions to kube-apiserver.
+        // These are the test's own requests to kube-apiserver.
         let own = 1.0 + if resource == "widgets" { 3.0 } else { 4.0 } + 3.0;
         assert_eq!(asked, own, "lists of {resource}");
-        // What the API server serves itself is asked anew after each start.
+        // After each start apifront lists what the API server itself serves.
         let log = second.process.log();
         let mut filled = log.lines().filter(|line| line.contains("cache filled"));
         assert!(
@@ -249,7 +247,7 @@ async fn lists_and_watches_go_on_where_they_were() {
         0.0
     );
 
-    // The second process goes on, and its own state is saved too.
+    // The second process continues, and its own state is saved too.
     change(&admin, &ns, 3).await;
     for (_, list) in lists(&ns) {
         second.warm(&client, &list).await;
@@ -267,7 +265,7 @@ async fn lists_and_watches_go_on_where_they_were() {
     third.stop().await;
 }
 
-/// Most recent reads are proven as always, after the restart too.
+/// Reads of the most recent state need a proof after the restart, too.
 #[tokio::test]
 async fn most_recent_reads_see_every_write() {
     skip_under_oracle!("kube-apiserver saves nothing there");

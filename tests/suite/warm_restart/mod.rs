@@ -1,5 +1,5 @@
-//! A restarted apifront begins with the stores that were saved before it
-//! stopped. It answers as kube-apiserver does, or it lists.
+//! A restarted apifront begins with the stores that it saved before it stopped. Its
+//! answers are kube-apiserver's, or it lists again.
 
 mod ahead;
 mod changes;
@@ -21,12 +21,11 @@ use crate::harness::differential::compare;
 use crate::harness::expect::DEBUG;
 use crate::harness::process;
 
-/// A new directory for saved stores.
 fn directory() -> PathBuf {
     process::temporary_folder("stores").join("stores")
 }
 
-/// Starts an apifront that saves in `directory`. `change` edits `cache`.
+/// Starts an apifront that saves to `directory`. `change` edits `cache`.
 async fn start(cluster: &Cluster, directory: &Path, change: impl FnOnce(&mut Value)) -> Apifront {
     Apifront::start(cluster, |config| {
         config["cache"] = json!({ "directory": directory });
@@ -35,18 +34,18 @@ async fn start(cluster: &Cluster, directory: &Path, change: impl FnOnce(&mut Val
     .await
 }
 
-/// Reads a resource, so that it is cached, and stops: the resource is saved.
+/// Reads a resource, so that it is cached, and stops, so that it is saved.
 async fn save(cluster: &Cluster, directory: &Path, path: &str) {
     let front = start(cluster, directory, |_| {}).await;
     front.warm(&front.admin_client(), path).await;
     front.stop().await;
 }
 
-/// The group of what every apifront caches for itself.
+/// The group that every apifront caches for itself.
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
-/// Returns how many saved stores had this fate, beside those that apifront has for
-/// itself.
+/// Returns the number of saved stores with this result, without those that apifront
+/// has for itself.
 async fn loads(front: &Apifront, result: &str) -> f64 {
     let name = "apifront_cache_saved_loads_total";
     let all = front.metric(name, &[("result", result)]).await;
@@ -61,12 +60,12 @@ async fn loads(front: &Apifront, result: &str) -> f64 {
     all - own.count() as f64
 }
 
-/// Asks both servers, each once, and fails unless the answers mean the same.
+/// Sends one request to both servers, and fails unless the answers mean the same.
 async fn same(cluster: &Cluster, front: &Client, path: &str, accept: &str) -> Answer {
     let headers = [("accept", accept), DEBUG];
     let admin = cluster.admin_client();
     if accept.contains("as=Table") {
-        // No age in it ticks between the two questions.
+        // No age ticks between the two requests.
         ages_have_ticked().await;
     }
     let direct = admin.send(Method::GET, path, &headers, "").await;
@@ -83,7 +82,6 @@ async fn same_hit(cluster: &Cluster, front: &Client, path: &str, accept: &str) -
     answer
 }
 
-/// Returns the version of a list.
 fn version(list: &Value) -> u64 {
     let text = list["metadata"]["resourceVersion"]
         .as_str()
@@ -91,8 +89,8 @@ fn version(list: &Value) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Returns the names of the files in the directory, without those of the stores that
-/// apifront has for itself.
+/// Returns the names of the files in the directory, without the stores that apifront
+/// has for itself.
 fn files(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("the directory");
     let names = entries.map(|e| e.expect("an entry").file_name());

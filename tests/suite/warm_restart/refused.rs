@@ -31,8 +31,8 @@ fn put(directory: &Path, name: &str, bytes: &[u8]) {
     set_mode(&path, 0o600);
 }
 
-/// Starts an apifront, which must refuse its saved store for this reason and
-/// answer right all the same.
+/// Starts an apifront, which must refuse its saved store for this reason and still
+/// answer correctly.
 async fn is_refused(cluster: &Cluster, directory: &Path, list: &str, reason: &str, what: &str) {
     let front = start(cluster, directory, |_| {}).await;
     refused_by(cluster, &front, list, reason, what).await;
@@ -89,7 +89,7 @@ async fn files_that_are_wrong_are_refused_and_named() {
         drop(header.as_object_mut().expect("an object").remove("columns"));
     }));
     let half = right.len() / 2;
-    // The edit itself is no reason: with the same header the file is used.
+    // Editing alone is no reason: with an unchanged header the file is used.
     let control = directory();
     put(&control, FILE, &edited(Box::new(|_| {})));
     let front = start(cluster, &control, |_| {}).await;
@@ -137,7 +137,7 @@ async fn files_that_are_wrong_are_refused_and_named() {
         let directory = directory();
         put(&directory, FILE, bytes);
         is_refused(cluster, &directory, &list, reason, what).await;
-        // The stop has put a right file in its place.
+        // The stop has replaced it with a valid file.
         let front = start(cluster, &directory, |_| {}).await;
         assert_eq!(loads(&front, "resumed").await, 1.0, "{what}");
         same_hit(
@@ -178,7 +178,8 @@ async fn files_that_are_wrong_are_refused_and_named() {
     is_refused(cluster, &linked, &list, "permissions", "a symbolic link").await;
 }
 
-/// Only the watch can tell that upstream has another history, or none so old.
+/// Only a watch can show that the upstream has another history, or none that is old
+/// enough.
 #[tokio::test]
 async fn what_upstream_does_not_continue_is_refused() {
     skip_under_oracle!("kube-apiserver saves nothing there");
@@ -208,8 +209,8 @@ async fn what_upstream_does_not_continue_is_refused() {
     )
     .await;
 
-    // As after etcd was restored from a backup: the newest saved object is
-    // there, written at another version below the saved one.
+    // This is the state after a restore of etcd from a backup: the newest saved
+    // object exists, but its version is another one below the saved one.
     let mut file = SavedFile::parse(&right);
     for n in 0..3 {
         let merge = json!({ "metadata": { "labels": { "n": n.to_string() } } });
@@ -226,7 +227,7 @@ async fn what_upstream_does_not_continue_is_refused() {
     put(&diverged, FILE, &file.bytes());
     is_refused(&cluster, &diverged, &list, "diverged", "another history").await;
 
-    // A restarted kube-apiserver has only what came after its start.
+    // A restarted kube-apiserver has no history from before its start.
     cluster.restart_apiserver().await;
     for n in 0..3 {
         admin
@@ -286,14 +287,14 @@ async fn a_key_protects_what_is_saved() {
     let front = start(cluster, &directory, |c| c["persistence"] = with(&second)).await;
     refused_by(cluster, &front, &list, "key", "another key").await;
     front.stop().await;
-    // Without the key, and with secrets excluded again, the file goes.
+    // Without the key, and with secrets excluded again, the file is deleted.
     let front = start(cluster, &directory, |_| {}).await;
     assert_eq!(loads(&front, "not_cached").await, 1.0);
     assert_eq!(files(&directory), [".lock"]);
     front.stop().await;
 }
 
-/// A changed definition shows the same objects otherwise.
+/// A changed definition changes the form of the same objects.
 #[tokio::test]
 async fn another_definition_is_noticed() {
     skip_under_oracle!("kube-apiserver saves nothing there");
@@ -350,7 +351,7 @@ async fn another_definition_is_noticed() {
     admin.delete(&definition).await.expect(200);
 }
 
-/// Returns what apifront says when it does not start.
+/// Returns apifront's message when it does not start.
 fn start_error(cluster: &Cluster, cache: Value) -> String {
     let folder = crate::harness::process::temporary_folder("front");
     let mut config = config_before(cluster);

@@ -1,4 +1,4 @@
-//! Two processes with one directory, and one that is killed while it saves.
+//! Two processes with one directory, and a process that is killed while it saves.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,6 @@ const JSON: &str = "application/json";
 const FILE: &str = "configmaps_v1_.store";
 const SOON: Duration = Duration::from_secs(30);
 
-/// The new process begins while the old one still runs.
 #[tokio::test]
 async fn a_roll_out_hands_the_directory_over() {
     skip_under_oracle!("kube-apiserver saves nothing there");
@@ -42,7 +41,7 @@ async fn a_roll_out_hands_the_directory_over() {
     let client = new.admin_client();
     let answer = same_hit(cluster, &client, &listed, JSON).await;
     assert!(answer.text().contains("\"name\":\"a\""));
-    // The old one has the right to write until it ends.
+    // The old process may write until it ends.
     crate::harness::pace::lasting(Duration::from_secs(2)).await;
     let saves = [("result", "saved")];
     assert_eq!(new.metric("apifront_cache_saves_total", &saves).await, 0.0);
@@ -56,7 +55,7 @@ async fn a_roll_out_hands_the_directory_over() {
     })
     .await;
     assert!(new.metric("apifront_cache_saved_bytes", &[]).await > 100.0);
-    // The moment is told when all stores are saved.
+    // The metric with the time of the save appears when all stores are saved.
     eventually("the moment of the save", SOON, || async {
         let saved_at = "apifront_cache_last_save_timestamp_seconds";
         new.metric(saved_at, &[]).await > 1.7e9
@@ -64,7 +63,7 @@ async fn a_roll_out_hands_the_directory_over() {
     .await;
     new.stop().await;
 
-    // A resource that is not to be cached any more leaves no file.
+    // A resource that is no longer cached leaves no file.
     let front = start(cluster, &directory, |cache| {
         cache["exclude"] = json!(["events", "configmaps"]);
     })
@@ -80,7 +79,7 @@ fn is_saving(directory: &Path) -> bool {
     names.any(|name| name.starts_with(".unfinished-"))
 }
 
-/// A file is whole or not there, whenever the process ends.
+/// A file is either complete or missing, whenever the process ends.
 #[tokio::test]
 async fn a_kill_while_saving_leaves_the_file_before() {
     skip_under_oracle!("kube-apiserver saves nothing there");

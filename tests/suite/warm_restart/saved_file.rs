@@ -1,5 +1,5 @@
-//! Edits a saved store that has checksums, as somebody could who knows its
-//! form: the checksums are right afterwards.
+//! Edits a saved store and makes its checksums right again, like somebody who knows
+//! the format.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ const TAG: usize = 32;
 pub struct SavedFile {
     preamble: Vec<u8>,
     pub header: Value,
-    /// Whether the block is the last, and its bytes.
+    /// For each block: whether it is the last, and its bytes.
     blocks: Vec<(bool, Vec<u8>)>,
 }
 

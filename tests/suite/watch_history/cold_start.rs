@@ -1,5 +1,5 @@
-//! Watches that begin before apifront did. Their clients were connected to another
-//! process, or to this one before it was killed.
+//! Watches from versions before apifront's start. Their clients were connected to
+//! another process, or to this one before it was killed.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ const SELECTORS: [&str; 4] = [
     "&labelSelector=app+in+%28two%2Cthree%29",
     "&fieldSelector=metadata.name%3Dmoves",
 ];
-/// The time after which nothing more is expected. apifront asks upstream for up to
-/// three seconds.
+/// The time after which nothing more is expected. apifront asks the upstream for up
+/// to three seconds.
 const FIRST_WITHIN: Duration = Duration::from_secs(8);
 const QUIET: Duration = Duration::from_millis(700);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
-/// More than apifront holds earlier events for.
+/// The number of watches, more than those for which apifront holds earlier events.
 const MANY: usize = 80;
 
 struct Open {
@@ -49,7 +49,7 @@ impl Open {
         }
     }
 
-    /// Returns what comes, from the first byte on until nothing more does.
+    /// Returns the bytes from the first one until a pause.
     async fn told(&mut self) -> Bytes {
         let mut told = BytesMut::new();
         let mut wait = FIRST_WITHIN;
@@ -62,9 +62,9 @@ impl Open {
     }
 }
 
-/// Returns what was told, without the ages of Tables, which tick, and without their
-/// columns: kube-apiserver shares an event's frame with watches for which it is not
-/// the first one.
+/// Returns the events for a comparison. Removes the ages of Tables, which tick, and
+/// their columns: kube-apiserver shares an event's frame with watches for which it
+/// is not the first one.
 fn comparable(told: &[u8], accept: &str) -> Vec<String> {
     if !accept.contains("as=Table") {
         return vec![format!("{told:?}")];
@@ -106,7 +106,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
         let direct = direct.clone();
         async move { version(&direct.post(&list, &object).await.expect(201)) }
     };
-    // Each client was told up to another of these versions.
+    // Each client has seen events up to another one of these versions.
     let mut versions = vec![make("stays").await, make("moves").await];
     warm(&front, &client).await;
     versions.push(put("moves", "two").await);
@@ -124,7 +124,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
         cluster.metric(name, &labels).await
     };
     let before = watches().await;
-    // A connection to kube-apiserver has room for 100 of them.
+    // One connection to kube-apiserver has room for 100 watches.
     let connections: Vec<_> = MEDIA_TYPES
         .iter()
         .map(|accept| (*accept, client.separate(), direct.separate()))
@@ -170,7 +170,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     assert!(hits >= places.min(open.len()), "{hits} of {}", open.len());
     drop(open);
 
-    // Beyond the bound they are forwarded, and told the same.
+    // Watches beyond the bound are forwarded, and get the same events.
     let path = format!("{list}?watch=1&resourceVersion={}", versions[0]);
     let many = (0..MANY).map(|_| Open::new(&client, &path, MEDIA_TYPES[0]));
     let mut many = join_all(many).await;

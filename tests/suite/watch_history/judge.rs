@@ -1,12 +1,12 @@
-//! Compares a watcher's events with what etcd says was written.
+//! Compares a watcher's events with etcd's log of writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::recorder::{Heard, Pace, Recorded};
 use crate::harness::etcd::Written;
 
-/// The objects that a watcher selects. The writer puts [`CHOSEN`] into the
-/// label of those that the selector chooses.
+/// The objects that a watcher selects. The writer gives the label value [`CHOSEN`]
+/// to those that the selector chooses.
 #[derive(Clone, Copy, Debug)]
 pub enum Selects {
     All,
@@ -29,7 +29,6 @@ impl Selects {
     }
 }
 
-/// Returns the events of a watch with this selection.
 pub fn expected(log: &[Written], selects: Selects) -> Vec<(String, String, u64)> {
     let mut inside: BTreeSet<&str> = BTreeSet::new();
     let mut events = Vec::new();
@@ -69,13 +68,13 @@ pub fn assert_complete(recorded: &Recorded, log: &[Written], selects: Selects) {
     );
 }
 
-/// Checks a watch across a relist of the reflector. The events must be
-/// consistent and end in the true state; missing events must have been
-/// overtaken by later ones. Returns the number of overtaken events.
+/// Checks a watch across a relist of the reflector. The events must be consistent
+/// and end in the true state, and only events that later ones have overtaken may be
+/// missing. Returns the number of overtaken events.
 ///
-/// Only a watcher that disconnects amid the events of such a list may be told
-/// that its version is too old, since it has seen some of the deletions that
-/// have lost their versions.
+/// Only a watcher that disconnects amid the events of a relist may be told that its
+/// version is too old, since it has seen some of the deletions that have lost their
+/// versions.
 pub fn assert_caught_up(recorded: &Recorded, log: &[Written], selects: Selects) -> usize {
     let expected = expected(log, selects);
     let what = &recorded.what;
@@ -91,7 +90,7 @@ pub fn assert_caught_up(recorded: &Recorded, log: &[Written], selects: Selects) 
     let mut state: BTreeMap<String, u64> = BTreeMap::new();
     for heard in &recorded.events {
         let before = match heard.kind.as_str() {
-            // A deletion found by a list has lost its own version.
+            // A deletion that a list found has lost its own version.
             "DELETED" => state.remove(&heard.name),
             _ => {
                 let is_known = known.contains(&(heard.name.as_str(), heard.version));

@@ -1,7 +1,6 @@
-//! Compares recorded watches with etcd's own log: no event may be lost,
-//! repeated or out of order. Without a relist of a reflector this holds
-//! literally. Across a relist, events may be overtaken by later events of the
-//! same object.
+//! Compares recorded watches with etcd's own log: no event may be lost, repeated or
+//! out of order. Without a relist of a reflector this holds literally. Across a
+//! relist, later events of the same object may overtake earlier ones.
 
 mod cold_start;
 mod judge;
@@ -31,9 +30,9 @@ const ONE: &str = "c3";
 /// The object that is written last.
 const LAST: &str = "zz-last";
 const CONFIG_MAPS: &str = "/api/v1/configmaps?resourceVersion=0";
-/// The watches that are recorded want bookmarks. A server without WatchList
-/// shows one only seconds after it was listed. Watches before that are
-/// forwarded, and expire when the server has forgotten their version.
+/// The recorded watches want bookmarks. A server without WatchList shows one only
+/// seconds after it was listed. Watches before that are forwarded, and expire when
+/// the server has forgotten their version.
 const MARKED: &str =
     "/api/v1/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion=";
 /// The least number of writes, however busy the machine is.
@@ -43,7 +42,6 @@ const PHASE: Duration = Duration::from_millis(1500);
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(180);
 
-/// Returns the version of an object or a list.
 fn version(object: &serde_json::Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
     text.expect("a version").parse().expect("a number")
@@ -58,9 +56,8 @@ async fn warm(front: &Apifront, client: &Client) {
     front.warm(client, &marked).await;
 }
 
-/// Creates, changes, relabels and deletes until told to stop and enough is
-/// written. Failures are expected in some tests; etcd knows which writes
-/// succeeded.
+/// Creates, changes, relabels and deletes until told to stop and enough is written.
+/// Failures are expected in some tests; etcd knows which writes succeeded.
 async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &AtomicBool) {
     let mut rng = StdRng::seed_from_u64(seed);
     let json = [("content-type", "application/json")];
@@ -90,8 +87,8 @@ async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &At
     }
 }
 
-/// Returns a recorder for each selection and pace. The last one watches a
-/// single name and therefore does not see [`LAST`].
+/// Returns a recorder for each selection and pace. The last one watches a single
+/// name, and therefore does not see [`LAST`].
 fn recorders(client: &Client, list: &str) -> Vec<(Recorder, Selects)> {
     let recorder = |selector, pace, selects| {
         let recorder = Recorder {
@@ -115,7 +112,7 @@ fn recorders(client: &Client, list: &str) -> Vec<(Recorder, Selects)> {
     ]
 }
 
-/// The writes according to etcd, and the events that watchers received.
+/// The writes in etcd's log, and the events that watchers received.
 struct Record {
     log: Vec<Written>,
     heard: Vec<(Recorded, Selects)>,
@@ -194,8 +191,8 @@ impl Record {
     }
 }
 
-/// Streams end, clients resume, and some do not read for seconds, while more
-/// bytes are written than sockets hold.
+/// Streams end, clients resume, and some do not read for seconds, while more bytes
+/// are written than sockets hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_restless_watchers_hear_everything() {
     let mut cluster = Cluster::leased(&[]).await;
@@ -209,8 +206,8 @@ async fn slow_and_restless_watchers_hear_everything() {
     front.stop().await;
 }
 
-/// The API server dies twice, and etcd is compacted in between. No known
-/// version can be resumed from upstream.
+/// The API server dies twice, and etcd is compacted in between. The upstream can
+/// resume no known version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_and_compaction() {
     // The API server's own watchers have to list again.
@@ -235,8 +232,8 @@ async fn restarts_and_compaction() {
     front.stop().await;
 }
 
-/// A configuration with another way to the same API server restarts every
-/// reflector; clients stay connected.
+/// A configuration with another way to the same API server restarts every reflector,
+/// but clients stay connected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_upstreams() {
     skip_under_oracle!("it is about apifront's reflectors");

@@ -1,4 +1,4 @@
-//! A client that watches, resumes where it was, and records its events.
+//! A client that watches, resumes where it stopped, and records its events.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Recorded {
     pub pace: Pace,
     pub events: Vec<Heard>,
     pub streams: usize,
-    /// Tells whether the server said that the version is too old.
+    /// Whether the server said that the version is too old.
     pub expired: bool,
 }
 
@@ -63,7 +63,8 @@ impl Recorder {
             let mut watch = match Watch::try_open(&self.client, &path).await {
                 Ok(watch) => watch,
                 Err(refused) => {
-                    // Only an event tells all clients that a version is too old.
+                    // All clients understand a version that is too old only from an
+                    // event.
                     let refused = refused.to_string();
                     assert!(!refused.starts_with("410"), "{path}: {refused}");
                     crate::harness::pace::of_tries(Duration::from_millis(50)).await;
@@ -101,10 +102,10 @@ impl Recorder {
 }
 
 impl Recorded {
-    /// Records an event. A bookmark only tells where to resume.
+    /// Records an event. A bookmark only moves the version.
     fn hear(&mut self, event: &Event, version: &mut u64) {
         let (what, at) = (&self.what, event.version());
-        // Several deletions found by one list may have the same version.
+        // Several deletions that one list found may have the same version.
         let forward = at > *version || (at == *version && event.kind != "ADDED");
         assert!(forward, "{what}: {at} after {version}: {}", event.line);
         *version = at;

@@ -1,6 +1,6 @@
-//! Watches that begin after kube-apiserver has restarted, from versions before
-//! and after. apifront has the state before and the state after, and not what
-//! was in between. Neither has one whose upstream it is.
+//! Watches that begin after a restart of kube-apiserver, from versions before and
+//! after it. apifront has the state before and the state after, but not the changes
+//! in between. Neither has a second apifront whose upstream it is.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
 use crate::harness::{eventually, volume};
 
-/// The number of informers that resume.
+/// The variable with the number of informers that resume.
 const INFORMERS: &str = "APIFRONT_TEST_INFORMERS";
 const NOTICED_WITHIN: Duration = Duration::from_secs(60);
-/// The times that the history is lost.
+/// The number of times that the history is lost.
 const RESTARTS: usize = 2;
-/// The writes of one object of which apifront hears the last alone.
+/// The writes of one object. apifront sees only the last one.
 const WRITES: u64 = 4;
 
-/// Returns what a watch of that object tells up to its version `last`: `410`, or
-/// the events as kind and version.
+/// Returns a watch's events of that object up to version `last`, as kind and
+/// version, or `410`.
 async fn told(client: &Client, list: &str, from: u64, last: u64) -> Vec<String> {
     let path = format!("{list}?watch=1&resourceVersion={from}&fieldSelector=metadata.name%3Dholed");
     let mut watch = Watch::open(client, &path).await;
@@ -44,8 +44,8 @@ async fn told(client: &Client, list: &str, from: u64, last: u64) -> Vec<String> 
     }
 }
 
-/// Lets informers that were away resume from `seen`, and list again if they are
-/// told to. Prints how many lists that are, and how many reach kube-apiserver.
+/// Lets returning informers resume from `seen`, and list again if they are told to.
+/// Prints the number of these lists, and of those that reach kube-apiserver.
 async fn lists_of_informers(
     cluster: &Cluster,
     client: &Client,
@@ -97,12 +97,12 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
             })
             .await;
         }
-        // One that is open goes on, and learns where the object stands.
+        // An open watch continues, and learns the object's state.
         let path = format!("{list}?watch=1&resourceVersion={seen}");
         let mut open = Watch::open(&client, &path).await;
         let mut open_over_both = Watch::open(&over_both, &path).await;
-        // apifront hears nothing until all is written. The second kube-apiserver
-        // begins its own history after the first writes.
+        // apifront receives nothing until everything is written. The second
+        // kube-apiserver begins its own history after the first writes.
         front.signal("STOP");
         let mut written = Vec::new();
         for n in 0..WRITES {
@@ -144,7 +144,7 @@ async fn a_watch_from_before_a_restart_is_not_told_half_of_what_happened() {
         let unmet = Expect::Bypass("history_too_short").unmet(&answer);
         assert!(unmet.is_empty(), "{unmet}");
 
-        // What came after the list that apifront made is told from memory.
+        // Events after apifront's own list come from memory.
         let at_least = format!("{list}?resourceVersion={last}");
         let listed = client
             .send(http::Method::GET, &at_least, &[DEBUG], "")

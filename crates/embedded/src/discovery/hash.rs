@@ -1,4 +1,4 @@
-//! The hash of a document, by which clients notice that it changed.
+//! The hash of a document, which tells clients that it has changed.
 
 use sha2::{Digest, Sha512};
 

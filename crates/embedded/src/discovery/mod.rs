@@ -45,7 +45,8 @@ const GROUP: DiscoveryOffer = DiscoveryOffer {
     perhaps_more: false,
 };
 
-/// The imitated version, which is marked as such. Clients parse it.
+/// The version of Kubernetes that is imitated, marked as an imitation. Clients
+/// parse it.
 pub const GIT_VERSION: &str = "v1.37.1+apifront";
 
 pub fn version() -> Result<Response<Body>, Status> {
@@ -107,8 +108,7 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     if wanted.aggregated.is_some() {
         return aggregated::core(served, head, wanted);
     }
-    // In Go's order, versions come before addresses; serde_json would sort
-    // them.
+    // Go writes versions before addresses; serde_json would sort the keys.
     let address = go_json::to_vec(&head.host);
     let text = format!(
         "{{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[{{\"clientCIDR\":\"0.0.0.0/0\",\"serverAddress\":{}}}]}}\n",
@@ -217,7 +217,6 @@ struct Entry {
     storage_version_hash: String,
 }
 
-/// Returns the resource and its subresources, which sort by name.
 fn entries(resource: &Resource) -> Vec<Entry> {
     let mut out = vec![Entry {
         name: resource.gvr.resource.clone(),
@@ -258,7 +257,7 @@ mod tests {
 
     use super::GIT_VERSION;
 
-    /// The server's release must be the one whose fields it serves.
+    /// The server's release must match the fields that it serves.
     #[test]
     fn the_release_is_that_of_the_schema() {
         let release = Schema::builtin().kubernetes_version();

@@ -1,7 +1,6 @@
-//! OpenAPI, only as much as clients need. Every kind is an object of unknown
-//! fields; in version 3, a custom resource is described as by its definition.
-//! PATCH has the parameters whose support kubectl checks (dryRun,
-//! fieldValidation).
+//! OpenAPI, as far as clients need it. Every kind is an object of unknown fields;
+//! in version 3, a custom resource has the schema of its definition. PATCH has the
+//! parameters whose support kubectl checks (dryRun, fieldValidation).
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use kubernetes_wire::{

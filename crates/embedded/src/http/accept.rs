@@ -45,8 +45,8 @@ impl PathTraits {
     }
 }
 
-/// Decides the representation of a whole answer. A header whose order only Go's
-/// own sorting knows is refused.
+/// Decides the representation of a whole answer. A header is refused if its order
+/// depends on the details of Go's sorting.
 pub fn whole(
     headers: &HeaderMap,
     query: &Query,
@@ -58,7 +58,6 @@ pub fn whole(
     }
 }
 
-/// Decides the representation of a watch's events.
 pub fn watch(
     headers: &HeaderMap,
     query: &Query,
@@ -114,7 +113,7 @@ mod tests {
             ("text/html", true, HANDLER),
             ("application/json;as=Foo", false, HANDLER),
             ("application/cbor", false, ROUTER),
-            // The header has more clauses than Go sorts in a known order.
+            // The header has more clauses than Go sorts stably.
             (
                 "a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,*/*",
                 false,

@@ -61,8 +61,8 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     Err(errors::modified(&pods, name))
 }
 
-/// Returns the node, if a pod may be bound to the target. An error is a 500,
-/// unlike all other validation errors.
+/// Returns the target's node, if a pod may be bound to it. An error is a 500,
+/// unlike for all other validation errors.
 fn target(binding: &Value) -> Result<&str, Status> {
     let text = |key: &str| {
         binding

@@ -29,7 +29,6 @@ pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-/// Returns the encoding of a body, if this server reads it.
 pub fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
     let named = headers.get(CONTENT_TYPE).map(HeaderValue::to_str);
     // A media type that is not text is unknown.
@@ -46,7 +45,6 @@ pub fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Decodes a built-in object with its kind and apiVersion.
 fn protobuf(bytes: &[u8]) -> Result<Value, String> {
     let json =
         whole::from_protobuf(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
@@ -85,8 +83,7 @@ pub async fn object(
     object_of(call, incoming, kind, &[api_version]).await
 }
 
-/// Reads an object of a kind that has several versions. The preferred version
-/// comes first.
+/// Reads an object of a kind that has several versions, the preferred one first.
 pub async fn object_of(
     call: &Call<'_>,
     incoming: Incoming,
@@ -243,7 +240,7 @@ fn check_type(
     )))
 }
 
-/// The bytes of a body that an error shows (apimachinery `runtime
+/// The number of bytes of a body that an error shows (apimachinery `runtime
 /// summarizeData`).
 const EXCERPT: usize = 30;
 
@@ -263,7 +260,6 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// Tells whether the request is a dry run.
 pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
     let given: Vec<&str> = call.head.query.all("dryRun").collect();
     if given.iter().all(|&value| value == "All") {

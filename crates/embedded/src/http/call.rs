@@ -1,4 +1,4 @@
-//! A request to one resource, with everything that its handlers need.
+//! A request to one resource, with all data that its handlers need.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::{
     table, view,
 };
 
-/// The number of attempts of a write that names no version, while other writes
-/// come first.
+/// The number of attempts of a write that names no version, if other writes come
+/// first.
 pub const ATTEMPTS: usize = 16;
 
 pub struct Call<'a> {
@@ -84,8 +84,8 @@ impl<'a> Call<'a> {
         self.head.negotiate_watch(self.place())
     }
 
-    /// Answers with one object in the representation that was asked for. An
-    /// object that cannot be transformed is sent unchanged.
+    /// Answers with one object in the requested representation. An object that
+    /// cannot be transformed is sent unchanged.
     pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
         let resource = &self.resource;
         let object = view::object(resource, stored);

@@ -33,7 +33,6 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     call.object(StatusCode::CREATED, &stored)
 }
 
-/// Checks, completes and stores a new object.
 pub fn insert(call: &Call<'_>, mut object: Value, dry_run: bool) -> Result<Arc<Stored>, Status> {
     let metadata = meta::metadata_mut(&mut object);
     if !text(metadata, "resourceVersion").is_empty() {
@@ -187,7 +186,7 @@ fn exists(call: &Call<'_>, key: &str, name: &str) -> Status {
     status
 }
 
-/// Makes the object of a dry run, which has no resourceVersion.
+/// Makes the result of a dry run, which has no resourceVersion.
 fn dry(object: Value) -> Stored {
     let mut stored = Stored::new(object, 0);
     if let Some(metadata) = stored

@@ -27,14 +27,13 @@ use crate::{
     view,
 };
 
-/// The time after which a pod that terminates gracefully is gone. There is no
-/// kubelet, so the server itself ends pods; `kubectl delete` shows the pod
-/// terminating and returns.
+/// The time after which a gracefully terminating pod is gone. There is no kubelet,
+/// so the server itself ends pods. `kubectl delete` shows the pod terminating, and
+/// returns.
 const TERMINATION: Duration = Duration::from_secs(1);
 
-/// The time after which the garbage collector's work is done. There is no
-/// garbage collector, so the server itself does it, late enough that watchers
-/// see the mark before the object goes.
+/// The delay of the garbage collector's work. There is no garbage collector, so the
+/// server does it, late enough that watchers see the mark before the object goes.
 const COLLECTION: Duration = Duration::from_millis(100);
 
 #[derive(Default, Deserialize)]
@@ -75,8 +74,7 @@ pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     }
 }
 
-/// Deletes the objects that the selectors choose. The answer lists them as they
-/// were.
+/// Deletes the selected objects. The answer lists them as they were.
 pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let options = options(call, incoming).await?;
@@ -173,7 +171,7 @@ pub enum Outcome {
     Gone(Arc<Stored>),
 }
 
-/// Deletes an object, or begins its deletion if something must happen first.
+/// Deletes an object, or begins its deletion if something must happen before.
 pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     refuse_system_namespaces(call)?;
     let resource = call.group_resource();
@@ -253,7 +251,6 @@ fn mark(
     finish(call, marked, grace).map(Some)
 }
 
-/// Returns the object with the fields of an object that is being deleted.
 fn marked(call: &Call<'_>, object: &Value, finalizers: Vec<String>, grace: i64) -> Value {
     let mut value = object.clone();
     let now = Utc::now();
@@ -335,8 +332,8 @@ fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<
     out
 }
 
-/// Returns the seconds that a pod takes to end. Objects other than running pods
-/// end at once.
+/// Returns the seconds that a pod takes to end. Anything but a running pod ends at
+/// once.
 fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
     let runs = object
         .pointer("/spec/nodeName")

@@ -5,7 +5,6 @@ use kubernetes_wire::api::{
     status::{Cause, Details},
 };
 
-/// Returns the error for options of meta.k8s.io that contradict each other.
 pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     let options = GroupResource {
         group: "meta.k8s.io".to_owned(),

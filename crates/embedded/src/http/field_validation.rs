@@ -32,7 +32,6 @@ fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
     }
 }
 
-/// Checks an object as it was sent.
 pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(), Status> {
     let Some(why) = settle(call, options, object)? else {
         return Ok(());
@@ -44,7 +43,6 @@ pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(),
     )))
 }
 
-/// Checks an object after a patch.
 pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let before = call.resource.schema().map(|_| object.clone());
     let (Some(why), Some(before)) = (settle(call, "PatchOptions", object)?, before) else {

@@ -14,7 +14,6 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// The time between two looks at the version.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Waits until the server has reached this version.
 pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
     let begin = Instant::now();
     let mut next = begin;

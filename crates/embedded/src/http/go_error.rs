@@ -1,8 +1,8 @@
-//! Words errors like Go's `encoding/json` for JSON that it cannot read.
+//! Words JSON errors like Go's `encoding/json`.
 
 use serde_json::Value;
 
-/// Returns the text for a syntax error, as far as serde_json's error tells it.
+/// Returns the text for a syntax error, as far as serde_json's error reveals it.
 pub fn syntax(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();

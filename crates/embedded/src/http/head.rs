@@ -52,7 +52,6 @@ impl Head {
         warning::add(&mut self.warnings.lock(), text);
     }
 
-    /// Returns the headers of all warnings, and removes them.
     pub fn warnings(&self) -> Vec<HeaderValue> {
         std::mem::take(&mut self.warnings.lock())
     }
@@ -63,7 +62,7 @@ impl Head {
         Ok(representation)
     }
 
-    /// Negotiates a watch. A stream encodes itself, so nothing is stored.
+    /// Negotiates a watch. A stream encodes itself, so the choice is not stored.
     pub fn negotiate_watch(&self, place: PathTraits) -> Result<Representation, Status> {
         accept::watch(&self.headers, &self.query, place)
     }
@@ -109,7 +108,6 @@ impl Head {
         }
     }
 
-    /// Encodes compact JSON as the client wants it.
     pub fn body(&self, json: &Bytes, media_type: MediaType, pretty: bool) -> Result<Bytes, Status> {
         whole::encode(json, media_type, pretty).ok_or_else(|| {
             let message = format!("the object cannot be written as {}", media_type.as_str());

@@ -51,7 +51,6 @@ pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     Ok(ready(shaped.unwrap_or_else(whole)))
 }
 
-/// Returns the objects of a page, and the list's metadata.
 pub async fn page(
     call: &Call<'_>,
     selection: &Selection,
@@ -136,7 +135,7 @@ fn cut(
             .filter(|object| selection.matches(&call.resource, object));
         return (found.cloned().into_iter().collect(), meta);
     }
-    // A list at any version is served whole; its limit is ignored.
+    // A list with resourceVersion 0 is served whole; its limit is ignored.
     let unlimited = options.limit <= 0
         || (options.resource_version == "0" && token.is_none() && {
             options.version_match() != Ok(Some(ResourceVersionMatch::Exact))

@@ -11,7 +11,6 @@ use super::errors::invalid_options;
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// Decodes, defaults and validates.
 pub fn decode(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     let mut options = ListOptions::from_query(query).map_err(Status::bad_request)?;
     options.watch |= watch;
@@ -34,8 +33,7 @@ fn forbidden(field: &str, why: &str) -> Cause {
     Cause::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
 }
 
-/// Makes the checks of apimachinery `meta/internalversion/validation`, in its
-/// order.
+/// Makes apimachinery's checks, in its order.
 fn validate(options: &ListOptions) -> Result<(), Status> {
     let (mut causes, supported) = if options.watch {
         check_watch(options)
@@ -63,8 +61,8 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
     }
 }
 
-/// Returns all errors in a watch's options, and the values that
-/// resourceVersionMatch may have, if it has another one.
+/// Returns all errors in a watch's options. If resourceVersionMatch has a value
+/// that is not supported, the second result is the supported ones.
 fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();
@@ -87,7 +85,6 @@ fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     (causes, supported)
 }
 
-/// Does what [`check_watch`] does, for a list's options.
 fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();
@@ -123,8 +120,8 @@ fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     (causes, supported)
 }
 
-/// Parses a resourceVersion. The error is the storage's text for one that is no
-/// number.
+/// Parses a resourceVersion. The error for a text that is not a number is the
+/// storage's.
 pub fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::meta;
 
-/// The number of past lines of every container.
+/// The number of past lines in every container's log.
 const LINES: usize = 20;
 /// The time between the lines of a followed log.
 const FOLLOW_PERIOD: Duration = Duration::from_secs(1);

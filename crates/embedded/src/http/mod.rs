@@ -1,4 +1,4 @@
-//! The HTTP surface: one function from a request to its response.
+//! The HTTP surface: one function that turns a request into its response.
 
 mod accept;
 mod binding;
@@ -46,7 +46,7 @@ use super::{
     server::EmbeddedServer,
 };
 
-/// Answers one request. Never fails: every error is an answer.
+/// Answers one request. It never fails: every error is an answer.
 pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     let path = parts.uri.path().to_owned();
@@ -159,8 +159,7 @@ async fn route_call(
         "" => None,
         name => match resource.subresources.iter().find(|s| s.name() == name) {
             Some(found) => Some(*found),
-            // For custom resources, the object is looked for before the
-            // subresource.
+            // For custom resources, the object is looked up before the subresource.
             None if custom => {
                 return Err(Status::not_found(&resource.group_resource(), &target.name));
             }

@@ -69,8 +69,8 @@ pub async fn patch(
         match update::replace(call, &old, new, status, dry_run) {
             Ok(Some(stored)) => return call.object(StatusCode::OK, &stored),
             Ok(None) => {}
-            // The version in the patched object is the one just read, unless
-            // the patch itself named another one.
+            // The version in the patched object is the one just read, unless the
+            // patch itself named one.
             Err(conflict) if conflict.code == 409 && !given => {}
             Err(other) => return Err(other),
         }
@@ -98,7 +98,6 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     ))
 }
 
-/// Reads the patch of a resource by its media type.
 pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> {
     let media_type = media_type(&call.head.headers).to_owned();
     let custom = call.resource.custom.is_some();
@@ -163,7 +162,6 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
     })
 }
 
-/// Returns the media type of a patch without parameters.
 fn media_type(headers: &HeaderMap) -> &str {
     headers
         .get(CONTENT_TYPE)
@@ -205,7 +203,6 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
     })
 }
 
-/// Returns the real server's error for a JSON patch that cannot be applied.
 fn unprocessable() -> Status {
     Status::failure(
         422,

@@ -12,7 +12,6 @@ use crate::{
     storage::{CommitError, Expect, Stored},
 };
 
-/// Tells whether an object that is being deleted can be removed now.
 pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
     let grace = object
         .pointer("/metadata/deletionGracePeriodSeconds")

@@ -51,12 +51,12 @@ pub fn stream(
     response
 }
 
-/// Returns encoded JSON that is complete, newline included.
+/// Makes a response of complete JSON, with its newline.
 pub fn ready(json: Vec<u8>) -> Response<Body> {
     with_type(StatusCode::OK, MediaType::Json.as_str(), json)
 }
 
-/// Returns encoded JSON with the newline at the end that Go's encoder writes.
+/// Makes a response of JSON, and adds the newline that Go's encoder writes.
 pub fn json_bytes(code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
     json.push(b'\n');
     with_type(code, MediaType::Json.as_str(), json)
@@ -66,7 +66,7 @@ pub fn json<T: Serialize>(code: StatusCode, value: &T) -> Response<Body> {
     json_bytes(code, go_json::to_vec(value))
 }
 
-/// Returns a text like Go's `http.Error` and `http.NotFound`.
+/// Makes a text response like Go's `http.Error` and `http.NotFound`.
 pub fn text(code: StatusCode, message: &str) -> Response<Body> {
     let mut response = with_type(code, "text/plain; charset=utf-8", format!("{message}\n"));
     response.headers_mut().insert(
@@ -91,12 +91,11 @@ pub fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
     response
 }
 
-/// Returns the Status of an action that has no object of its own.
+/// Makes the Status response of an action that has no object of its own.
 pub fn done(code: StatusCode) -> Response<Body> {
     success(code, &Status::success(code.as_u16()))
 }
 
-/// Returns the Status that answers a DELETE.
 pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Response<Body> {
     let details = Details {
         uid: uid.to_owned(),

@@ -1,5 +1,5 @@
-//! Access and token reviews, which are created and answered, but not stored.
-//! Everybody may do everything here, and no token is known.
+//! Access and token reviews, which are answered but not stored. Everybody may do
+//! everything here, and no token is known.
 
 use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
@@ -37,7 +37,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     Ok(json_bytes(StatusCode::CREATED, object.to_vec()))
 }
 
-/// Returns the user that the proxy in front names. There is no authentication
+/// Returns the user that the proxy in front names, since there is no authentication
 /// here.
 fn user_info(headers: &HeaderMap) -> Value {
     let text = |name: &str| {

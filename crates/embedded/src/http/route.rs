@@ -1,5 +1,5 @@
-//! Routes: the meaning of a path. [`RequestInfo`] reads the paths of resources;
-//! the others are read here.
+//! Routes: which request a path stands for. [`RequestInfo`] reads the paths of
+//! resources; the others are read here.
 
 use http::Method;
 use kubernetes_wire::api::{Query, Reason, Status};
@@ -9,7 +9,7 @@ use kubernetes_wire::request::{RequestInfo, RequestInfoError};
 pub enum Route {
     Root,
     Version,
-    /// `healthz`, `livez` or `readyz`, and the single check that was asked for.
+    /// `healthz`, `livez` or `readyz`, and the single check that was requested.
     Health(String, Option<String>),
     OpenApiV2,
     /// The index, or the document of `api/v1`, `apis/apps/v1`, ….
@@ -37,8 +37,8 @@ pub struct Target {
 }
 
 impl Route {
-    /// Reads the route of a request. The error is the answer to a path without
-    /// any meaning.
+    /// Reads the route of a request. The error is the answer to a path that means
+    /// nothing.
     pub fn of(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
         let info = RequestInfo::parse(method, path, query).map_err(|error| match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
@@ -83,17 +83,16 @@ fn resource(info: RequestInfo) -> Route {
     if info.parts.len() > 3 || (info.is_verb_via_path() && !watch) {
         return Route::Unknown;
     }
-    // `RequestInfo` gives a namespace the namespace of its own name; here it
-    // has none. A path may also name a namespace inside of another, which does
-    // not exist.
+    // `RequestInfo` gives a namespace its own name as its namespace; here it has
+    // none. A path may also put a namespace inside another one, which does not
+    // exist.
     let inside = format!("/namespaces/{}/namespaces/", info.namespace);
     let inside = info.path.contains(&inside);
     let (name, namespace) = match info.parts.as_slice() {
         [resource, name, ..] if resource == "namespaces" && !inside => {
             (name.clone(), String::new())
         }
-        // The name is the path's, because `info.name` may be that of a field
-        // selector.
+        // This is the path's name: `info.name` may come from a field selector.
         [_, name, ..] => (name.clone(), info.namespace),
         _ => (String::new(), info.namespace),
     };

@@ -122,8 +122,8 @@ fn scale(call: &Call<'_>, stored: &Stored) -> Result<Value, Status> {
     }))
 }
 
-/// Returns the text of a label selector, or of the plain map that a replication
-/// controller has. Custom resources have a text already.
+/// Returns the text of a label selector, or of a replication controller's plain
+/// map. Custom resources have a text already.
 fn selector_text(selector: &Value) -> String {
     match selector {
         Value::String(text) => text.clone(),

@@ -9,7 +9,7 @@ use crate::{registry::Resource, storage::Stored};
 pub struct Selection {
     /// `namespace/`, or empty for all namespaces.
     pub prefix: String,
-    /// The only key that can be selected, if there is only one.
+    /// The only key that can be selected, if there is just one.
     pub key: Option<String>,
     pub options: ListOptions,
 }

@@ -112,7 +112,6 @@ impl Events {
         }
     }
 
-    /// Returns type and name of the next event.
     async fn next(&mut self) -> Option<(String, String)> {
         let event: Value = serde_json::from_str(&self.line().await?).unwrap();
         let text = |pointer: &str| {
@@ -154,7 +153,6 @@ async fn objects_come_change_and_go() {
         .json(Method::PATCH, &path, json!({"data": {"k": "v"}}))
         .await;
     assert_eq!((status, &patched["data"]["k"]), (200, &json!("v")));
-    // A patch without a change writes nothing.
     let (_, again) = server
         .json(Method::PATCH, &path, json!({"data": {"k": "v"}}))
         .await;
@@ -222,8 +220,8 @@ async fn forgotten_history_is_410() {
     for name in ["a", "b", "c", "d"] {
         server.create(name, json!({})).await;
     }
-    // The namespaces took 2 to 5. The creation of a is 6, and no longer
-    // remembered.
+    // The namespaces took the versions 2 to 5. The creation of a is 6, and no
+    // longer remembered.
     let mut events = server
         .watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=5"))
         .await;
@@ -237,7 +235,7 @@ async fn forgotten_history_is_410() {
     let page = |token: &str| format!("{CONFIG_MAPS}?limit=1&continue={token}");
     let (status, expired) = server.json(Method::GET, &page(token), Value::Null).await;
     assert_eq!((status, &expired["reason"]), (410, &json!("Expired")));
-    // The answer has a token to continue with, which gives up consistency.
+    // The answer has a continue token, which gives up consistency.
     let token = expired["metadata"]["continue"].as_str().unwrap();
     let (status, rest) = server.json(Method::GET, &page(token), Value::Null).await;
     assert_eq!(
@@ -668,7 +666,6 @@ impl Subject {
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Returns a protobuf answer as JSON.
 fn plain(answer: &[u8]) -> Value {
     serde_json::from_slice(&whole::from_protobuf(answer).unwrap()).unwrap()
 }

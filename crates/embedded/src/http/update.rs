@@ -1,4 +1,4 @@
-//! PUT, and the replacement at the end of every write of an existing object.
+//! PUT, and the replacement that ends every write of an existing object.
 
 use std::sync::Arc;
 
@@ -200,7 +200,6 @@ fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<boo
     }
 }
 
-/// Checks that the changed parts of an object satisfy the definition.
 fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Result<(), Status> {
     let Some(schema) = call.resource.schema() else {
         return Ok(());
@@ -217,7 +216,6 @@ fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Res
     Err(Status::invalid(&kind, &call.target.name, causes))
 }
 
-/// Refuses new finalizers of an object that is being deleted.
 fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     if !meta::is_deleting(&old.value) {
         return Ok(());
@@ -246,7 +244,6 @@ fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), St
     ))
 }
 
-/// Restores the fields that no client may change.
 fn keep_identity(new: &mut Value, old: &Value) {
     let Some(known) = old.get("metadata").and_then(Value::as_object) else {
         return;
@@ -278,7 +275,6 @@ fn keep_identity(new: &mut Value, old: &Value) {
     }
 }
 
-/// Tells whether anything but metadata and status differs.
 fn content_differs(new: &Value, old: &Value) -> bool {
     let content = |value: &Value| {
         let mut map = value.as_object().cloned().unwrap_or_default();

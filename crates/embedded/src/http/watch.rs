@@ -35,18 +35,19 @@ use crate::{
     table, view,
 };
 
-/// The most events in one chunk. It bounds what a slow reader holds.
+/// The most events in one chunk, which bounds the memory for a slow reader.
 const BATCH: usize = 100;
 
-/// The longest time limit: longer than any client watches, and not too long for
-/// a clock.
+/// The longest time limit. No client watches longer, and clocks can still represent
+/// it.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A watch without timeoutSeconds ends after this long, or up to twice as long
+/// A watch without timeoutSeconds ends after one to two times this long
 /// (`--min-request-timeout`).
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Time before a watch's end at which a bookmark saves its client a relist.
+/// The time before a watch's end at which it sends a bookmark, which saves its
+/// client a relist.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
@@ -106,10 +107,10 @@ struct Stream {
     transform: Transform,
     protobuf: bool,
     include_object: IncludeObject,
-    /// True after the first event of a watch for Tables, which alone has the
+    /// True after the first event of a watch for Tables. Only that event has the
     /// columns.
     columns_sent: bool,
-    /// Objects of the initial state still to be sent as ADDED.
+    /// Objects of the initial state that are still to be sent as ADDED.
     initial: VecDeque<Arc<Stored>>,
     end_bookmark: bool,
     /// An error that is sent instead of everything else. Then the stream ends.
@@ -124,7 +125,6 @@ struct Stream {
 }
 
 impl Stream {
-    /// Finds the revision at which the stream begins.
     async fn position(&mut self, call: &Call<'_>, requested: u64) {
         let send_initial = self.selection.options.send_initial_events;
         if send_initial == Some(true) {
@@ -165,7 +165,6 @@ impl Stream {
         (!is_list).then_some(frames)
     }
 
-    /// Waits for the next events and returns them.
     async fn frames(&mut self) -> Option<Bytes> {
         loop {
             if !self.initial.is_empty() {
@@ -289,7 +288,7 @@ impl Stream {
         self.encoded(EventType::Error, &go_json::to_vec(status))
     }
 
-    /// Writes an event. An object that protobuf cannot express is replaced by
+    /// Writes an event. An object that cannot be written as protobuf is replaced by
     /// an error.
     fn encoded(&self, event: EventType, object: &[u8]) -> Bytes {
         if !self.protobuf {
@@ -302,8 +301,8 @@ impl Stream {
         })
     }
 
-    /// Returns the object in the representation that was asked for, or
-    /// unchanged if that fails.
+    /// Returns the object in the requested representation, or unchanged if that
+    /// fails.
     fn shaped(&mut self, object: &Bytes) -> Option<Bytes> {
         match self.transform {
             Transform::Table(version) => {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: their checks, and the resources that they define.
+//! CustomResourceDefinitions: their checks, and the resources they define.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::resource::{Custom, Fields, Resource, Scale, Subresource, Verbs};
 use crate::schema::Schema;
 
-/// Defaults a new definition, checks what serving it needs, and gives it the
-/// status that a real server's controllers would set within milliseconds.
+/// Defaults a new definition, checks what serving it needs, and gives it the status
+/// that real controllers would set within milliseconds.
 pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
     let name = text_at(definition, "/metadata/name");
     let storage = check(definition).map_err(|causes| invalid(&name, causes))?;
@@ -95,7 +95,7 @@ fn check_scope(scope: &str) -> Option<Cause> {
     }
 }
 
-/// Fills in the names that may be omitted. Returns all names.
+/// Fills in the names that may be omitted, and returns all names.
 fn default_names(definition: &mut Value) -> Option<Value> {
     let kind = text_at(definition, "/spec/names/kind");
     let names = definition
@@ -187,7 +187,6 @@ fn version_name(version: &Value) -> String {
         .to_owned()
 }
 
-/// Returns the served resources of an accepted definition.
 pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     let text = |pointer: &str| {
         definition

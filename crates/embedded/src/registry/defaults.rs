@@ -1,4 +1,4 @@
-//! The strategies of writes: fields that the server sets, resets and fills in.
+//! Write strategies: the fields that the server sets, resets and fills in.
 
 use base64::Engine;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::resource::{Resource, Subresource};
 use crate::meta::map_at as child;
 
 /// Prepares a new object. Removes status, which only the status subresource may
-/// write, and fills in the commonest defaults.
+/// write, and fills in the most common defaults.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     if resource.has(Subresource::Status)
         && let Some(map) = object.as_object_mut()
@@ -249,16 +249,16 @@ fn service(map: &mut Map<String, Value>) {
     or(child(map, "status"), "loadBalancer", json!({}));
 }
 
-/// Returns an address of 10.96.0.0/12, derived from the uid. So there is no
-/// allocator that could run out, and two services with equal addresses do no
-/// harm here.
+/// Returns an address of 10.96.0.0/12, derived from the uid. This needs no
+/// allocator that could run out, and equal addresses of two services do no harm
+/// here.
 fn cluster_ip(map: &Map<String, Value>) -> String {
     let [_, b, c, d] = uid_hash(map).to_be_bytes();
     format!("10.{}.{c}.{}", 96 | (b & 15), d.max(1))
 }
 
-/// Returns a port of 30000–32767, derived from the uid too. It leaves room for
-/// the ports after the first.
+/// Returns a port of 30000–32767, also derived from the uid. It leaves room for the
+/// ports after the first.
 fn node_port(map: &Map<String, Value>) -> u32 {
     (uid_hash(map) % 2_700).saturating_add(30_000)
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::resource::Resource;
 
 impl Resource {
-    /// Refuses labels that this resource does not have, as its conversion does.
+    /// Refuses labels that this resource does not have, as the kind's conversion in
+    /// Go does.
     pub fn check_fields(&self, selector: &FieldSelector) -> Result<(), Status> {
         for requirement in &selector.requirements {
             let label = requirement.field.as_str();
@@ -20,7 +21,7 @@ impl Resource {
     fn has_field(&self, label: &str) -> bool {
         match label {
             "metadata.name" => true,
-            // Default conversion accepts it even for cluster-scoped built-in
+            // The default conversion accepts it even for cluster-scoped built-in
             // kinds.
             "metadata.namespace" => {
                 self.namespaced || (self.custom.is_none() && !self.fields.own_error)
@@ -46,9 +47,9 @@ impl Resource {
         selector.matches(|label| self.field(label, object))
     }
 
-    /// Returns the value of a field. Booleans and numbers compare as Go prints
-    /// them. An absent boolean is false, an absent number 0, and an absent
-    /// string empty.
+    /// Returns the value of a field. Booleans and numbers are compared as Go prints
+    /// them. An absent boolean is false, an absent number 0, and an absent string
+    /// empty.
     fn field(&self, label: &str, object: &Value) -> String {
         let pointer = match label {
             "metadata.name" => "/metadata/name",

@@ -1,7 +1,7 @@
 //! The registry of the served resources and their behaviour.
 //!
 //! Built-in resources are a table. Custom resources come and go with their
-//! definitions. Readers take the current set as one pointer.
+//! definitions. Readers get the current set as one pointer.
 
 mod built_in;
 mod custom;
@@ -100,8 +100,8 @@ impl Served {
         self.built_in.iter().any(|r| r.gvr.group == group)
     }
 
-    /// Returns every group except the core group, with its versions, best
-    /// first.
+    /// Returns every group except the core group, with its versions, the preferred
+    /// one first.
     pub fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for name in built_in::GROUP_ORDER {

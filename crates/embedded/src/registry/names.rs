@@ -8,13 +8,12 @@ use super::resource::Resource;
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// Checks the name of an object of `resource`. The error is the message of a
-/// cause.
+/// Checks the name of an object. The error is the message of a cause.
 pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     let problem = match (resource.gvr.group.as_str(), resource.kind.as_str()) {
         // RBAC names are path segments, for example system:node.
         ("rbac.authorization.k8s.io", _) => path_segment_problem(name),
-        // Services have labels too since the rules for their names were relaxed
+        // Services have labels, too, since the rules for their names were relaxed
         // (KEP-5311).
         ("", "Namespace" | "Service") => label_problem(name),
         _ => dns_subdomain_problem(name),

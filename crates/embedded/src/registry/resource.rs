@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// A served resource. Everything in which kinds differ is data of this type.
+/// A served resource at one version. All differences between kinds are data of this
+/// type.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub gvr: GroupVersionResource,
@@ -34,10 +35,9 @@ pub struct Resource {
     pub unconditional_update: bool,
     /// True if a DELETE is answered with the object, not with a Status.
     pub returns_deleted: bool,
-    /// The text of the Warning header of every answer.
+    /// The warning in the Warning header of every answer.
     pub warning: Option<String>,
-    /// The paths of the numbers that scale shows. Built-in workloads have the
-    /// usual paths.
+    /// The paths in the scale subresource. Built-in workloads have the usual paths.
     pub scale: Option<Scale>,
     /// `Some` for custom resources.
     pub custom: Option<Custom>,
@@ -158,7 +158,7 @@ pub struct Custom {
     pub printer: Option<Printer>,
     /// `None` if the version has no schema and so accepts every object.
     pub schema: Option<Arc<Schema>>,
-    /// The schema as it was written, for OpenAPI.
+    /// The schema as it was written in the definition, for OpenAPI.
     pub open_api: Option<Arc<Value>>,
 }
 
@@ -195,7 +195,7 @@ impl Resource {
         self.subresources.contains(&subresource)
     }
 
-    /// Returns the resource as error texts about invalid objects name it.
+    /// Returns the resource as error texts about invalid objects call it.
     pub fn kind_resource(&self) -> GroupResource {
         GroupResource {
             group: self.gvr.group.clone(),
@@ -203,7 +203,7 @@ impl Resource {
         }
     }
 
-    /// Returns the key: `namespace/name` or `name`.
+    /// Returns `namespace/name` or `name`.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced {
             format!("{namespace}/{name}")

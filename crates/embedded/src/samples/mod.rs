@@ -16,7 +16,6 @@ mod workloads;
 use super::server::EmbeddedServer;
 
 impl EmbeddedServer {
-    /// Adds the samples to the existing objects.
     pub fn load_samples(&self) {
         workloads::load(self);
         custom::load(self);

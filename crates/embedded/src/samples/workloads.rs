@@ -283,7 +283,7 @@ fn replica_set(
     })
 }
 
-/// Returns the phase of a pod: of each application one waits, one crashes, one
+/// Returns the phase of a pod. In each application one pod waits, one crashes, one
 /// is done and one failed.
 fn phase(i: usize) -> &'static str {
     match i % REPLICAS {
@@ -299,7 +299,8 @@ fn unready() -> usize {
     (0..REPLICAS).filter(|&i| phase(i) != "Running").count()
 }
 
-/// Returns five characters of the alphabet of generated names, always the same.
+/// Returns five characters of the alphabet of generated names, the same for each
+/// `i`.
 fn suffix(i: usize) -> String {
     const ALPHABET: [char; 27] = [
         'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
@@ -436,8 +437,7 @@ fn endpoint_slice(application: &(&str, &str, &str, &str, u16), index: usize) -> 
     })
 }
 
-/// Returns an Endpoints object, which is deprecated: reading it shows a
-/// warning.
+/// Returns an Endpoints object, which is deprecated, so reading it shows a warning.
 fn endpoints() -> Value {
     json!({
         "kind": "Endpoints",

@@ -1,14 +1,14 @@
-//! Fills in defaults (apiextensions-apiserver `schema/defaulting`). A null
-//! where none is allowed counts as absent: it takes the default, or is removed
-//! if there is none.
+//! Fills in defaults (apiextensions-apiserver `schema/defaulting`). Where null is
+//! not allowed, it counts as absent: it takes the default, or is removed if there
+//! is none.
 
 use serde_json::Value;
 
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Fills in the defaults of a value, beginning at its top: a default may
-    /// add fields that have defaults themselves.
+    /// Fills in the defaults of a value from the top down: a default may add fields
+    /// that have defaults themselves.
     pub fn fill(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {

@@ -1,19 +1,18 @@
-//! The findings of a validation, as the causes of the answer.
+//! The findings of a validation, which become the causes in the answer.
 
 use kubernetes_wire::api::status::Cause;
 
-/// The findings about one object, at most `LIMIT`.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) causes: Vec<Cause>,
-    /// A prefix for the names of fields. The texts do not have it.
+    /// A prefix for the names of fields, which the texts do not have.
     pub(super) prefix: &'static str,
 }
 
 /// If everything in a large list is wrong, this many errors are enough.
 const LIMIT: usize = 100;
 
-/// The findings after which the real server does not evaluate rules.
+/// If there are findings of these kinds, the real server does not evaluate rules.
 pub(super) const BLOCKING: [&str; 5] = [
     "FieldValueRequired",
     "FieldValueTypeInvalid",

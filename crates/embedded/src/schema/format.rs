@@ -7,7 +7,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, NaiveDate};
 
-/// Tells whether the text has the format.
 pub fn text(format: &str, text: &str) -> bool {
     match format {
         "date-time" => DateTime::parse_from_rfc3339(text).is_ok(),

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::{ListType, Schema, findings::Findings, go_value::bad};
 
 impl Schema {
-    /// Returns the JSON that identifies an item: no other item of the list may
-    /// have the same. `None` if items of the list may be equal.
+    /// Returns the JSON that identifies an item: no two items of the list may have
+    /// the same. `None` if items of the list may be equal.
     pub(super) fn identity(&self, item: &Value) -> Option<String> {
         match &self.list {
             ListType::Atomic => None,
@@ -24,8 +24,8 @@ impl Schema {
         }
     }
 
-    /// Returns the old items of a map by their identity. A new item is the next
-    /// state of the old item with the same keys.
+    /// Returns the old items of a map by their identity. A new item with the same
+    /// keys replaces the old one.
     pub(super) fn counterparts<'a>(&self, old: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
         let items = old.and_then(Value::as_array).into_iter().flatten();
         match &self.list {

@@ -1,6 +1,6 @@
 //! The structural schema of a custom resource (apiextensions-apiserver
-//! `pkg/apiserver/schema`). It is read once from its definition, and applied to
-//! every object that is written.
+//! `pkg/apiserver/schema`). It is read once from the definition, and applied to
+//! every written object.
 //!
 //! `prune` drops unknown fields, `defaults` fills in missing ones, and
 //! `validate` reports errors in the words of the real server. Rules in CEL
@@ -20,12 +20,10 @@ use std::collections::BTreeMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// The most memory of a compiled pattern. Patterns in use need some KiB. A
-/// pattern that needs more, or that this syntax cannot express, constrains
-/// nothing here.
+/// The most memory of a compiled pattern. Patterns in use need a few KiB. A pattern
+/// that needs more, or that the regex crate cannot express, is not enforced.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// One node of a schema.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// The type. Empty if the schema names none, as in compositions.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Drops unknown fields of a whole object. Returns their paths, sorted.
+    /// Drops unknown fields. Returns their paths, sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         self.prune_at(object, "", true, &mut unknown);

@@ -1,8 +1,8 @@
 //! Finds the errors in an object, and words them like kube-openapi's
 //! validators.
 //!
-//! An update is checked only for its changes (KEP-4008, ratcheting): a part
-//! that equals the old one is skipped.
+//! An update is checked only for its changes (KEP-4008, ratcheting): parts that
+//! equal the old object are skipped.
 
 use kubernetes_wire::api::{go_float::Printed, query::go_quote, status::Cause};
 use serde_json::{Map, Value};
@@ -15,15 +15,14 @@ use super::{
 };
 
 impl Schema {
-    /// Returns the errors of a whole object. `old` is the object that it
-    /// replaces.
+    /// Returns the errors of a whole object. `old` is the object that it replaces.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut out = Findings::default();
         self.check(object, old, "", &mut out);
         self.finish(out)
     }
 
-    /// Returns the errors of an object of which only the status is written.
+    /// Returns the errors of an object whose status alone is written.
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status"))
         else {

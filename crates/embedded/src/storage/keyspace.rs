@@ -20,7 +20,7 @@ pub struct Event {
     pub current: Option<Arc<Stored>>,
     /// The last state with the revision of the removal. Only set for removals.
     pub removed: Option<Arc<Stored>>,
-    /// The whole resource right after the event.
+    /// The objects of the resource right after the event.
     after: Objects,
 }
 
@@ -46,7 +46,7 @@ pub struct TooOld {
 
 pub struct Keyspace {
     state: RwLock<State>,
-    /// Sends the revision of the last event. `None` once the resource is gone.
+    /// Sends the revision of the last event. `None` after the resource was dropped.
     changes: RwLock<Option<watch::Sender<u64>>>,
     changed: watch::Receiver<u64>,
     history: usize,
@@ -78,8 +78,8 @@ impl Keyspace {
         self.state.read().objects.get(key).cloned()
     }
 
-    /// Returns a receiver that wakes for every event. It fails when the
-    /// resource is gone.
+    /// Returns a receiver that wakes for every event. It fails when the resource is
+    /// dropped.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.clone()
     }
@@ -104,9 +104,8 @@ impl Keyspace {
         Ok(Snapshot { revision, objects })
     }
 
-    /// Returns up to `limit` events after `revision`. A revision is too old by
-    /// the rule of the watch cache: if it is older than the one before the
-    /// oldest event.
+    /// Returns up to `limit` events after `revision`. As in the watch cache, a
+    /// revision is too old if it is before the one that precedes the oldest event.
     pub fn events_after(&self, revision: u64, limit: usize) -> Result<Vec<Event>, TooOld> {
         let state = self.state.read();
         if let Some(first) = state.events.front()

@@ -1,10 +1,10 @@
-//! Versioned, ordered, watchable objects in memory, in the place of etcd and
-//! the watch cache behind a real API server.
+//! Versioned, ordered, watchable objects in memory, in place of a real API server's
+//! etcd and watch cache.
 //!
 //! One counter gives every write its resourceVersion. Each resource has its own
-//! [`Keyspace`]: a persistent map, so that a snapshot is a pointer, and a
-//! bounded log of events that watchers read with a cursor. Storage knows
-//! nothing of HTTP, kinds or watchers.
+//! [`Keyspace`]: a persistent map, so that a snapshot is a pointer, and a bounded
+//! log of events that watchers read with a cursor. Storage knows nothing about
+//! HTTP, kinds or watchers.
 
 mod commit;
 mod keyspace;
@@ -73,14 +73,13 @@ impl Storage {
         self.keyspace(resource).get(key)
     }
 
-    /// Returns the newest state, with a revision no older than any finished
+    /// Returns the newest state. Its revision is at least that of any finished
     /// write.
     pub fn snapshot(&self, resource: &GroupResource) -> Snapshot {
         let revision = self.revision();
         self.keyspace(resource).snapshot(revision)
     }
 
-    /// Returns the state at `revision`.
     pub fn snapshot_at(
         &self,
         resource: &GroupResource,
@@ -128,7 +127,7 @@ impl Storage {
         Ok(removed)
     }
 
-    /// Forgets a resource. Its watchers read their logs to the end and close.
+    /// Forgets a resource. Its watchers read their logs to the end, and close.
     pub fn drop_resource(&self, resource: &GroupResource) {
         if let Some(keyspace) = self.keyspaces.write().remove(resource) {
             keyspace.close();

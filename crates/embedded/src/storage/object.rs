@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::Value;
 
-/// `namespace/name`, or `name` of a cluster-scoped object. Byte order of this
+/// `namespace/name`, or `name` for a cluster-scoped object. The byte order of this
 /// string is etcd's order, and so that of lists and continue tokens.
 pub type Key = Arc<str>;
 
@@ -43,12 +43,11 @@ impl Stored {
         }
     }
 
-    /// Returns the encoding of this state, which is made once.
+    /// Returns the encoding of this state. It is made only once.
     pub fn encoded(&self, encode: impl FnOnce(&Value) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(&self.value)).clone()
     }
 
-    /// Returns the same object at another revision.
     pub fn restamped(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
     }

@@ -202,10 +202,9 @@ pub(super) const ALL: [&Family; 30] = [
     &DEMAND,
 ];
 
-/// Labels with their values.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// The families as they are being read.
+/// The families that are being collected.
 #[derive(Default)]
 pub(super) struct Families(BTreeMap<&'static str, MetricFamily>);
 
@@ -214,7 +213,6 @@ impl Families {
         self.0.into_values().collect()
     }
 
-    /// Adds a series of a counter or a gauge.
     pub(super) fn number(&mut self, family: &Family, labels: Labels<'_>, value: f64) {
         let mut metric = Metric::default();
         if family.kind == COUNTER {

@@ -1,6 +1,6 @@
-//! The metrics `apiserver_flowcontrol_*`. They are read from the levels when
-//! somebody asks: a request does not look for its series, and the series of
-//! levels and schemas that are gone are gone, too.
+//! The metrics `apiserver_flowcontrol_*`. They are computed from the levels at each
+//! scrape. So a request need not look for its series, and the series of removed
+//! levels and schemas disappear.
 
 mod families;
 
@@ -25,8 +25,8 @@ pub struct FairnessMetrics {
 }
 
 impl FairnessMetrics {
-    /// Registers the metrics. There is nothing in them before a
-    /// [`crate::Fairness`] has them.
+    /// Registers the metrics. They are empty until they are given to a
+    /// [`crate::Fairness`].
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
             source: Arc::default(),
@@ -43,7 +43,8 @@ impl FairnessMetrics {
         Ok(metrics)
     }
 
-    /// Reads from this configuration from now on. The first one counts.
+    /// Reads from this configuration from now on. Only the first call has an
+    /// effect.
     pub(crate) fn observe(&self, controller: &Arc<Mutex<Controller>>) {
         let _ = self.source.set(Arc::downgrade(controller));
     }

@@ -1,5 +1,5 @@
-//! The objects that kube-apiserver has without being told, and those that it
-//! creates in a new cluster (k8s.io/apiserver `apis/flowcontrol/bootstrap`).
+//! The objects that kube-apiserver always has, and those that it creates in a new
+//! cluster (k8s.io/apiserver `apis/flowcontrol/bootstrap`).
 
 use super::{
     DistinguisherMethod, ExemptPriorityLevel, FlowDistinguisherMethod, FlowSchema, FlowSchemaSpec,
@@ -11,9 +11,9 @@ use kubernetes_wire::api::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
 use DistinguisherMethod::{ByNamespace, ByUser};
 
-/// The name of the exempt level, and of the schema that leads to it.
+/// The name of the exempt level, and of its schema.
 pub(crate) const EXEMPT: &str = "exempt";
-/// The name of the level and the schema for requests that nothing else matches.
+/// The name of the level and the schema for requests that no other schema matches.
 pub(crate) const CATCH_ALL: &str = "catch-all";
 
 const ALL: &[&str] = &["*"];
@@ -49,8 +49,7 @@ pub(crate) fn mandatory_flow_schemas() -> [FlowSchema; 2] {
     ]
 }
 
-/// Returns the objects that kube-apiserver suggests, without the mandatory
-/// ones.
+/// Returns kube-apiserver's suggested objects, without the mandatory ones.
 pub(super) fn suggested() -> Objects {
     Objects {
         flow_schemas: suggested_flow_schemas(),
@@ -181,7 +180,8 @@ fn schema(
     }
 }
 
-/// Returns a limited level with (queues, hand size), or one that refuses.
+/// Returns a limited level. `None` for the queues and the hand size makes one that
+/// refuses.
 fn limited(
     name: &str,
     shares: i32,

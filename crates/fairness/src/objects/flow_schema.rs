@@ -1,4 +1,4 @@
-//! FlowSchemas: which requests go to which level, and what their flows are.
+//! FlowSchemas: they say which level a request goes to, and what its flow is.
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ pub struct FlowSchema {
 pub struct FlowSchemaSpec {
     #[serde(default)]
     pub priority_level_configuration: PriorityLevelReference,
-    /// The schema with the lowest number that matches is chosen.
+    /// Of the schemas that match, the one with the lowest number is chosen.
     #[serde(default)]
     pub matching_precedence: i32,
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct PriorityLevelReference {
     pub name: String,
 }
 
-/// What divides the requests of a schema into flows.
+/// The property that divides the requests of a schema into flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct FlowDistinguisherMethod {
     #[serde(rename = "type")]
@@ -45,7 +45,7 @@ pub enum DistinguisherMethod {
     ByNamespace,
 }
 
-/// Matches if a subject and a rule match.
+/// Matches a request if one of the subjects and one of the rules match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyRulesWithSubjects {
@@ -57,7 +57,7 @@ pub struct PolicyRulesWithSubjects {
     pub non_resource_rules: Vec<NonResourcePolicyRule>,
 }
 
-/// A caller or a set of callers. `kind` says which field counts.
+/// A caller or a set of callers. `kind` says which field is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
@@ -98,10 +98,10 @@ pub struct ResourcePolicyRule {
     pub verbs: Vec<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub api_groups: Vec<String>,
-    /// Resources, and subresources as `pods/log`.
+    /// Resources, and subresources in the form `pods/log`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub resources: Vec<String>,
-    /// Tells whether requests without a namespace match.
+    /// Whether requests without a namespace match.
     #[serde(default)]
     pub cluster_scope: bool,
     #[serde(default, deserialize_with = "null_is_default")]

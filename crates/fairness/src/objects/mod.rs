@@ -1,5 +1,5 @@
 //! The objects of flowcontrol.apiserver.k8s.io/v1 that configure levels and
-//! schemas, as far as they decide something.
+//! schemas, with the fields that have an effect.
 
 mod defaults;
 mod flow_schema;
@@ -35,8 +35,8 @@ impl Objects {
     }
 }
 
-/// The metadata that matters: the name for people and metrics, the UID for the
-/// response headers.
+/// The metadata that is used: the name, for people and metrics, and the UID, for
+/// the response headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Metadata {
     #[serde(default)]
@@ -45,7 +45,7 @@ pub struct Metadata {
     pub uid: String,
 }
 
-/// Why an object, or a part of the cluster's wishes, is ignored.
+/// An object, or a part of the configuration, that is ignored, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     #[error("PriorityLevelConfiguration {name} is ignored: {reason}")]

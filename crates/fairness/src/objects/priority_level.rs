@@ -1,11 +1,11 @@
-//! PriorityLevelConfigurations: a level's share of the seats, and what happens
-//! to requests that find none.
+//! PriorityLevelConfigurations: a level's share of the seats, and what happens to
+//! requests that find no free seats.
 
 use serde::Deserialize;
 
 use super::Metadata;
 
-/// The shares of a limited level that names none.
+/// The shares of a limited level that does not set them.
 const DEFAULT_SHARES: i32 = 30;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -34,7 +34,7 @@ pub struct LimitedPriorityLevel {
     pub nominal_concurrency_shares: Option<i32>,
     #[serde(default)]
     pub lendable_percent: Option<i32>,
-    /// `None` is no limit.
+    /// `None` means no limit.
     #[serde(default)]
     pub borrowing_limit_percent: Option<i32>,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub struct ExemptPriorityLevel {
     pub lendable_percent: Option<i32>,
 }
 
-/// What happens to requests that find no seats. `type` is `Queue` or `Reject`.
+/// What happens to requests that find no free seats. `type` is `Queue` or `Reject`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct LimitResponse {
     #[serde(default, rename = "type")]

@@ -1,20 +1,19 @@
-//! How a set of queues is configured.
+//! The configuration of a set of queues.
 
 use crate::objects::{CATCH_ALL, EXEMPT, PriorityLevelConfiguration};
 use crate::shuffle_sharding::Dealer;
 
-/// The most queues of one level. kube-apiserver allows ten millions, and has
-/// them all in memory from the beginning.
+/// The most queues of one level. kube-apiserver allows ten million, and has them
+/// all in memory from the beginning.
 const MOST_QUEUES: usize = 65_536;
 
-/// What happens to requests that find no seats.
+/// What happens to requests that find no free seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queuing {
-    /// They execute nevertheless.
+    /// They execute anyway.
     Exempt,
-    /// They are refused.
     Reject,
-    /// They wait in one of the queues that their flow was dealt.
+    /// They wait in one of the queues that were dealt to their flow.
     Queues {
         queues: usize,
         hand_size: usize,
@@ -24,8 +23,8 @@ pub(crate) enum Queuing {
 }
 
 impl Queuing {
-    /// Reads it from an object. An object that kube-apiserver would call broken
-    /// is an error.
+    /// Reads the configuration of an object. An object that kube-apiserver would
+    /// call broken is an error.
     pub(crate) fn of(object: &PriorityLevelConfiguration) -> Result<Self, &'static str> {
         let (name, spec) = (&object.metadata.name, &object.spec);
         let is_exempt = spec.kind == "Exempt";
@@ -64,21 +63,22 @@ impl Queuing {
         })
     }
 
-    /// Tells whether flows matter: with one queue they all share it.
+    /// Tells whether flows matter. With a single queue they do not: all flows share
+    /// it.
     pub(crate) fn has_flows(self) -> bool {
         matches!(self, Self::Queues { queues, .. } if queues > 1)
     }
 }
 
-/// How many seats a set may give out.
+/// The number of seats that a set may give out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dispatching {
     pub limit: usize,
-    /// What utilization is measured against. It is not 0.
+    /// The seats that count as full utilization. Never 0.
     pub denominator: usize,
 }
 
-/// Tells whether kube-apiserver has the level without an object.
+/// Tells whether kube-apiserver has the level even if no object describes it.
 pub(crate) fn is_mandatory(name: &str) -> bool {
     [EXEMPT, CATCH_ALL].contains(&name)
 }

@@ -1,4 +1,4 @@
-//! From a queue to execution.
+//! A request's way from its queue to its execution.
 
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -12,8 +12,8 @@ use crate::clock::Time;
 use crate::seat_seconds::SeatSeconds;
 
 impl QueueSet {
-    /// Tells whether so many seats can be given now. A request that is wider
-    /// than the limit executes alone.
+    /// Tells whether this many seats are free now. A request wider than the limit
+    /// executes alone.
     pub(super) fn can_accommodate(&self, seats: usize) -> bool {
         let limit = self.dispatching.limit;
         match self.queuing {
@@ -23,7 +23,6 @@ impl QueueSet {
         }
     }
 
-    /// Puts a request at the end of a queue.
     pub(super) fn enqueue(
         &mut self,
         now: Time,
@@ -64,7 +63,8 @@ impl QueueSet {
         (id, receiver)
     }
 
-    /// Takes a request out of its queue. Returns it if it waited there.
+    /// Takes a request out of its queue. Returns the queue, or `None` if it did not
+    /// wait.
     pub(super) fn dequeue(&mut self, now: Time, id: RequestId) -> Option<usize> {
         let request = self.requests.get(id)?;
         let (queue, width) = (request.queue?, request.width);
@@ -95,8 +95,8 @@ impl QueueSet {
         Some(queue)
     }
 
-    /// Executes a request that would be the only one in all queues, and would
-    /// not stay there. Does the same as `enqueue` with a dispatch at once.
+    /// Executes a request that would be the only one in all queues and would be
+    /// dispatched at once. Does the same as `enqueue` followed by a dispatch.
     pub(super) fn execute_at_once(
         &mut self,
         now: Time,
@@ -135,8 +135,8 @@ impl QueueSet {
         {}
     }
 
-    /// Dispatches the oldest request of the queue whose turn it is. Returns
-    /// false if that request has to wait for more seats.
+    /// Dispatches the oldest request of the queue whose turn it is. Returns false
+    /// if nothing waits or that request needs more seats than are free.
     fn dispatch(&mut self, now: Time) -> bool {
         let Some((queue, id)) = self.find_next() else {
             return false;
@@ -167,8 +167,8 @@ impl QueueSet {
     }
 
     /// Finds the queue whose oldest request would finish first in the virtual
-    /// world. Between equals, the first one after the queue that was served last
-    /// is chosen.
+    /// world. Among equals, this is the first one after the queue that was served
+    /// last.
     fn find_next(&mut self) -> Option<(usize, RequestId)> {
         let mut best: Option<(SeatSeconds, SeatSeconds, usize, RequestId)> = None;
         let mut next = (SeatSeconds::MAX, SeatSeconds::default());
@@ -212,8 +212,8 @@ impl QueueSet {
         });
     }
 
-    /// Makes the final seats no more than the limit. The additional latency
-    /// becomes longer, so that the work stays the same.
+    /// Reduces the final seats to the limit. The additional latency becomes longer,
+    /// so that the work stays the same.
     fn bound_final_seats(&mut self, id: RequestId) {
         let limit = self.dispatching.limit;
         let Some(request) = self.requests.get_mut(id) else {
@@ -225,7 +225,6 @@ impl QueueSet {
         }
     }
 
-    /// Counts a request as executing from now on.
     pub(super) fn begin(&mut self, now: Time, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else {
             return;
@@ -259,9 +258,9 @@ impl QueueSet {
         }
     }
 
-    /// Lets no queue be ahead of what waits in it: dispatch in the virtual world
-    /// does not come before arrival. A queue that cannot use its seats would
-    /// otherwise save them up.
+    /// Keeps a queue's next virtual dispatch from being earlier than its oldest
+    /// request's arrival. Otherwise a queue that cannot use its seats would save
+    /// them up.
     pub(super) fn bound_next_dispatch(&mut self, at: usize) {
         let Some(oldest) = self.queue(at).and_then(super::Queue::oldest) else {
             return;

@@ -1,4 +1,4 @@
-//! What a dump shows of a set of queues.
+//! The part of a set of queues that dumps show.
 
 use super::QueueSet;
 use super::request::Request;
@@ -14,7 +14,7 @@ pub(crate) struct SetDump {
     pub rejected: u64,
     pub cancelled: u64,
     pub queues: Vec<QueueDump>,
-    /// Requests that execute and did not go through a queue.
+    /// Requests that execute without having been in a queue.
     pub queueless: Vec<RequestDump>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct QueueDump {
     pub executing: Vec<RequestDump>,
     pub seats_in_use: usize,
     pub next_dispatch: String,
-    /// The sums of the requests that wait.
+    /// The sums over the requests that wait.
     pub initial_seats: usize,
     pub max_seats: usize,
     pub total_work: String,

@@ -16,15 +16,15 @@ pub(super) struct Lingering {
 }
 
 impl QueueSet {
-    /// Ends a request that executes, and lets others in.
+    /// Ends a request that executes, and lets others begin.
     pub(crate) fn finish(&mut self, now: Time, id: RequestId) {
         self.advance(now);
         self.end(now, id);
         self.dispatch_as_much_as_possible(now);
     }
 
-    /// Takes a request that waits out of its queue. Returns false if it has
-    /// begun to execute.
+    /// Takes a waiting request out of its queue. Returns false if it has begun to
+    /// execute.
     pub(crate) fn leave(&mut self, now: Time, id: RequestId) -> bool {
         self.advance(now);
         let Some(queue) = self.dequeue(now, id) else {
@@ -39,7 +39,8 @@ impl QueueSet {
             let schemas = &mut self.statistics.schemas;
             if let Some(schema) = schemas.get_mut(request.schema) {
                 schema.reject(Rejected::TimeOut);
-                // kube-apiserver counts it with those that execute, too.
+                // Like kube-apiserver, counts this wait with those of requests that
+                // execute.
                 schema.waited.observe_time(now.since(request.arrival));
             }
             schemas.forget_if_gone(request.schema);
@@ -48,7 +49,7 @@ impl QueueSet {
         true
     }
 
-    /// Ends a request whose caller has left: it waits, or executes already.
+    /// Ends a request whose caller has left, whether it waits or executes.
     pub(crate) fn abandon(&mut self, now: Time, id: RequestId) -> bool {
         let left = self.leave(now, id);
         if !left {

@@ -1,12 +1,12 @@
 //! Fair queuing of one level's requests (k8s.io/apiserver
 //! `util/flowcontrol/fairqueuing/queueset`).
 //!
-//! In a virtual world all active queues have the same number of seats, and the
-//! progress meter R tells how many seat-seconds each of them has had. In the
-//! real world the queue is served whose oldest request would finish first in
-//! the virtual one. How long a request will execute is not known, so each is
-//! taken for one of [`ESTIMATED_SERVICE`]; at its end the queue's place in
-//! virtual time is put right.
+//! In a virtual world all active queues have the same number of seats. The progress
+//! meter R is the number of seat-seconds that each of them has had. In the real
+//! world, the next request comes from the queue whose oldest request would finish
+//! first in the virtual one. The duration of a request is not known in advance, so
+//! [`ESTIMATED_SERVICE`] stands for it; when the request ends, its queue's place in
+//! virtual time is corrected.
 //!
 //! A set has no lock, no clock and no task: `level.rs` has them.
 //!
@@ -48,45 +48,43 @@ use request::Requests;
 pub(crate) use start::Started;
 use statistics::Statistics;
 
-/// For how long a request is expected to execute. Other numbers would change
-/// who comes first for a moment, but not who has how much in the long run.
+/// The expected duration of a request. Another value would change which request
+/// comes first for a moment, but not the shares in the long run.
 const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
 
-/// One level's queues and seats.
 #[derive(Debug)]
 pub(crate) struct QueueSet {
     queuing: Queuing,
     dispatching: Dispatching,
-    /// More than are wanted while the others drain. There are none before the
-    /// first configuration with queues.
+    /// There are more than configured while surplus queues drain, and none before
+    /// the first configuration with queues.
     queues: Vec<Queue>,
-    /// The length of a queue in the last configuration that had queues.
+    /// The limit of a queue's length in the last configuration that had queues.
     length_limit: usize,
     requests: Requests,
-    /// The queues in which requests wait.
     waiting_queues: BTreeSet<usize>,
     active_queues: usize,
-    /// The queue that was dispatched from last.
+    /// The queue from which a request was dispatched last.
     robin: usize,
     hands: Hands,
-    /// How many requests have been dealt a hand.
+    /// The number of requests that have been dealt a hand.
     dealt: u64,
     waiting_requests: usize,
     waiting_seats: usize,
     executing_requests: usize,
     /// The seats of requests that execute or are in their additional latency.
     seats_in_use: usize,
-    /// Those of them that belong to no queue.
+    /// The part of `seats_in_use` that belongs to no queue.
     queueless_seats: usize,
     lingering: BTreeMap<(Time, u64), Lingering>,
-    /// The next number in the order of arrivals.
+    /// The next number in the order of arrival.
     next_order: u64,
-    /// The progress meter, and when it was read.
+    /// The progress meter, and the time of its reading.
     r: SeatSeconds,
     read_at: Time,
     demand: Integrator,
     statistics: Statistics,
-    /// The waiting requests that execute now, and do not know it yet.
+    /// Signals to waiting requests that execute now and have not been told yet.
     granted: Vec<oneshot::Sender<()>>,
 }
 
@@ -121,8 +119,8 @@ impl QueueSet {
         }
     }
 
-    /// Puts a configuration in force. Requests that wait keep their places, and
-    /// queues that are too many vanish once nothing is in them.
+    /// Puts a configuration in force. Waiting requests keep their places, and
+    /// surplus queues are removed once they are empty.
     pub(crate) fn configure(&mut self, now: Time, queuing: Queuing, dispatching: Dispatching) {
         self.advance(now);
         if let Queuing::Queues { queues, .. } = queuing
@@ -130,7 +128,7 @@ impl QueueSet {
         {
             self.queues.resize_with(queues, Queue::default);
         }
-        // Without queues, those that wait from before are measured against one.
+        // Without queues, requests that still wait are measured against one queue.
         let capacity = match queuing {
             Queuing::Queues {
                 queues,
@@ -156,7 +154,7 @@ impl QueueSet {
         self.dispatch_as_much_as_possible(now);
     }
 
-    /// Takes up which schemas lead to this level.
+    /// Notes which schemas lead to this level.
     pub(crate) fn set_schemas(&mut self, names: &[&str]) {
         self.statistics.schemas.configure(names);
     }
@@ -165,7 +163,7 @@ impl QueueSet {
         self.queues.get(at)
     }
 
-    /// Changes a queue, and counts it among the active ones if it is.
+    /// Changes a queue, and updates the number of active queues.
     fn change_queue(&mut self, at: usize, change: impl FnOnce(&mut Queue)) {
         let Some(queue) = self.queues.get_mut(at) else {
             return;
@@ -179,8 +177,8 @@ impl QueueSet {
         }
     }
 
-    /// Removes queues that are not wanted any more, from the end, as far as
-    /// nothing belongs to them.
+    /// Removes surplus queues from the end, up to the last one that is still in
+    /// use.
     fn drop_idle_queues(&mut self) {
         let wanted = match self.queuing {
             Queuing::Queues { queues, .. } => queues,
@@ -202,7 +200,6 @@ impl QueueSet {
         self.demand.set(now, seats);
     }
 
-    /// Returns the demand since the last call.
     pub(crate) fn take_demand(&mut self, now: Time) -> Moments {
         self.demand.reset(now)
     }
@@ -211,7 +208,7 @@ impl QueueSet {
         self.waiting_requests == 0 && self.executing_requests == 0
     }
 
-    /// Returns how long a request waited that executes now.
+    /// Returns how long a request that executes now had to wait.
     #[cfg(test)]
     pub(crate) fn waited(&self, id: request::RequestId) -> Duration {
         let times = self.requests.get(id).map(|r| (r.arrival, r.started));
@@ -221,13 +218,12 @@ impl QueueSet {
         }
     }
 
-    /// Returns when the next additional latency ends.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.lingering.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Returns those who are to hear that their requests execute. They are told
-    /// when the lock is free again.
+    /// Returns the signals to requests that execute now. They are sent after the
+    /// lock is released.
     pub(crate) fn take_granted(&mut self) -> Vec<oneshot::Sender<()>> {
         std::mem::take(&mut self.granted)
     }

@@ -1,4 +1,5 @@
-//! One queue of a set: what waits in it, and what executes from it.
+//! One queue of a set: the requests that wait in it, and those that execute from
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use crate::seat_seconds::SeatSeconds;
 pub(crate) struct Queue {
     /// Requests that wait, oldest first.
     pub waiting: BTreeMap<u64, RequestId>,
-    /// The sums of the requests that wait: what they take when they begin, at
-    /// most, and in all.
+    /// The sums over the requests that wait: of the seats at their beginning, of
+    /// their most seats, and of their work.
     pub initial_seats: usize,
     pub max_seats: usize,
     pub total_work: SeatSeconds,
@@ -18,8 +19,8 @@ pub(crate) struct Queue {
     pub executing: usize,
     /// The seats of requests that execute or are in their additional latency.
     pub seats_in_use: usize,
-    /// The reading of the progress meter at which the next request is
-    /// dispatched in the virtual world.
+    /// The value of the progress meter at which the next request is dispatched in
+    /// the virtual world.
     pub next_dispatch: SeatSeconds,
 }
 
@@ -29,7 +30,7 @@ impl Queue {
         !self.waiting.is_empty() || self.executing > 0
     }
 
-    /// Tells whether nothing belongs to the queue any more.
+    /// Tells whether the queue has no requests and no seats in use.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_active() && self.seats_in_use == 0
     }

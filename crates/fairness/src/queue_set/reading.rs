@@ -1,4 +1,4 @@
-//! What metrics read of a set of queues.
+//! The part of a set of queues that metrics read.
 
 use super::QueueSet;
 use super::statistics::{DispatchReadings, SchemaStatistics};

@@ -7,7 +7,7 @@ use crate::clock::Time;
 use crate::seat_seconds::SeatSeconds;
 use crate::width::Width;
 
-/// Where a request is in [`Requests`], from its start to its end.
+/// The place of a request in [`Requests`], from its start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(pub usize);
 
@@ -17,24 +17,24 @@ pub(crate) struct Request {
     /// The place of its schema in the set's statistics.
     pub schema: usize,
     pub width: Width,
-    /// The estimated work of the initial and the final phase.
+    /// The estimated work of both phases together.
     pub total_work: SeatSeconds,
     pub final_work: SeatSeconds,
-    /// Its queue. `None` if it did not go through one.
+    /// Its queue, or `None` if it did not go through one.
     pub queue: Option<usize>,
     pub arrival: Time,
     /// The progress meter at the arrival.
     pub arrival_r: SeatSeconds,
-    /// When it began to execute.
     pub started: Option<Time>,
-    /// Tells the one who waits that the request executes. Taken for that.
+    /// Tells the waiting caller that the request executes. It is taken when it is
+    /// sent.
     pub go: Option<oneshot::Sender<()>>,
     /// Its place in the order of arrivals.
     pub order: u64,
 }
 
-/// The requests that wait or execute. Freed places are used again, so that there
-/// are as many places as there were requests at one moment.
+/// The requests that wait or execute. Freed places are used again, so there are
+/// never more places than there were requests at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     places: Vec<Option<Request>>,

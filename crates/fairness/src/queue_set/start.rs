@@ -12,21 +12,21 @@ use crate::seat_seconds::SeatSeconds;
 use crate::shuffle_sharding::Dealer;
 use crate::width::Width;
 
-/// The most requests that wait in one level. The limit of a queue's length does
-/// not hold while seats are free that the oldest request is too wide for.
+/// The most requests that wait in one level. This bound is needed because the limit
+/// of a queue's length does not hold while some seats are free but too few for the
+/// oldest request.
 const MOST_WAITING: usize = 65_536;
 
-/// What became of a request that asked for seats.
+/// The result of a request's start.
 #[derive(Debug)]
 pub(crate) enum Started {
     Executing(RequestId),
-    /// The receiver hears when the request executes.
+    /// The receiver is notified when the request executes.
     Waiting(RequestId, oneshot::Receiver<()>),
     Rejected(Rejected),
 }
 
 impl QueueSet {
-    /// Begins a request: it executes, waits or is refused.
     pub(crate) fn start(&mut self, now: Time, class: &Classification, width: Width) -> Started {
         self.advance(now);
         let schemas = &mut self.statistics.schemas;
@@ -115,16 +115,16 @@ impl QueueSet {
         let schemas = &mut self.statistics.schemas;
         if let Some(schema) = schemas.get_mut(schema) {
             schema.reject(reason);
-            // An exempt level refuses nothing, so this is never one's.
+            // An exempt level never gets here, since it refuses nothing.
             schema.waited_for_nothing.observe(0.0);
         }
         schemas.forget_if_gone(schema);
         Started::Rejected(reason)
     }
 
-    /// Chooses the queue with the least waiting work of the flow's hand. The
-    /// first one that is looked at changes with each request, so that flows
-    /// whose hands overlap do not always meet in the same queue.
+    /// Chooses the queue of the flow's hand that has the least waiting work. Each
+    /// request begins the search at another queue of the hand, so that flows with
+    /// overlapping hands do not always meet in the same queue.
     fn choose_queue(&mut self, dealer: &Dealer, flow: u64) -> usize {
         let hand = self.hands.of(dealer, flow);
         let cards = hand.cards();

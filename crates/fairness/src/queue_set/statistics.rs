@@ -1,5 +1,5 @@
-//! What a set of queues counts, for metrics and dumps. The set's lock guards it,
-//! which costs a request less than atomic numbers.
+//! The counts of a set of queues, for metrics and dumps. The set's lock guards
+//! them, which costs a request less than atomic numbers would.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const SEAT_UTILIZATION: &[f64; 13] = &[
 const REQUEST_UTILIZATION: &[f64; 10] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
 const DEMAND: &[f64; 12] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
 
-/// The counts of the requests of one schema in the level.
+/// The counts for one schema's requests in the level.
 #[derive(Clone, Debug)]
 pub(crate) struct SchemaStatistics {
     pub name: String,
-    /// Tells whether the configuration leads requests of this schema here.
+    /// Whether the configuration leads requests of this schema here.
     pub configured: bool,
     pub rejected: [u64; Rejected::ALL.len()],
     pub dispatched: u64,
@@ -37,7 +37,7 @@ pub(crate) struct SchemaStatistics {
     pub queue_length: Histogram,
     pub estimated_seats: Histogram,
     pub waited: Histogram,
-    /// The wait of requests that were refused at once.
+    /// The waiting times of requests that were refused at once: all zero.
     pub waited_for_nothing: Histogram,
     pub executed: Histogram,
     pub executed_watch: Histogram,
@@ -82,16 +82,16 @@ impl SchemaStatistics {
     }
 }
 
-/// The schemas of a level. A schema keeps its place while it is configured or
-/// has requests.
+/// The schemas of a level. A schema keeps its place while it is configured or has
+/// requests.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     places: Vec<Option<SchemaStatistics>>,
 }
 
 impl Schemas {
-    /// Returns the place of a schema, which it takes if it has none. `guess` is
-    /// the place that it had.
+    /// Returns the place of a schema, and gives it one if it has none. `guess` is
+    /// its last known place.
     pub(super) fn place(&mut self, name: &str, guess: usize) -> usize {
         let is_there = |place: &Option<SchemaStatistics>| {
             place.as_ref().is_some_and(|schema| schema.name == name)
@@ -121,8 +121,8 @@ impl Schemas {
         self.places.iter().flatten()
     }
 
-    /// Takes up which schemas lead here, and forgets the others once they have
-    /// no requests.
+    /// Notes which schemas lead here, and forgets the others once they have no
+    /// requests.
     pub(super) fn configure(&mut self, names: &[&str]) {
         for schema in self.places.iter_mut().flatten() {
             schema.configured = names.contains(&schema.name.as_str());
@@ -152,21 +152,21 @@ impl Schemas {
 pub(crate) struct DispatchReadings {
     pub now: SeatSeconds,
     pub latest: SeatSeconds,
-    /// The least and the most of the readings at which queues dispatch next.
+    /// The lowest and the highest progress meter value at which a queue dispatches
+    /// next.
     pub next: (SeatSeconds, SeatSeconds),
-    /// The same, less the estimated work in progress.
+    /// The same, minus the estimated work in progress.
     pub next_discounted: (SeatSeconds, SeatSeconds),
 }
 
-/// The counts of the whole level.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     pub schemas: Schemas,
     pub dispatched: u64,
     pub rejected: u64,
     pub cancelled: u64,
-    /// How often the progress meter was wound back: with all readings, and with
-    /// one that was too low for it.
+    /// The number of times that the progress meter was wound back: with all values
+    /// high enough for it, and with one that was too low.
     pub epochs: (u64, u64),
     pub dispatch: Option<DispatchReadings>,
     pub seats: TimingRatio,

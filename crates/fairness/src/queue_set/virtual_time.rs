@@ -5,15 +5,15 @@ use super::end::Lingering;
 use crate::clock::Time;
 use crate::seat_seconds::SeatSeconds;
 
-/// By how much the meter and all its readings are wound back, and when. They
-/// never overflow then.
+/// The amount by which the meter and all its readings are wound back, and the value
+/// at which this happens. It prevents an overflow.
 const WIND_BACK: SeatSeconds = SeatSeconds(u64::MAX / 2);
 const HIGHEST: u64 = u64::MAX / 2 + u64::MAX / 4;
 
 impl QueueSet {
-    /// Advances the meter to now. All that happened since the last reading
-    /// happened under the queues' present state, so this comes before every
-    /// change. Additional latencies that are over end.
+    /// Advances the meter to now, and ends the additional latencies that are over.
+    /// It must run before every change, since it takes the queues' present state
+    /// for the state since the last reading.
     pub(crate) fn advance(&mut self, now: Time) {
         self.read(now);
         let mut released = false;
@@ -40,8 +40,7 @@ impl QueueSet {
         }
     }
 
-    /// Returns the seat-seconds of each active queue in a second, if there is
-    /// one.
+    /// Returns the seat-seconds that each active queue has in a second.
     fn rate(&self) -> f64 {
         let in_queues = self.seats_in_use.saturating_sub(self.queueless_seats);
         let wanted = in_queues.saturating_add(self.waiting_seats);
@@ -62,7 +61,7 @@ impl QueueSet {
         self.statistics.note_epoch(success);
     }
 
-    /// Gives back the seats of a request that has ended altogether.
+    /// Gives back the seats of a request after its additional latency.
     pub(super) fn release(&mut self, now: Time, lingering: Lingering) {
         let Lingering {
             seats,

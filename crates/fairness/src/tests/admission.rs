@@ -55,7 +55,7 @@ async fn requests_wait_for_seats_and_leave() {
     let third = third.await.unwrap().unwrap();
     assert_eq!(second.waited(), Duration::from_millis(20));
     assert_eq!((now(WAITING), now(EXECUTING)), (0.0, 2.0));
-    // One that gives up, and one whose client leaves.
+    // One request gives up, and one has a client that leaves.
     let impatient = ask(&fairness, alice(), Width::of(1), Duration::from_secs(1));
     let leaves = seats(Width::of(1));
     settle().await;
@@ -83,8 +83,7 @@ async fn full_queues_refuse() {
     assert_eq!(full.unwrap_err(), Rejected::QueueFull);
     let queue_full = [OF_BUSY, ("reason", "queue-full")];
     assert_eq!(series(&registry, REJECTED, &queue_full), Some(1.0));
-    // Another user's queue has room. Which user's is the other one depends on
-    // the hash.
+    // Another user's queue has room. Which user that is depends on the hash.
     let users = (0..10).map(|n| user(&format!("user-{n}"), &[]));
     let others: Vec<_> = users
         .map(|user| ask(&fairness, user, Width::of(1), Duration::from_secs(1)))
@@ -99,7 +98,8 @@ async fn full_queues_refuse() {
 async fn levels_without_queues_refuse_at_once() {
     let (fairness, _, registry) = engine(total_seats(4));
     fairness.configure(busy(2, 1, 3));
-    // Only resources have the schema; the rest is for everybody.
+    // Only requests for resources match the schema; others go to the catch-all
+    // schema.
     let user = user("alice", &["system:authenticated"]);
     let class = classify(&fairness, info("GET", "/version"), &user);
     assert_eq!(
@@ -116,7 +116,7 @@ async fn levels_without_queues_refuse_at_once() {
     assert_eq!(series(&registry, REJECTED, &limit), Some(1.0));
     assert_eq!(fairness.retry_after(&class), 1);
     drop(two);
-    // A request that is wider than the level executes alone.
+    // A request wider than the level executes alone.
     let wide = fairness.admit(&class, Width::of(9), LONG).await.unwrap();
     assert!(fairness.admit(&class, Width::of(1), LONG).await.is_err());
     drop(wide);
@@ -136,8 +136,8 @@ async fn exempt_requests_never_wait() {
     assert_eq!(series(&registry, EXECUTING, &exempt), Some(1000.0));
 }
 
-/// The seats of a request stay taken after its end, and nobody waits for that
-/// but those who want them.
+/// The seats of a request stay taken after its end. Only requests that want these
+/// seats wait for them.
 #[tokio::test(start_paused = true)]
 async fn seats_stay_taken_for_the_additional_latency() {
     let (fairness, clock, registry) = engine(total_seats(2));
@@ -158,7 +158,7 @@ async fn seats_stay_taken_for_the_additional_latency() {
     settle().await;
     assert!(!next.is_finished());
     clock.pass(Duration::from_millis(25));
-    // The task that keeps the engine ends the latency.
+    // The task `run` ends the latency.
     let next = next.await.unwrap().unwrap();
     assert_eq!(next.waited(), Duration::from_millis(25));
     keeper.abort();
@@ -184,7 +184,7 @@ async fn a_level_that_is_gone_ends_its_requests() {
         .unwrap();
     let words: Vec<&str> = row.split(',').map(str::trim).collect();
     assert_eq!(words[..6], ["busy", "1", "false", "true", "1", "1"]);
-    // New requests go elsewhere; the one that waits keeps its place.
+    // New requests go to another level; the waiting one keeps its place.
     let user = user("alice", &["system:authenticated"]);
     let class = classify(&fairness, info("GET", "/api/v1/pods"), &user);
     assert_eq!(class.priority_level(), "catch-all");
@@ -194,7 +194,8 @@ async fn a_level_that_is_gone_ends_its_requests() {
     settle().await;
     assert!(!fairness.dump_priority_levels().contains("busy"));
     assert_eq!(series(&registry, EXECUTING, &[OF_BUSY]), None);
-    // A request that was classified before goes where it would go now.
+    // A request that was classified earlier goes to the level where it would go
+    // now.
     let late = fairness.admit(&early, Width::of(1), LONG).await.unwrap();
     let elsewhere = [("priority_level", "catch-all"), ("flow_schema", "busy")];
     assert_eq!(series(&registry, EXECUTING, &elsewhere), Some(1.0));

@@ -1,5 +1,5 @@
-//! Limits that follow demand, against figures of k8s.io/apiserver v0.37.1 with
-//! its default objects and 600 seats.
+//! Limits that follow demand, compared with figures of k8s.io/apiserver v0.37.1
+//! with its default objects and 600 seats.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::support::engine;
 use crate::Fairness;
 
-/// A level's limit, its highest demand and its smoothed one.
+/// Each level's limit, its highest demand and its smoothed demand.
 type Figures = [(&'static str, usize, usize, f64); 8];
 
-/// After the start and after the periods 1, 2, 3, 4 and 6.
+/// The figures after the start and after the periods 1, 2, 3, 4 and 6.
 const PERIODS: [Figures; 6] = [
     [
         ("catch-all", 30, 0, 0.0),
@@ -96,14 +96,14 @@ fn limits_follow_demand_as_in_kube_apiserver() {
     pass(5);
     fairness.adjust();
     expect(&fairness, 1);
-    // All want more than there is.
+    // All levels want more than there is.
     for name in names.iter().filter(|name| **name != "exempt") {
         want(name, 200.0);
     }
     pass(10);
     fairness.adjust();
     expect(&fairness, 2);
-    // Exempt requests take a part of it, and then nearly all.
+    // Exempt requests take some of the seats, and then nearly all.
     want("exempt", 300.0);
     pass(10);
     fairness.adjust();

@@ -18,7 +18,6 @@ fn level(name: &str) -> PriorityLevelConfiguration {
     serde_json::from_str(&json).unwrap()
 }
 
-/// A schema for all requests of a user.
 fn schema(name: &str, level: &str, precedence: i32, of: &str) -> FlowSchema {
     let json = format!(
         r#"{{"kind":"FlowSchema","metadata":{{"name":"{name}","uid":"of-{name}"}},"spec":
@@ -95,7 +94,7 @@ fn the_default_schemas_classify_as_in_a_new_cluster() {
             user("alice", &[authenticated]),
             "global-default",
         ),
-        // Without any of the groups that each caller has.
+        // This caller has none of the groups that every caller gets.
         ("GET", "/api", user("alice", &[]), "catch-all"),
     ];
     for (method, target, user, expected) in cases {
@@ -135,7 +134,7 @@ fn objects_classify_by_precedence_and_name() {
         (class.priority_level(), uid(class.priority_level_uid())),
         ("quiet", "of-quiet".to_owned())
     );
-    // The suggested schemas are gone, the mandatory ones are not.
+    // The suggested schemas are gone; the mandatory ones remain.
     let class = classify(
         &fairness,
         pods.clone(),
@@ -262,8 +261,8 @@ impl Lcg {
     }
 }
 
-/// Asks as many rules as k8s.io/apiserver v0.37.1 was asked, and expects the
-/// same answers: their number, and their FNV-1a hash.
+/// Evaluates the same rules as k8s.io/apiserver v0.37.1 did, and expects the same
+/// answers: their number, and their FNV-1a hash.
 #[test]
 fn rules_match_as_in_kube_apiserver() {
     let mut random = Lcg(11);

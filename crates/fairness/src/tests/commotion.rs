@@ -1,5 +1,5 @@
-//! Many callers at once, who leave when they like, while the configuration
-//! changes under them: no request and no seat is lost.
+//! Many concurrent callers, who leave at random, while the configuration changes:
+//! no request and no seat is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,10 @@ const REQUESTS: usize = 100;
 struct Outcomes {
     executed: AtomicUsize,
     rejected: AtomicUsize,
-    /// Their callers left them.
+    /// Requests whose callers left.
     left: AtomicUsize,
 }
 
-/// Sends requests of several users one after the other.
 async fn caller(fairness: Arc<Fairness>, mut random: Lcg, outcomes: Arc<Outcomes>) {
     for _ in 0..REQUESTS {
         let name = format!("user-{}", random.below(5));
@@ -63,7 +62,6 @@ async fn caller(fairness: Arc<Fairness>, mut random: Lcg, outcomes: Arc<Outcomes
     }
 }
 
-/// Puts one configuration after the other in force.
 async fn changes(fairness: Arc<Fairness>, mut random: Lcg) {
     loop {
         match random.below(6) {
@@ -80,7 +78,7 @@ async fn changes(fairness: Arc<Fairness>, mut random: Lcg) {
     }
 }
 
-/// A figure of every level, summed up.
+/// Returns the sum of one column over all levels.
 fn column(fairness: &Fairness, name: &str) -> usize {
     let dump = fairness.dump_priority_levels();
     let mut lines = dump.lines().map(|line| line.split(',').map(str::trim));
@@ -119,7 +117,7 @@ async fn nothing_is_lost_in_the_commotion() {
             executed.min(rejected).min(left) > 0,
             "{executed} {rejected} {left}"
         );
-        // Additional latencies end, levels that are gone go.
+        // Additional latencies end, and removed levels disappear.
         let settled = async {
             loop {
                 let dump = fairness.dump_priority_levels();
@@ -167,8 +165,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever callers and configurations do, the counts agree, and in the end
-    /// all seats are free.
+    /// Whatever callers and configurations do, the counts agree, and in the end all
+    /// seats are free.
     #[test]
     fn the_books_are_right_after_every_step(acts in prop::collection::vec(act(), 1..120)) {
         let runtime = tokio::runtime::Builder::new_current_thread()

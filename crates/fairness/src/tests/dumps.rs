@@ -48,8 +48,8 @@ exempt,            0,            true,   false,       0,               0,       
         queues[0],
         "PriorityLevelName, Index,  PendingRequests, ExecutingRequests, SeatsInUse, NextDispatchR, InitialSeatsSum, MaxSeatsSum, TotalWorkSum"
     );
-    // Its two seats are estimated to need 3 ms, and one of them 5 ms more. While
-    // they were all in use for 10 ms, the progress meter went on by 0.02.
+    // Its two seats are estimated to take 3 ms, and one of them 5 ms more. All
+    // seats were in use for 10 ms, in which the progress meter rose by 0.02.
     let row = format!(
         "busy,              {queue},      1,               1,                 2,          0.02000000ss,  1,               1,           0.00300000ss"
     );

@@ -1,4 +1,4 @@
-//! Flows, hands, allocations and `Retry-After` against figures of
+//! Flows, hands, allocations and `Retry-After`, compared with figures of
 //! k8s.io/apiserver v0.37.1.
 
 use super::support::Lcg;
@@ -7,10 +7,10 @@ use crate::dropped_requests::DroppedRequests;
 use crate::flow_hash::FlowHashes;
 use crate::shuffle_sharding::Dealer;
 
-/// Queues, hand size, and the hand.
+/// The number of queues, the hand size, and the hand.
 type Hand = (usize, usize, &'static [u32]);
 
-/// A schema's name, what distinguishes the flow, its hash and its hands.
+/// A schema's name, a flow's distinguisher, its hash and its hands.
 const FLOWS: &[(&str, &str, u64, &[Hand])] = &[
     (
         "global-default",
@@ -129,7 +129,8 @@ fn every_card_is_dealt_alike() {
     assert_eq!(far.count(), 0, "{counts:?}");
 }
 
-/// Each wish is a target with its lower and its upper bound.
+/// The seats, the wishes (a target with its lower and its upper bound), the seats
+/// of each, and the fair fraction.
 type Division = (usize, &'static [(f64, f64, f64)], &'static [f64], f64);
 
 const DIVISIONS: &[Division] = &[
@@ -204,7 +205,7 @@ fn seats_are_divided_as_by_kube_apiserver() {
     }
 }
 
-/// The `Retry-After` after each hundred refusals of bursts and lulls.
+/// The `Retry-After` after every hundred refusals, through bursts and lulls.
 const RETRY_AFTER: [u64; 40] = [
     8, 16, 32, 32, 32, 32, 32, 1, 1, 1, 16, 16, 32, 32, 32, 32, 32, 1, 1, 1, 8, 16, 32, 32, 32, 32,
     32, 2, 2, 1, 8, 16, 32, 32, 32, 32, 32, 1, 1, 1,

@@ -61,7 +61,7 @@ async fn a_request_is_counted_as_by_kube_apiserver() {
     let waited = series_of(&now, "request_wait_duration_seconds_count");
     let once = r#"{execute="true",flow_schema="busy",priority_level="busy"} 1"#;
     assert_eq!(waited, [once]);
-    // A second without requests, 30 ms with three of four seats in use.
+    // One second without requests, then 30 ms with three of four seats in use.
     let of_busy = |line: &String| line.contains(r#""busy""#);
     let utilization = series_of(&now, "priority_level_seat_utilization_bucket");
     let mut of_busy = utilization.iter().filter(|line| of_busy(line));
@@ -99,7 +99,7 @@ async fn series_of_what_is_gone_are_gone() {
     let seats = fairness.admit(&class, Width::of(1), Duration::ZERO).await;
     let labels = [("flow_schema", "global-default")];
     assert_eq!(series(&registry, dispatched, &labels), Some(1.0));
-    // The level has a request still.
+    // The removed level still has a request.
     fairness.configure(busy(4, 2, 5));
     assert_eq!(series(&registry, dispatched, &labels), Some(1.0));
     assert!(text(&registry).contains(r#""global-default""#));
@@ -109,7 +109,7 @@ async fn series_of_what_is_gone_are_gone() {
     assert!(!text(&registry).contains(r#""global-default""#));
 }
 
-/// Two engines do not share numbers, and an engine's end is the series' end.
+/// Two engines do not share numbers, and the series of an engine end with it.
 #[test]
 fn metrics_end_with_their_engine() {
     let registry = Registry::new();

@@ -1,4 +1,4 @@
-//! A clock that tests set, and requests.
+//! A clock that tests set, and helpers for requests and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use prometheus::proto::MetricType;
 use crate::clock::{Clock, Time};
 use crate::{Classification, Fairness, FairnessMetrics, Objects, Settings};
 
-/// A clock that stands still until it is told.
+/// A clock that stands still until a test sets it.
 #[derive(Default)]
 pub(crate) struct TestClock(AtomicU64);
 
@@ -58,12 +58,11 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> UserInfo {
     }
 }
 
-/// The classification of a request whose caller is known.
 pub(crate) fn classify(fairness: &Fairness, info: RequestInfo, user: &UserInfo) -> Classification {
     fairness.classify(Arc::new((info, user.clone()))).unwrap()
 }
 
-/// Numbers that look random and are the same in every language.
+/// Pseudo-random numbers that are easy to repeat in any language.
 pub(crate) struct Lcg(pub u64);
 
 impl Lcg {
@@ -76,9 +75,9 @@ impl Lcg {
     }
 }
 
-/// A level named `busy` with so many seats, whose schema `busy` is for all
+/// A level named `busy` with a fixed number of seats. Its schema `busy` matches all
 /// requests and takes each user for a flow. It neither lends nor borrows. The
-/// engine needs `total_seats` of them.
+/// engine needs [`total_seats`].
 pub(crate) fn busy(queues: i32, hand_size: i32, length_limit: i32) -> Objects {
     let level = format!(
         r#"{{"metadata":{{"name":"busy","uid":"level-uid"}},"spec":{{"type":"Limited","limited":
@@ -97,14 +96,14 @@ pub(crate) fn busy(queues: i32, hand_size: i32, length_limit: i32) -> Objects {
     }
 }
 
-/// The seats of an engine whose level `busy` has this many, an even number. The
-/// catch-all level has a third.
+/// The seats of an engine whose level `busy` has `busy` seats, an even number. The
+/// catch-all level has a third of the total.
 pub(crate) fn total_seats(busy: usize) -> usize {
     busy / 2 * 3
 }
 
-/// The value of a series with these labels, among others; of a histogram, its
-/// count.
+/// The value of the series that has these labels and perhaps others. For a
+/// histogram, its count.
 pub(crate) fn series(registry: &Registry, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let families = registry.gather();
     let family = families.iter().find(|family| family.name() == name)?;

@@ -1,4 +1,4 @@
-//! Which turns are taken, who waits, and who is next.
+//! The state of a queue: the turns that are taken, the waiters, and their order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -8,24 +8,26 @@ use tokio::sync::oneshot;
 use super::{QueueFull, QueueLimits};
 use crate::ledger::{Exceeded, Ledger, Limits};
 
-/// Nobody waits while the first in order would find a turn free.
+/// Invariant: while somebody waits, there is no free turn for the first in the
+/// order.
 pub(super) struct State<C: Eq + Hash> {
     limits: QueueLimits,
     /// The weights of the turns that are taken.
     pub(super) turns: Ledger<C>,
-    /// How many wait.
+    /// The number of waiters.
     pub(super) waiting: Ledger<C>,
     lines: HashMap<C, Line>,
-    /// The callers who wait and have not had their part, in the order of their
+    /// The waiting callers that are below their own limit, in the order of their
     /// turns.
     order: BTreeMap<u64, C>,
     next: u64,
 }
 
-/// The waiters of one caller. There is at least one.
+/// The waiters of one caller, at least one.
 #[derive(Default)]
 struct Line {
-    /// The place in the order. A caller who has its part has none.
+    /// The caller's place in the order, or `None` if the caller is at its own
+    /// limit.
     ticket: Option<u64>,
     waiters: BTreeMap<u64, Waiter>,
 }
@@ -56,8 +58,8 @@ impl<C: Clone + Eq + Hash> State<C> {
             && self.order.is_empty()
     }
 
-    /// Takes a turn if one is free. Who comes while others have to wait goes
-    /// behind them.
+    /// Takes a turn if one is free. If others have to wait already, a newcomer
+    /// waits behind them.
     pub(super) fn begin(&mut self, caller: &C, weight: usize) -> bool {
         let is_free = self.order.is_empty()
             && !self.lines.contains_key(caller)
@@ -98,8 +100,8 @@ impl<C: Clone + Eq + Hash> State<C> {
         self.next
     }
 
-    /// Refuses the newest of the caller with the most waiting, if that caller has
-    /// more than this one will have. Otherwise this one is refused.
+    /// Refuses the newest waiter of the caller with the most, if that is more than
+    /// this caller will have. Otherwise this caller is refused.
     fn refuse_of_the_most(&mut self, caller: &C) -> Result<(), QueueFull> {
         let will_have = self.waiting.of(caller).saturating_add(1);
         let (most, count) = self.waiting.most().ok_or(QueueFull)?;
@@ -114,7 +116,6 @@ impl<C: Clone + Eq + Hash> State<C> {
         Ok(())
     }
 
-    /// Takes a waiter out of its line.
     fn remove(&mut self, caller: &C, number: u64) -> Option<Waiter> {
         let line = self.lines.get_mut(caller)?;
         let waiter = line.waiters.remove(&number)?;
@@ -128,25 +129,26 @@ impl<C: Clone + Eq + Hash> State<C> {
         Some(waiter)
     }
 
-    /// Removes a waiter who leaves. Returns false if it no longer waits.
+    /// Removes a waiter who leaves. Returns false if it did not wait any more.
     pub(super) fn leave(&mut self, caller: &C, number: u64) -> bool {
         let left = self.remove(caller, number).is_some();
         if left {
-            // It may have been the first, and too large for what is free.
+            // It may have been the first in the order, and too large for what is
+            // free.
             self.dispatch_after(caller);
         }
         left
     }
 
-    /// Gives free turns to those who are next, after something of this caller
+    /// Gives free turns to the next waiters, after something of this caller has
     /// changed.
     pub(super) fn dispatch_after(&mut self, caller: &C) {
         self.line_up(caller);
         self.dispatch();
     }
 
-    /// Gives the caller a place in the order exactly while its first waiter may
-    /// have a turn beside those that the caller has.
+    /// Gives the caller a place in the order if, and only if, its own limit allows
+    /// the turn of its first waiter.
     fn line_up(&mut self, caller: &C) {
         let Some(first) = self.first(caller) else {
             return;
@@ -169,7 +171,6 @@ impl<C: Clone + Eq + Hash> State<C> {
         }
     }
 
-    /// Returns the weight of the caller's first waiter.
     fn first(&self, caller: &C) -> Option<usize> {
         let (_, waiter) = self.lines.get(caller)?.waiters.first_key_value()?;
         Some(waiter.weight)
@@ -178,7 +179,7 @@ impl<C: Clone + Eq + Hash> State<C> {
     fn dispatch(&mut self) {
         while let Some((_, caller)) = self.order.first_key_value() {
             let caller = caller.clone();
-            // Smaller ones do not go ahead, or the first would wait for ever.
+            // Smaller turns do not go ahead, or the first would wait forever.
             let fits = self.first(&caller).is_some_and(|w| self.has_room(w));
             if !fits {
                 return;
@@ -191,8 +192,8 @@ impl<C: Clone + Eq + Hash> State<C> {
             let Some((&number, _)) = line.waiters.first_key_value() else {
                 continue;
             };
-            // A waiter who leaves takes this lock first: see `Place::drop`, which
-            // gives back a turn that came too late.
+            // A waiter who leaves takes this lock first. Then `Place::drop` gives
+            // back a turn that came too late.
             if let Some(waiter) = self.remove(&caller, number)
                 && waiter.go.send(()).is_ok()
             {
@@ -202,7 +203,7 @@ impl<C: Clone + Eq + Hash> State<C> {
         }
     }
 
-    /// Tells whether the caller has not had its part.
+    /// Tells whether the caller's own limit allows one more turn of this weight.
     fn has_part(&self, caller: &C, weight: usize) -> bool {
         let most = self.limits.at_a_time_of_one;
         fits(self.turns.of(caller), weight, most)
@@ -213,7 +214,7 @@ impl<C: Clone + Eq + Hash> State<C> {
     }
 }
 
-/// Tells whether one more fits. What is larger than the limit fits alone.
+/// Tells whether the new amount fits. An amount larger than the limit fits alone.
 fn fits(taken: usize, more: usize, limit: usize) -> bool {
     limit == 0 || taken == 0 || taken.saturating_add(more) <= limit
 }

@@ -15,12 +15,10 @@ fn queue_of(at_a_time: usize, of_one: usize, waiting: usize) -> Arc<FairQueue<Ca
     })
 }
 
-/// Asks for a turn that is free.
 fn turn(queue: &Arc<FairQueue<Caller>>, caller: Caller, weight: usize) -> Turn<Caller> {
     queue.try_take(&caller, weight).expect("a free turn")
 }
 
-/// Asks for a turn and asserts that it has to wait.
 fn waits(queue: &Arc<FairQueue<Caller>>, caller: Caller, weight: usize) -> Waits {
     match queue.ask(&caller, weight) {
         Ok(Asked::Place(place)) => place.turn().boxed(),
@@ -28,7 +26,6 @@ fn waits(queue: &Arc<FairQueue<Caller>>, caller: Caller, weight: usize) -> Waits
     }
 }
 
-/// Returns the turn, if it came.
 fn came(waits: &mut Waits) -> Option<Turn<Caller>> {
     waits.now_or_never().map(|turn| turn.expect("a turn"))
 }
@@ -37,7 +34,7 @@ fn was_refused(waits: &mut Waits) -> bool {
     waits.now_or_never().is_some_and(|turn| turn.is_err())
 }
 
-/// Lets those who wait have one turn after the other, and returns their order.
+/// Gives the waiters one turn after the other, and returns their order.
 fn order(mut held: Option<Turn<Caller>>, mut waiting: Vec<(Caller, Waits)>) -> Vec<Caller> {
     let mut order = Vec::new();
     while !waiting.is_empty() {
@@ -58,7 +55,7 @@ fn turns_go_round_among_the_callers() {
     let asked = ["greedy"; 10].into_iter().chain(["a", "b", "a", "c"]);
     let waiting = asked.map(|caller| (caller, waits(&queue, caller, 1)));
     let order = order(Some(held), waiting.collect());
-    // Nobody waits for more than one turn of each of the others.
+    // Nobody waits for more than one turn of each of the other callers.
     assert_eq!(order[..6], ["greedy", "a", "b", "c", "greedy", "a"]);
     assert_eq!(order[6..], ["greedy"; 8]);
     assert!(queue.is_idle(), "nobody is remembered");
@@ -87,7 +84,8 @@ fn one_caller_leaves_turns_for_the_others() {
     assert!(queue.is_idle());
 }
 
-/// Many who have their part cost the others nothing, and their own turns come.
+/// Many waiters of a caller at its own limit cost the others nothing, and get their
+/// turns.
 #[test]
 fn those_who_wait_for_their_own_turns_hold_up_nobody() {
     let queue = queue_of(2, 1, 0);
@@ -113,7 +111,7 @@ async fn who_has_the_most_waiting_is_refused() {
     assert_eq!(queue.waiting(), 4);
     let again = waits(&queue, "jane", 1);
     assert!(was_refused(&mut flood.pop().unwrap()));
-    // Both callers have two: nobody has more than the newcomer would have.
+    // Both callers have two waiters: nobody has more than the newcomer would have.
     assert_eq!(queue.take(&"jane").await.err(), Some(QueueFull));
     assert!(came(&mut flood[0]).is_none() && queue.waiting() == 4);
     drop((held, flood, jane, again));
@@ -143,7 +141,7 @@ fn who_goes_away_leaves_nothing_behind() {
     drop(gone);
     assert_eq!(queue.waiting(), 1);
     drop(held);
-    // The caller has the turn, and leaves before learning of it.
+    // The caller has got the turn, and leaves before it learns of it.
     drop(stays);
     assert!(queue.is_idle());
 }
@@ -153,7 +151,7 @@ fn turns_have_weights() {
     let queue = queue_of(10, 0, 0);
     let mut six = turn(&queue, "a", 6);
     let mut five = waits(&queue, "a", 5);
-    // There is room for it, but it is not its turn.
+    // There is room for it, but it is not next.
     let mut two = waits(&queue, "b", 2);
     assert!(queue.try_take(&"c", 1).is_none());
     six.set_weight(5);
@@ -163,7 +161,7 @@ fn turns_have_weights() {
     assert_eq!(queue.taken(), 25);
     drop((six, five));
     let two = came(&mut two).unwrap();
-    // A turn larger than the limit waits until it is alone.
+    // A turn larger than the limit has to wait until it is alone.
     let mut large = waits(&queue, "c", 50);
     let mut small = waits(&queue, "d", 1);
     drop(two);
@@ -174,7 +172,7 @@ fn turns_have_weights() {
     assert!(queue.is_idle());
 }
 
-/// One who leaves may have been all that the others waited for.
+/// A waiter who leaves may have been the only one that the others waited for.
 #[test]
 fn a_large_one_that_leaves_lets_the_others_go() {
     let queue = queue_of(10, 0, 0);

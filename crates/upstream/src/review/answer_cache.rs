@@ -1,9 +1,9 @@
 //! A cache of review answers, each with the caller that it is about.
 //!
-//! The cache has a limit, and callers choose what they ask. When the cache is
-//! full, the caller with the most answers in it loses those that were not used
-//! for longest: a flood of questions drives out only the answers of its own
-//! caller. The reader of an answer decides how old it may be.
+//! The cache is limited, and callers choose the questions. When the cache is full,
+//! the caller with the most answers loses those that it has not used for the
+//! longest time, so a flood of questions drives out only its own caller's answers.
+//! The reader of an answer decides how old it may be.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -14,14 +14,14 @@ use apifront_shares::{Ledger, Limits};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-/// A digest, so that an entry's size is fixed, whatever a caller sends.
+/// A digest. It gives entries a fixed size, whatever a caller sends.
 pub type Key = [u8; 32];
 
-/// The divisor of the capacity that gives the number of answers removed at
+/// When the cache is full, one part in this many of its capacity is removed at
 /// once. Removing many at once keeps the search for them cheap per new answer.
 const GIVEN_UP: usize = 64;
 
-/// The time between two searches for answers that are too old.
+/// The time between two removals of answers that are too old.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 pub struct AnswerCache<C: Eq + Hash, V> {
@@ -36,7 +36,7 @@ struct State<C: Eq + Hash, V> {
     /// The number of answers of each caller.
     numbers: Ledger<C>,
     swept: Instant,
-    /// Answers that were asked for before this moment are not taken in.
+    /// Answers to questions from before this moment are not added.
     cleared: Instant,
 }
 
@@ -63,7 +63,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         }
     }
 
-    /// Returns the answer, and when it was asked for.
+    /// Returns the answer, and the time at which it was requested.
     pub fn get(&self, key: &Key, now: Instant) -> Option<(V, Instant)> {
         let state = self.state.read();
         let answer = state.answers.get(key)?;
@@ -71,8 +71,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         Some((answer.value.clone(), answer.asked))
     }
 
-    /// Keeps an answer about `caller` that was asked for at `asked`. Answers
-    /// older than `longest` may be removed: nobody uses them.
+    /// Keeps an answer about `caller` that was requested at `asked`. Answers older
+    /// than `longest` may be removed: nobody uses them.
     pub fn insert(&self, key: Key, caller: C, value: V, asked: Instant, longest: Duration) {
         let mut state = self.state.write();
         if asked < state.cleared {
@@ -106,8 +106,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         self.state.write().remove(key);
     }
 
-    /// Returns up to `most` wanted answers that were asked for before `before` and used
-    /// after `used_after`, the oldest first.
+    /// Returns up to `most` wanted answers that were requested before `before` and
+    /// used after `used_after`, the oldest first.
     pub fn older_than(
         &self,
         before: Instant,
@@ -130,8 +130,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         old.into_iter().take(most).map(one).collect()
     }
 
-    /// Replaces an answer by a newer one, which is no use of it. Does nothing if
-    /// the answer is gone.
+    /// Replaces an answer by a newer one. This does not count as a use of it. Does
+    /// nothing if the answer is gone.
     pub fn renew(&self, key: &Key, value: V, asked: Instant) {
         let mut state = self.state.write();
         if asked >= state.cleared
@@ -143,7 +143,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         }
     }
 
-    /// Forgets all answers, and those that are still on their way.
+    /// Forgets all answers, including those still to come.
     pub fn clear(&self, now: Instant) {
         let mut state = self.state.write();
         state.answers.clear();
@@ -172,7 +172,6 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         }
     }
 
-    /// Removes the answers that are older than `longest`.
     fn sweep(&mut self, now: Instant, longest: Duration) {
         let is_old = |asked: Instant| now.saturating_duration_since(asked) > longest;
         let old: Vec<Key> = self

@@ -1,9 +1,8 @@
-//! Asks an API server who a token belongs to and what a user may do.
-//! TokenReview and SubjectAccessReview are both "POST an object, read its
-//! status".
+//! Asks an API server whose token something is, and what a user may do. TokenReview
+//! and SubjectAccessReview work alike: POST an object, read its status.
 //!
-//! The cost that each caller can cause is bounded here: [`FairQueue`] limits
-//! the questions in flight, [`single_flight`] sends equal questions once, and
+//! The cost that each caller can cause is bounded: [`FairQueue`] limits the
+//! questions in flight, [`single_flight`] sends equal questions once, and
 //! [`answer_cache`] limits the answers that are kept.
 
 mod answer_cache;
@@ -43,7 +42,7 @@ pub trait ReviewClient: Send + Sync {
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ReviewError>;
 
-    /// Tells whether some API server is known to answer.
+    /// Tells whether any API server is known to answer.
     fn is_reachable(&self) -> bool {
         true
     }
@@ -72,10 +71,9 @@ impl From<QueueFull> for ReviewError {
 }
 
 impl ReviewError {
-    /// Returns 429 if the caller asks too much, 503 if trying again may help,
-    /// 508 if the question came back, and 500 if an administrator must act. It never returns 401: clients
-    /// discard credentials that are refused, and these credentials may be
-    /// valid.
+    /// Returns 429 if the caller asks too much, 503 if trying again may help, 508
+    /// if the question came back, and 500 if an administrator must act. It never
+    /// returns 401: clients discard refused credentials, and these may be valid.
     pub fn to_status(&self) -> Status {
         let transient = match self {
             Self::QueueFull => {
@@ -95,7 +93,7 @@ impl ReviewError {
     }
 }
 
-/// A review object as it is sent: TokenReview, SubjectAccessReview.
+/// A review object as it is sent: a TokenReview or a SubjectAccessReview.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review<S> {
@@ -104,7 +102,7 @@ pub struct Review<S> {
     pub spec: S,
 }
 
-/// A review object as it is answered. Its status is the answer.
+/// A review object as it is returned. Its status is the answer.
 #[derive(Deserialize)]
 pub struct Reviewed<T> {
     #[serde(default)]
@@ -118,8 +116,8 @@ pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
         .map_err(|e| ReviewError::Malformed(e.to_string()))
 }
 
-/// Sends the review object and reads the answer as `T`. `REVIEW_TIMEOUT`
-/// includes the wait for one of this caller's turns.
+/// Sends the review object and reads the answer as `T`. `REVIEW_TIMEOUT` includes
+/// the wait for one of this caller's turns.
 pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,
     queue: &Arc<FairQueue<C>>,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use parking_lot::Mutex;
 
-/// An answer on its way. The request goes on while somebody waits for it.
+/// An answer that is awaited. The request continues as long as somebody waits.
 pub type Asked<V> = Shared<BoxFuture<'static, V>>;
 
 type InFlight<K, V> = Mutex<HashMap<K, (u64, WeakShared<BoxFuture<'static, V>>)>>;
@@ -18,7 +18,7 @@ pub struct SingleFlight<K, V: Clone> {
     next_id: Mutex<u64>,
 }
 
-/// The entry of a question. Dropping it, with or without an answer, removes it.
+/// The entry of a question. Dropping it removes it, with or without an answer.
 struct Entry<K: Eq + Hash, V: Clone> {
     asked: Weak<InFlight<K, V>>,
     key: K,
@@ -31,7 +31,7 @@ impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
             return;
         };
         let mut asked = asked.lock();
-        // A question that nobody waited for any more may have been sent again.
+        // An abandoned question may have been asked again under the same key.
         if asked.get(&self.key).is_some_and(|(id, _)| *id == self.id) {
             asked.remove(&self.key);
         }

@@ -13,7 +13,7 @@ use prometheus::{Gauge, IntCounter, IntGauge, Registry};
 use super::Reads;
 use super::vectors::Vectors;
 
-/// The one who answered a read.
+/// Whether the cache or upstream answered a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
     /// The cache.
@@ -40,16 +40,15 @@ pub struct CacheState {
     pub resource_version: u64,
     pub snapshots: usize,
     pub staleness: Duration,
-    /// The time since the state was last known to be as upstream. `None` if
-    /// that is not known of the current upstream.
+    /// The time since the state was last proven to equal the current upstream's.
+    /// `None` if it never was.
     pub proof_age: Option<Duration>,
     pub lag: Duration,
     pub history: Duration,
 }
 
-/// The purposes that bytes are held for: the current state; events and the
-/// objects that only they hold; bytes that can be made again; states kept for
-/// chunked lists.
+/// The purposes for which bytes are held: the current state; events and the objects
+/// that only they hold; values that can be made again; states kept for chunked lists.
 pub const BYTES: [&str; 4] = ["objects", "history", "derived", "retained"];
 
 /// The result of comparing a resource with upstream.
@@ -89,16 +88,13 @@ pub struct CachedResource {
     vectors: Vectors,
     /// The clients that watch.
     pub watchers: IntGauge,
-    /// The seconds that a read waits after a probe.
+    /// The seconds that a read waits for late events after a probe.
     pub settle: Gauge,
     /// 1 while probes are not believed.
     pub suspended: IntGauge,
-    /// The counters by verb, result and reason. They are few, so this is a
-    /// list.
+    /// The counters by verb, result and reason. They are few, so a list is enough.
     requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
     state: RwLock<Option<&'static str>>,
-    /// The reason why upstream's list or watch was last begun anew, and the
-    /// time.
     restart: RwLock<Option<(&'static str, Instant)>>,
 }
 
@@ -112,8 +108,8 @@ impl CacheMetrics {
         })
     }
 
-    /// Returns the series of a resource. Upstream has listed it or answered for
-    /// it, which proves its name. Callers keep the result.
+    /// Returns the series of a resource. Its name must be proven: upstream has
+    /// listed the resource or answered a request for it. Callers keep the result.
     pub fn resource(&self, gvr: &GroupVersionResource) -> Arc<CachedResource> {
         if let Some(found) = self.by_resource.read().get(gvr) {
             return found.clone();
@@ -141,7 +137,8 @@ impl CacheMetrics {
     pub fn watchers(&self) -> u64 {
         let families = self.vectors.watchers.collect();
         let series = families.iter().flat_map(|family| family.get_metric());
-        // These are whole numbers below 2^53. A float becomes no less than 0.
+        // The values are whole numbers below 2^53, so the sum is exact. The cast
+        // turns a negative sum into 0.
         series.map(|m| m.get_gauge().get_value()).sum::<f64>() as u64
     }
 
@@ -200,7 +197,7 @@ impl CachedResource {
     /// it is empty if the cache answered alone.
     pub fn request(&self, verb: &'static str, result: CacheResult, reason: &'static str) {
         let key = [verb, result.as_str(), reason];
-        // Most often these are the very same words.
+        // Mostly the strings are the same statics, so comparing pointers is enough.
         let is_key = |known: &[&'static str; 3]| {
             let mut pairs = known.iter().zip(&key);
             pairs.all(|(a, b)| std::ptr::eq(*a, *b) || a == b)
@@ -224,8 +221,8 @@ impl CachedResource {
         self.vectors.watch_ends.with_label_values(&labels).inc();
     }
 
-    /// Counts an event that came after a probe. `broken` means that a caller
-    /// had been told that no such event would come.
+    /// Counts an event that arrived after a probe had proven its version. `broken`
+    /// means that a caller had already been promised that the event would not come.
     pub fn late_event(&self, broken: bool) {
         let promise = if broken { "broken" } else { "kept" };
         let labels = [&self.labels()[..], &[promise]].concat();
@@ -273,8 +270,7 @@ impl CachedResource {
         *self.state.read()
     }
 
-    /// Returns the reason why upstream's list or watch was last begun anew, and
-    /// the time.
+    /// Returns why and when upstream's list or watch was last restarted.
     pub fn last_restart(&self) -> Option<(&'static str, Instant)> {
         *self.restart.read()
     }

@@ -8,7 +8,8 @@ use prometheus::{
 /// The memory that can be given up, from cheap to expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
-    /// Encodings that nobody asked for in some minutes, whatever the limit.
+    /// Encodings that nobody asked for in some minutes. They are given up at any
+    /// limit.
     Unused,
     /// Encodings that are made again when they are needed.
     Derived,

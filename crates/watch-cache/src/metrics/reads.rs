@@ -1,4 +1,4 @@
-//! Reads as they were counted.
+//! Counts of reads, read back from the metrics.
 
 use kubernetes_wire::api::GroupVersionResource;
 use prometheus::proto::Metric;
@@ -10,7 +10,7 @@ use super::CacheResult;
 pub struct Reads {
     pub gvr: GroupVersionResource,
     pub verb: String,
-    /// Empty if the cache answered.
+    /// Empty if the cache answered alone.
     pub reason: String,
     result: String,
     pub count: u64,

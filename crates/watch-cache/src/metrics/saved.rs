@@ -8,10 +8,10 @@ use prometheus::{
     register_int_gauge_with_registry,
 };
 
-/// Seconds. They range from an empty store to gigabytes on a slow disk.
+/// Buckets in seconds, from an empty store to gigabytes on a slow disk.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// They are registered only if stores are saved.
+/// The metrics of saving. They are registered only if stores are saved.
 pub struct SavedMetrics {
     bytes: IntGauge,
     last: Gauge,
@@ -67,7 +67,6 @@ impl SavedMetrics {
         self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Notes that a store was saved.
     pub(crate) fn saved(&self, took: Duration) {
         self.saves.with_label_values(&["saved"]).inc();
         self.duration.observe(took.as_secs_f64());
@@ -77,7 +76,6 @@ impl SavedMetrics {
         self.saves.with_label_values(&["failed"]).inc();
     }
 
-    /// Notes that every store is saved.
     pub(crate) fn all_saved(&self, now: SystemTime) {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last.set(since.as_secs_f64());

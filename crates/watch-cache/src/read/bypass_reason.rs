@@ -2,61 +2,62 @@
 
 use crate::reflector::Unavailable;
 
-/// One reason per cause. Metric label, log field and debug header use the same
-/// name.
+/// Why a read is not answered from the cache. The metric label, the log field
+/// and the debug header use the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BypassReason {
-    /// A form of request that only upstream can decide.
+    /// Only upstream can decide this form of request.
     UnusualRequest,
-    /// Query parameters that do not decode or may not be combined. Upstream has
-    /// the error text.
+    /// The query parameters do not decode or may not be combined. Upstream
+    /// writes the error.
     InvalidOptions,
-    /// `resourceVersion` is unset, which asks for the most recent state, and
-    /// the consistency mode lets upstream answer that.
+    /// An unset `resourceVersion` asks for the most recent state, and the
+    /// consistency mode leaves that to upstream.
     MostRecent,
     /// The state could not be proven recent.
     NotProvenFresh,
-    /// A list at a version whose state is not in the cache.
+    /// The list asks for a version whose state is not in the cache.
     SnapshotGone,
-    /// A version that the cache has not reached yet.
+    /// The cache has not reached the version yet.
     FutureVersion,
-    /// A version that the history of events does not cover.
+    /// The history of events does not reach back to the version.
     HistoryTooShort,
-    /// A field selector on a field that the cache does not index.
+    /// The cache does not index the field of a field selector.
     FieldSelector,
-    /// A representation that the cache does not make.
+    /// The cache does not make the representation.
     Representation,
-    /// The bookmark of this resource has not been learnt, or upstream does not
+    /// The form of this resource's bookmarks is unknown, or upstream does not
     /// know the initial events that the watch wants.
     NoBookmark,
-    /// An upgrade that is not a WebSocket watch with a proper handshake.
+    /// The upgrade is not a WebSocket watch with a proper handshake.
     WatchProtocol,
     /// The configuration excludes the resource from the cache.
     Excluded,
-    /// Another server than upstream's own answers for the resource, and may show
-    /// each caller something else.
+    /// A server behind an APIService answers for the resource. It may show each
+    /// caller something else.
     Aggregated,
-    /// The same, although `cache.aggregated` names the resource: shadow mode saw the
-    /// server's answers differ.
+    /// Like [`Self::Aggregated`]. `cache.aggregated` names the resource, but
+    /// shadow mode saw the server's answers differ.
     Withdrawn,
     /// The resource is in shadow mode: upstream answers, and the cache only
     /// compares.
     Shadow,
     /// The first list of the resource is under way.
     Filling,
-    /// Upstream does not let apifront list and watch the resource, or cannot be
-    /// followed.
+    /// Upstream does not let apifront list and watch the resource, or sends
+    /// answers that cannot be cached.
     NotWatchable,
-    /// More resources than the cache takes.
+    /// The cache holds its largest number of resources already.
     TooManyResources,
     /// `cache.memoryLimit` leaves no room for the resource.
     MemoryLimit,
-    /// Upstream was lost longer ago than `cache.maxStaleness`.
+    /// The connection to upstream has been lost for longer than
+    /// `cache.maxStaleness`.
     Stale,
-    /// An answer that is too large to be made for one caller.
+    /// The answer is too large to be made for one caller.
     TooCostly,
-    /// The caller's first read of the object for some time, which upstream authorizes
-    /// and answers in one request.
+    /// The caller has not read the object for some time. Upstream authorizes
+    /// and answers the read in one request.
     FirstRead,
 }
 
@@ -86,8 +87,8 @@ impl BypassReason {
         Self::FirstRead,
     ];
 
-    /// Returns what to do so that such a read is answered from the cache, in
-    /// words for the people who run apifront.
+    /// Returns advice for the people who run apifront: what to change so that
+    /// the read is answered from the cache.
     pub fn advice(self) -> &'static str {
         match self {
             Self::UnusualRequest => {

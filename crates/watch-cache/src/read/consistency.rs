@@ -8,26 +8,25 @@ use crate::Consistency;
 use crate::reflector::Entry;
 use crate::store::Store;
 
-/// A request for a version that the cache is about to reach waits for at most
-/// this time before upstream is asked instead. kube-apiserver waits 3 s for the
-/// same.
+/// The time that a request waits for a version that the cache is about to
+/// reach. After it, upstream is asked. kube-apiserver waits 3 s in this case.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// A caller's own write may take this long to arrive on the main watch before
-/// upstream is asked instead.
+/// The time that a read waits for the caller's own write to arrive on the main
+/// watch. After it, upstream is asked.
 const OWN_WRITE: Duration = Duration::from_secs(1);
 
-/// The source of a read's answer.
+/// Where the answer to a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerSource {
-    /// The current state of the store, proven recent by a question if the read wants
-    /// that.
+    /// The store's current state. If the read requires it, a question to
+    /// upstream has proven the state recent.
     Store(HitCost),
     /// A shared read of upstream that begins now.
     SharedRead,
 }
 
-/// The store to be read, and the consistency that is required of it.
+/// The store to be read, and the consistency that the read requires.
 #[derive(Clone, Copy)]
 pub struct Consistent<'a> {
     pub entry: &'a Entry,
@@ -58,8 +57,8 @@ impl Consistent<'_> {
         }
     }
 
-    /// Returns the question that proves the store recent, as the mode requires it.
-    /// `None` if it is not proven, or has not the caller's own writes.
+    /// Returns what it cost to prove the store recent in this mode. `None` if
+    /// that failed, or if the store lacks the caller's own writes.
     async fn recent(self) -> Option<HitCost> {
         if self.mode == Consistency::Strict {
             return None;
@@ -83,17 +82,17 @@ impl Consistent<'_> {
     }
 
     /// Asks upstream for its version and waits until the store has reached it.
-    /// One question at a time serves all callers who came before it was asked.
+    /// All callers that came before the question was sent share it.
     async fn prove(self) -> Option<()> {
         let Self { entry, store, .. } = self;
-        // A watch that begins anew delivers the changes made meanwhile later,
-        // so that a proof holds only within one stream.
+        // A new watch delivers the changes of the gap later, so a proof only
+        // holds within one stream.
         let stream = entry.stream()?;
         let asked = Instant::now();
         let version = entry.shared_version().await?;
         if store.progress().resource_version < version {
-            // If nothing of this resource has changed since, the main watch
-            // stays silent, and waiting for the settling time is enough.
+            // If nothing of this resource has changed, the main watch stays
+            // silent, and it is enough to wait for the settling time.
             reached(store, version, entry.settle(Instant::now())).await;
         }
         if entry.stream()? != stream {
@@ -105,8 +104,8 @@ impl Consistent<'_> {
     }
 }
 
-/// Waits until the store has reached the version. Returns false if it has not
-/// within this time, or was closed.
+/// Waits for at most `within` until the store has reached the version. Returns
+/// false if it has not, or was closed.
 pub async fn reached(store: &Store, version: u64, within: Duration) -> bool {
     let mut progress = store.subscribe();
     let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);

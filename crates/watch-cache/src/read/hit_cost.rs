@@ -1,28 +1,30 @@
-//! What upstream was asked for an answer that the cache gives.
+//! The cost of an answer from the cache for upstream.
 
-/// The question behind an answer of the cache.
+/// The question to upstream behind an answer from the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HitCost {
-    /// Nothing: the answer is from memory alone.
+    /// Nothing. The answer is from memory alone.
     #[default]
     Nothing,
-    /// Its version.
+    /// The version that upstream has reached.
     Version,
-    /// The metadata of one object, which is then taken from memory.
+    /// The metadata of one object. The object is then taken from memory.
     Metadata,
-    /// The events before the history, with which a watch begins.
+    /// The events before the store's history, with which a watch begins.
     Events,
-    /// The names and versions of objects, which are then taken from memory.
+    /// The names and versions of objects. The objects are then taken from
+    /// memory.
     Names,
-    /// The object itself, which costs upstream what it would cost without the cache:
-    /// such an answer counts as a bypass.
+    /// The object itself. That costs upstream as much as without the cache, so
+    /// the answer counts as a bypass.
     Object,
-    /// Nothing for this answer: it shares the object of another one.
+    /// Nothing, because this answer shares the object that another one asked
+    /// for.
     Shared,
 }
 
 impl HitCost {
-    /// Returns the word for it in metrics, the log and the debug header. Empty if
+    /// Returns the name for metrics, the log and the debug header. Empty if
     /// nothing was asked.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! The meaning of the options of a legacy watch path, `/api/v1/watch/…`.
+//! The options of a legacy watch path, `/api/v1/watch/…`.
 //!
-//! The path makes kube-apiserver watch whatever the query says. But without
-//! `watch` in the query, the options are defaulted and validated as those of a
-//! list: initial events are not the default and may not be asked for, and
+//! The path makes kube-apiserver watch, whatever the query says. But without
+//! `watch` in the query, the options are defaulted and validated as for a list:
+//! initial events are not the default and may not be asked for, and
 //! `resourceVersionMatch` is checked and then ignored. Source: `forceWatch` in
 //! k8s.io/apiserver `endpoints/handlers/get.go`, and experiments with
 //! kube-apiserver.
@@ -15,9 +15,9 @@ use super::{BypassReason, Freshness, WatchPlan};
 
 const NAME: &str = "metadata.name";
 
-/// Returns the options as they apply to a legacy path. `name` is the object's,
-/// or empty for all objects. A selector besides a name may only repeat the
-/// name.
+/// Returns the options as they apply to a legacy path. `name` is the object's
+/// name in the path, or empty. A field selector beside a name must require the
+/// same name.
 pub fn options(mut options: ListOptions, name: &str) -> Result<ListOptions, BypassReason> {
     if name.is_empty() {
         return Ok(options);
@@ -49,8 +49,8 @@ pub fn plan(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
         (Some(_), _) if !options.continue_token.is_empty() => invalid,
         (Some(ResourceVersionMatch::Exact), Freshness::Any) => invalid,
         (_, Freshness::NotOlderThan(n)) => Ok(WatchPlan::From(n)),
-        // Without a version, any version will do: WatchList promises a recent
-        // state only with its own initial events.
+        // Without a version, any state will do. WatchList promises a recent
+        // state only together with initial events.
         (_, Freshness::Any | Freshness::MostRecent) => Ok(WatchPlan::Unmarked),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
             ("resourceVersionMatch=NotOlderThan", invalid),
             ("sendInitialEvents=true", invalid),
             ("sendInitialEvents=false&resourceVersion=7", invalid),
-            // With `watch` the watch is an ordinary one.
+            // With `watch` in the query, the watch is an ordinary one.
             (
                 "watch=1",
                 Ok(WatchPlan::InitialEvents(Freshness::MostRecent)),

@@ -1,4 +1,5 @@
-//! GET and LIST from the store, and the decision whether the store may answer.
+//! Answers GET and LIST from the store, and decides whether the store may
+//! answer.
 
 mod body;
 mod bypass_reason;

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 use parking_lot::Mutex;
 
-/// A write is remembered for at least this time. A store that has not received
-/// the write by then has lost upstream, and is not proven fresh anyway.
+/// The least time that a write is remembered. A store that has not received the
+/// write by then has lost upstream, and is not proven fresh anyway.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// After a write whose answer did not tell its version, the caller's reads are
-/// answered from upstream for this time. The main watch is late by milliseconds
-/// only.
+/// If the answer to a write did not tell its version, upstream answers the
+/// caller's reads for this time. That is long enough, since the main watch is
+/// late by milliseconds only.
 const UNTOLD: Duration = Duration::from_secs(10);
 
-/// The most pairs of a caller and a resource that each of the two generations
-/// remembers. An entry is 64 bytes. At the bound the older generation is
+/// The most entries, each of a caller and a resource, in each of the two
+/// generations. An entry is 64 bytes. At the bound the older generation is
 /// forgotten early.
 const MAX_REMEMBERED: usize = 65_536;
 
@@ -36,13 +36,13 @@ pub enum LastWrite {
 #[derive(Clone, Copy, Debug, Default)]
 struct Writes {
     version: u64,
-    /// The number of writes whose answer is on its way to the caller.
+    /// The number of writes whose answers are on their way to the caller.
     open: u32,
     untold_until: Option<Instant>,
 }
 
-/// Two generations: the older one is dropped when the newer one is as old as
-/// [`REMEMBERED`].
+/// Two generations of writes. The older one is dropped when the newer one is as
+/// old as [`REMEMBERED`].
 #[derive(Debug)]
 struct Generations {
     newer: HashMap<u64, Writes>,
@@ -52,8 +52,8 @@ struct Generations {
 
 pub struct OwnWrites {
     generations: Mutex<Generations>,
-    /// Callers are identified by a hash. Two callers with the same hash wait
-    /// for each other's writes, which does no harm.
+    /// Hashes the caller. If two callers have the same hash, they wait for each
+    /// other's writes, which does no harm.
     hasher: RandomState,
 }
 
@@ -69,7 +69,7 @@ impl OwnWrites {
         }
     }
 
-    /// Notes a write that has succeeded and whose answer is about to be passed
+    /// Notes that a write has succeeded and its answer is about to be passed
     /// on. Until the result is dropped, the version for the caller's reads is
     /// unknown.
     pub fn begin(
@@ -110,7 +110,7 @@ impl OwnWrites {
     }
 
     /// Returns the hash of a caller and a resource. The API versions of a
-    /// resource are views of the same objects and share a key.
+    /// resource show the same objects, so they share a key.
     fn key(&self, user: Option<&UserInfo>, gvr: &GroupVersionResource) -> u64 {
         let user = user.map(|u| (&u.name, &u.uid));
         self.hasher.hash_one((user, &gvr.group, &gvr.resource))
@@ -125,7 +125,7 @@ impl OwnWrites {
             generations.older = std::mem::take(&mut generations.newer);
             generations.began = now;
         }
-        // Writes that the older generation has move to the newer.
+        // Writes of the older generation move to the newer one.
         let before = generations.older.remove(&key);
         let writes = generations.newer.entry(key).or_default();
         if let Some(before) = before {
@@ -145,8 +145,8 @@ pub struct OpenWrite {
 }
 
 impl OpenWrite {
-    /// Ends the write with the version that its answer tells. `None` if the
-    /// answer does not tell it.
+    /// Ends the write with the version in its answer. `None` if the answer does
+    /// not tell it.
     pub fn close(mut self, version: Option<u64>) {
         self.version = version;
     }
@@ -222,7 +222,6 @@ mod tests {
         let pods = gvr("v1", "pods");
         writes.begin(None, &pods, now).close(Some(7));
         writes.begin(None, &pods, now).close(None);
-        // The answer broke off.
         drop(writes.begin(None, &pods, now));
         let wrote = |after| writes.wrote(None, &pods, Instant::now() + after);
         assert_eq!(wrote(Duration::ZERO), LastWrite::Unknown);

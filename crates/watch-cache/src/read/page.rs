@@ -1,9 +1,9 @@
-//! The objects that a LIST shows, and the start of its next page.
+//! Selects the objects that a LIST shows, and the start of its next page.
 //!
 //! The rules are those of kube-apiserver (k8s.io/apiserver `registry/generic`
-//! `ListPredicate`, `storage/cacher` `GetList`). The candidates that remain
-//! after a page decide whether there is a next page. The candidates depend on
-//! the index that the API server would have used.
+//! `ListPredicate`, `storage/cacher` `GetList`). There is a next page if
+//! candidates remain after a page. Which objects are candidates depends on the
+//! index that the API server would have used.
 
 use std::slice;
 use std::sync::Arc;
@@ -25,16 +25,15 @@ pub struct Selection {
     /// The keys of continue tokens are relative to this prefix.
     prefix: String,
     filter: Filter,
-    /// The name of the only object that the list can have.
+    /// The list can show only the object of this name.
     name: Option<String>,
-    /// The objects that the API server finds by an index of its cache.
+    /// Selects the objects that the API server finds by an index of its cache.
     indexed: Option<Filter>,
-    /// No selector is set.
     everything: bool,
-    /// The API server tells how many objects remain: no selector is set, or in
-    /// some releases only that of the shard.
+    /// The API server says how many objects remain: no selector is set, or in
+    /// some releases only a shard selector.
     counted: bool,
-    /// The shard selector as the answer repeats it. Empty without one.
+    /// The shard selector as the answer repeats it. Empty if there is none.
     shard: String,
 }
 
@@ -47,8 +46,8 @@ impl Selection {
     ) -> Result<Self, BypassReason> {
         let resource = &store.resource;
         let fields = &options.field_selector;
-        // A selector that narrows a list to a namespace or an object does not
-        // narrow later pages (`SelectionPredicate.MatchesSingle`).
+        // If a selector narrows a list to a namespace or an object, that holds
+        // for the first page only (`SelectionPredicate.MatchesSingle`).
         let first_page = options.continue_token.is_empty();
         let required = |field| fields.required(field).filter(|_| first_page);
         let namespace = match required("metadata.namespace") {
@@ -63,7 +62,7 @@ impl Selection {
             && first_page
             && matches!(plan.version, ListVersion::Exact(_));
         if name.is_some() && legacy_exact {
-            // The API server reads the newest state from etcd here and ignores
+            // Here the API server reads the newest state from etcd and ignores
             // the version.
             return Err(BypassReason::UnusualRequest);
         }
@@ -100,13 +99,13 @@ impl Selection {
         })
     }
 
-    /// Narrows the selection, which is of all namespaces, to what is visible.
-    /// Every page has what is visible at its time.
+    /// Narrows a selection of all namespaces to the visible objects. Each page
+    /// shows what is visible at its time.
     #[must_use]
     pub fn of_view(mut self, visible: &Visible) -> Self {
-        // The API server begins later pages of a list that a field selector
-        // narrows at a wrong key, since they are not narrowed. No server has to
-        // understand the tokens of a view.
+        // If a field selector narrows a list, the API server begins later pages
+        // at a wrong key, because they are not narrowed. The tokens of a view
+        // need not do the same, since no other server has to understand them.
         self.prefix = String::new();
         let scope = Scope::Visible(match self.namespace.as_str() {
             "" => visible.clone(),
@@ -120,7 +119,7 @@ impl Selection {
     }
 }
 
-/// Returns what the keys of a namespace begin with.
+/// Returns the beginning of all keys in a namespace.
 fn prefix(namespace: &str) -> String {
     match namespace {
         "" => String::new(),
@@ -128,7 +127,7 @@ fn prefix(namespace: &str) -> String {
     }
 }
 
-/// Returns the field by which kube-apiserver's cache finds objects
+/// Returns the field by which kube-apiserver's cache indexes objects
 /// (`IndexFields` in kubernetes `pkg/registry`).
 fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
     match (gvr.group.as_str(), gvr.resource.as_str()) {
@@ -188,8 +187,8 @@ pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) 
         let relative = key.strip_prefix(prefix).unwrap_or(key);
         let token = ContinueToken::after(snapshot.resource_version, relative);
         meta.continue_token = token.to_string();
-        // The API server takes the limit from the number of candidates, as if
-        // all objects of the page had been in the shard.
+        // The API server subtracts the limit from the number of candidates, as
+        // if all objects of the page had been in the shard.
         meta.remaining_item_count = selection.counted.then(|| {
             let candidates = snapshot.count_from(&selection.filter.scope, &start);
             let rest = candidates.saturating_sub(limit);
@@ -222,8 +221,8 @@ fn whole<'s>(
 }
 
 /// Does the same as [`whole`] for the objects that the filter selects. The API
-/// server does not test whether the remaining candidates match, so that the
-/// last page may be empty.
+/// server does not test whether the remaining candidates match, so the last
+/// page may be empty.
 fn selected<'s>(
     snapshot: &'s Snapshot,
     selection: &Selection,
@@ -282,8 +281,8 @@ mod tests {
         Store::new(resource, objects, 9)
     }
 
-    /// Keys of the page, the start of the next page, and the number of objects
-    /// that remain.
+    /// The keys of the page, the start of the next page, and the number of
+    /// objects that remain.
     type Shown = (Vec<String>, Option<String>, Option<i64>);
 
     fn shown(namespace: &str, query: &str) -> Result<Shown, BypassReason> {
@@ -322,7 +321,6 @@ mod tests {
             ("", format!("{newest}&limit=2"), 2, Some("a/p1\0"), Some(5)),
             ("a", format!("{newest}&limit=2"), 2, Some("p1\0"), Some(4)),
             ("c", format!("{newest}&limit=2"), 0, None, None),
-            // Later pages.
             ("", format!("limit=5{}", after("a/p1")), 5, None, None),
             (
                 "",
@@ -355,8 +353,8 @@ mod tests {
                 None,
                 None,
             ),
-            // After a/p4 there are other objects that do not match. The API
-            // server does not know that they do not match.
+            // After a/p4 there are other objects. They do not match, but the
+            // API server does not know that.
             (
                 "a",
                 format!("{newest}&labelSelector=odd%3D0&limit=3"),
@@ -385,7 +383,8 @@ mod tests {
                 None,
                 None,
             ),
-            // On first pages, the API server knows that from its index.
+            // On first pages, the API server knows from its index that they do
+            // not match.
             (
                 "a",
                 format!("{newest}&fieldSelector=spec.nodeName%3Dn0&limit=3"),
@@ -414,7 +413,7 @@ mod tests {
                 Some("p4\0"),
                 None,
             ),
-            // A namespace selector narrows a first page only.
+            // A namespace selector narrows only the first page.
             (
                 "",
                 format!("{newest}&fieldSelector=metadata.namespace%3Da&limit=5"),
@@ -439,7 +438,6 @@ mod tests {
                 Some("a/p5\0"),
                 None,
             ),
-            // One object is looked up if its key is known.
             (
                 "a",
                 format!("{newest}&fieldSelector=metadata.name%3Dp0&limit=1"),

@@ -1,19 +1,19 @@
 //! The query parameters that the cache understands. A request with any other
-//! parameter is forwarded: a newer API server may give another answer because
-//! of it, as API servers with sharded lists do for `shardSelector` (KEP-5866).
+//! parameter is forwarded, since a newer API server may answer it differently.
+//! API servers with sharded lists do that for `shardSelector` (KEP-5866).
 
 use kubernetes_wire::api::{InvalidShard, Query, ShardSelector};
 
 use super::BypassReason;
 
-/// Parameters of every request. They concern the form of the answer and its
-/// time limit.
+/// Parameters that every request may have. They concern the form of the answer
+/// and its time limit.
 const EVERYWHERE: [&str; 3] = ["includeObject", "pretty", "timeout"];
 
 /// `meta/v1 GetOptions`.
 const GET: [&str; 1] = ["resourceVersion"];
 
-/// A list or watch of a share of the objects (KEP-5866).
+/// The parameter of a list or watch of a share of the objects (KEP-5866).
 const SHARD_SELECTOR: &str = "shardSelector";
 
 /// `meta/v1 ListOptions`.
@@ -31,8 +31,8 @@ const LIST: [&str; 11] = [
     "watch",
 ];
 
-/// Checks the parameters of a GET of one object. Those of a list say nothing there
-/// if they are empty, as some clients send them.
+/// Checks the parameters of a GET of one object. Some clients also send the
+/// parameters of a list with empty values, which mean nothing.
 pub fn check_get(query: &Query) -> Result<(), BypassReason> {
     let is_empty = |key, value: &str| LIST.contains(&key) && value.is_empty();
     let understood = |(key, value)| is_understood(key, &GET) || is_empty(key, value);
@@ -101,8 +101,8 @@ mod tests {
             assert!(!get(query) && !list(query), "{query}");
         }
     }
-    /// Each of the ten thousand pairs of a URL looked for all pairs of its key. Here
-    /// that would take hours.
+    /// A check that searched for all pairs of a key at each pair would take
+    /// hours here.
     #[test]
     fn a_pair_is_looked_at_once() {
         let many = "limit&".repeat(1_000_000);

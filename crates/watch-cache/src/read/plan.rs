@@ -1,9 +1,9 @@
-//! Decides what a request's options require of the cache. The functions are
-//! pure, so that every cell of the tables of resourceVersion semantics is a
+//! Decides what the options of a request require of the cache. The functions
+//! are pure, so that every cell of the tables of resourceVersion semantics is a
 //! line of a test.
 //!
-//! Source: Kubernetes API concepts, "Semantics for get, list and watch";
-//! defaulting and validation as in k8s.io/apiserver `storage/cacher` and
+//! Sources: Kubernetes API concepts, "Semantics for get, list and watch".
+//! Defaults and validation are those of k8s.io/apiserver `storage/cacher` and
 //! apimachinery `meta/internalversion`.
 
 use kubernetes_wire::api::{
@@ -12,20 +12,20 @@ use kubernetes_wire::api::{
 
 use super::BypassReason;
 
-/// The required recency of an answer.
+/// How recent an answer must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Any state that the cache has.
     Any,
     NotOlderThan(u64),
-    /// A state no older than the moment of the request.
+    /// A state no older than the request.
     MostRecent,
 }
 
 /// The state that a LIST shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
-    /// The newest state, if it is as recent as this.
+    /// The newest state, which must be this recent.
     Newest(Freshness),
     /// The state at exactly this version.
     Exact(u64),
@@ -35,15 +35,15 @@ pub enum ListVersion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlan {
     pub version: ListVersion,
-    /// The first key that may be in the answer, relative to the list's scope;
-    /// empty for the beginning.
+    /// The first key that may be in the answer, relative to the list's scope.
+    /// Empty for the beginning.
     pub start: String,
-    /// The most objects in the answer, 0 for any number.
+    /// The most objects in the answer. 0 means no limit.
     pub limit: usize,
 }
 
 impl ListPlan {
-    /// Returns the recency that the cache needs to hold that state.
+    /// Returns how recent the cache must be to hold the state.
     pub fn freshness(&self) -> Freshness {
         match self.version {
             ListVersion::Newest(freshness) => freshness,
@@ -52,16 +52,16 @@ impl ListPlan {
     }
 }
 
-/// The place where a WATCH from the cache starts.
+/// Where a WATCH from the cache starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchPlan {
     /// Events after this version.
     From(u64),
-    /// Events after the newest version, if it is as recent as this.
+    /// Events after the newest version, which must be this recent.
     FromNow(Freshness),
     /// The state as ADDED events, then later events.
     InitialEvents(Freshness),
-    /// The same as `InitialEvents`, from any state that the cache has, and
+    /// Like [`Self::InitialEvents`], from any state that the cache has, but
     /// without the bookmark that marks the end of the state.
     Unmarked,
 }
@@ -79,7 +79,7 @@ pub(super) fn freshness(resource_version: &str) -> Result<Freshness, BypassReaso
     }
 }
 
-/// Returns the recency that a GET of one object requires.
+/// Returns how recent the answer to a GET of one object must be.
 pub fn get(query: &Query) -> Result<Freshness, BypassReason> {
     freshness(query.get("resourceVersion").unwrap_or_default())
 }
@@ -103,12 +103,12 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
     let freshness = freshness(version)?;
     let version = match (version_match, freshness) {
         // The API server's rule is "forbidden unless resourceVersion is
-        // provided". Exact is forbidden with "0", too.
+        // provided". Exact is also forbidden with "0".
         (Some(_), Freshness::MostRecent) | (Some(ResourceVersionMatch::Exact), Freshness::Any) => {
             return Err(BypassReason::InvalidOptions);
         }
         (Some(ResourceVersionMatch::Exact), Freshness::NotOlderThan(n)) => ListVersion::Exact(n),
-        // With a limit, a version without a match is exact.
+        // With a limit, a version without a match means exactly this version.
         (None, Freshness::NotOlderThan(n)) if limit > 0 => ListVersion::Exact(n),
         _ => ListVersion::Newest(freshness),
     };
@@ -119,7 +119,6 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
     })
 }
 
-/// Plans a later page of a list.
 fn continued(
     options: &ListOptions,
     version_match: Option<ResourceVersionMatch>,
@@ -160,7 +159,7 @@ pub fn watch(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
         // Since WatchList (KEP-3157) a watch from "" or "0" has initial events.
         (None, false) => match freshness {
             // Initial events may not be combined with `continue`, even if they
-            // were not asked for.
+            // are only the default.
             Freshness::Any | Freshness::MostRecent if !options.continue_token.is_empty() => invalid,
             Freshness::Any | Freshness::MostRecent => Ok(WatchPlan::InitialEvents(freshness)),
             Freshness::NotOlderThan(n) => Ok(WatchPlan::From(n)),
@@ -189,14 +188,12 @@ mod tests {
             })
         };
         for (query, expected) in [
-            // Without a match.
             ("", plan(Newest(MostRecent), 0)),
             ("limit=5", plan(Newest(MostRecent), 5)),
             ("resourceVersion=0", plan(Newest(Any), 0)),
             ("resourceVersion=0&limit=5", plan(Newest(Any), 0)),
             ("resourceVersion=7", plan(Newest(NotOlderThan(7)), 0)),
             ("resourceVersion=7&limit=5", plan(Exact(7), 5)),
-            // Exact.
             ("resourceVersionMatch=Exact", Err(InvalidOptions)),
             ("resourceVersionMatch=Exact&limit=5", Err(InvalidOptions)),
             (
@@ -211,7 +208,6 @@ mod tests {
                 "resourceVersion=7&resourceVersionMatch=Exact&limit=5",
                 plan(Exact(7), 5),
             ),
-            // NotOlderThan.
             ("resourceVersionMatch=NotOlderThan", Err(InvalidOptions)),
             (
                 "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=5",
@@ -225,7 +221,6 @@ mod tests {
                 "resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=5",
                 plan(Newest(NotOlderThan(7)), 5),
             ),
-            // Invalid versions, matches and limits.
             ("resourceVersion=00", Err(InvalidOptions)),
             ("resourceVersion=x", Err(InvalidOptions)),
             ("resourceVersion=-1", Err(InvalidOptions)),

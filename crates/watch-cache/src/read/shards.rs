@@ -1,6 +1,6 @@
-//! Tells whether upstream serves shards of lists and watches. kube-apiserver
-//! does if its feature gate `ShardedListAndWatch` is on; otherwise it ignores
-//! the selector.
+//! Finds out whether upstream serves shards of lists and watches.
+//! kube-apiserver does if its feature gate `ShardedListAndWatch` is on.
+//! Otherwise it ignores the selector.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use tokio::sync::Mutex;
 
-/// An answer is believed for this time. A new API server with another setting
-/// takes as long to start.
+/// The time for which an answer is believed. A new API server with another
+/// setting takes as long to start.
 const BELIEVED: Duration = Duration::from_secs(10);
 
 /// The time limit of the whole question, including the body.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The question has an invalid selector. A server that reads the selector says
-/// so; any other server lists one object.
+/// A list with an invalid selector. A server that reads the selector says that
+/// it is invalid. Any other server lists one object.
 const QUESTION: &str = "/api/v1/namespaces?limit=1&resourceVersion=0&shardSelector=junk";
 const WRONG: &[u8] = b"invalid shard selector";
 
@@ -31,7 +31,7 @@ struct Known {
 
 impl Shards {
     /// Tells whether upstream serves shards. Concurrent callers share one
-    /// question to upstream.
+    /// question.
     pub async fn are_served(&self, upstream: &Arc<Upstream>) -> bool {
         let mut known = self.0.lock().await;
         if let Some(known) = &*known
@@ -41,7 +41,7 @@ impl Shards {
             return known.served;
         }
         let asked = tokio::time::timeout(ASK_TIMEOUT, ask(upstream)).await;
-        // A server that does not say so has no shards.
+        // A server that does not answer is taken to have no shards.
         let served = asked.ok().flatten().unwrap_or(false);
         *known = Some(Known {
             upstream: Arc::downgrade(upstream),

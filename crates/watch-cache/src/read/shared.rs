@@ -1,7 +1,7 @@
 //! Reads of the most recent state that many clients share. Each client is
-//! answered from an upstream read that began after the client's request
-//! arrived, so that the answers are linearizable. Upstream pays for one read of
-//! a resource at a time.
+//! answered from an upstream read that began after its request arrived, so the
+//! answers are linearizable. Upstream gets the waiting reads of a resource as
+//! one batch at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use super::{BypassReason, HitCost, reached};
 use crate::reflector::Entry;
 use crate::store::{ObjectKey, Store, StoredObject};
 
-/// A server that cannot list metadata alone is asked for it again after this
-/// time: it may have been upgraded.
+/// The time before a server that cannot list metadata alone is asked again. It
+/// may have been upgraded by then.
 const REFUSAL: Duration = Duration::from_secs(600);
 
-/// The most different reads of one resource that upstream is asked for at a
-/// time. With several, a small read does not wait for a large read before it.
+/// The most different reads of one resource that run at a time. With several, a
+/// small read does not wait for a large one before it.
 const READS_AT_A_TIME: usize = 4;
 
-/// The reason why a shared read has no answer.
+/// Why a shared read has no answer.
 #[derive(Clone, Debug)]
 pub enum Unanswered {
-    /// Upstream must decide each client's request for itself.
+    /// Upstream must decide each client's request itself.
     Bypass(BypassReason),
-    /// Upstream failed, and would fail for all clients: each gets its Status.
+    /// Upstream failed, and would fail for every client. Each client gets this
+    /// Status.
     Failed(Status),
     /// Upstream or apifront is overloaded.
     TooManyRequests,
-    /// No API server could be asked.
+    /// No API server could be reached.
     Unreachable,
     /// Upstream did not answer in time.
     Timeout,
@@ -74,13 +75,12 @@ type ObjectAnswer = Result<(Option<Arc<StoredObject>>, HitCost), Unanswered>;
 type Batch = Vec<Asked<Question, StateAnswer>>;
 type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
 
-/// The shared reads of a process.
 #[derive(Default)]
 pub struct SharedReads {
     lists: Batches<GroupVersionResource, Question, StateAnswer>,
     objects: Batches<(GroupVersionResource, ObjectKey), (), ObjectAnswer>,
-    /// Resources whose server did not list metadata alone, with the time of the
-    /// question.
+    /// The resources whose server did not list metadata alone, and when it was
+    /// asked.
     refused: Refused,
 }
 
@@ -111,8 +111,8 @@ impl SharedReads {
         Ok(state)
     }
 
-    /// Returns one object as it is at a moment after this call, and what upstream was
-    /// asked for it. `None` if there is none.
+    /// Returns one object as it is at a moment after this call, and what
+    /// upstream was asked for it. The object is `None` if it does not exist.
     pub async fn object(
         &self,
         entry: &Arc<Entry>,
@@ -137,7 +137,8 @@ impl SharedReads {
                 };
                 for asked in batch {
                     asked.answer(answer.clone());
-                    // The question was the first caller's.
+                    // Only the first caller's answer counts the cost of the
+                    // question.
                     if let Ok((_, cost)) = &mut answer {
                         *cost = HitCost::Shared;
                     }
@@ -151,11 +152,11 @@ impl SharedReads {
     }
 }
 
-/// The longest time for which the store may be behind a version that upstream tells,
-/// before the object itself is read.
+/// The time that the store may take to reach a version that upstream told.
+/// After it, the object itself is read.
 const BEHIND: Duration = Duration::from_millis(100);
 
-/// Asks for one object for all callers who wait for it.
+/// Asks for one object for all callers that wait for it.
 #[derive(Clone)]
 struct One {
     entry: Arc<Entry>,
@@ -167,8 +168,9 @@ impl One {
     async fn read(&self) -> Result<(Option<Arc<StoredObject>>, HitCost), Failure> {
         let upstream = self.entry.upstream();
         let (namespace, name) = (self.key.namespace(), self.key.name());
-        // Whether an object is shown as the store shows it is a question of its own for
-        // those that have a definition. Two questions cost more than the object.
+        // If the resource has a definition, it would be a second question
+        // whether objects are still shown as in the store. Two questions cost
+        // more than the object.
         if !self.entry.has_definition() && name.bytes().all(is_plain) {
             match shared_upstream::listed(&upstream, &self.store, namespace, name).await {
                 Ok(None) => return Ok((None, HitCost::Metadata)),
@@ -203,15 +205,15 @@ async fn within<T>(
     }
 }
 
-/// Fails if the resource was dropped or made anew meanwhile: the answer is then
-/// about another store.
+/// Fails if the resource was dropped or its store replaced meanwhile. The
+/// answer is then about another store.
 fn is_current(entry: &Entry, store: &Arc<Store>) -> Result<(), BypassReason> {
     let current = entry.store();
     let same = current.is_some_and(|current| Arc::ptr_eq(&current, store));
     same.then_some(()).ok_or(BypassReason::Filling)
 }
 
-/// Asks for the state of one resource for all callers who wait for it.
+/// Asks for the state of one resource for all callers that wait for it.
 #[derive(Clone)]
 struct Lists {
     entry: Arc<Entry>,
@@ -221,8 +223,7 @@ struct Lists {
 
 impl Lists {
     async fn answer(self, batch: Batch) {
-        // The callers who wait may know a later store than the first of them
-        // did.
+        // The waiting callers may know a later store than the first caller did.
         let Some(store) = self.entry.store() else {
             for asked in batch {
                 asked.answer(Err(BypassReason::Filling.into()));
@@ -267,8 +268,9 @@ impl Lists {
             self.refuse(Instant::now());
         }
         let listing = listing?;
-        // The names and versions would be joined with bytes of another form:
-        // another definition shows objects otherwise, under their old versions.
+        // Another definition shows objects differently under their old
+        // versions. The listed versions would then be combined with bytes of
+        // another form.
         if !defined {
             return Err(BypassReason::NotProvenFresh.into());
         }
@@ -281,8 +283,7 @@ impl Lists {
 
     fn refuse(&self, now: Instant) {
         let mut refused = self.refused.lock();
-        // The map has at most as many entries as there are resources in the
-        // cache.
+        // The map has at most as many entries as the cache has resources.
         refused.retain(|_, at| now.saturating_duration_since(*at) < REFUSAL);
         refused.insert(self.entry.gvr.clone(), now);
     }

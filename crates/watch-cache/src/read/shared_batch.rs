@@ -1,5 +1,5 @@
 //! Asks questions that wait together as one. A question never joins one that is
-//! under way, whose answer may be older than the question.
+//! under way, because that answer may be older than the question.
 //!
 //! ```text
 //! first question ─▶ asked at once ───────▶ answered
@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 /// in memory. Further questions are refused.
 const MAX_WAITING: usize = 16_384;
 
-/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// [`MAX_WAITING`] questions wait already.
@@ -27,8 +26,8 @@ pub(super) enum NoAnswer {
     Lost,
 }
 
-/// One question, and the channel to the caller who waits for its answer. If it
-/// is dropped without an answer, the caller gets [`NoAnswer::Lost`].
+/// One question, and the channel to its caller. If it is dropped without an
+/// answer, the caller gets [`NoAnswer::Lost`].
 pub(super) struct Asked<Q, R> {
     pub(super) question: Q,
     answer: oneshot::Sender<R>,
@@ -43,7 +42,8 @@ impl<Q, R> Asked<Q, R> {
 
 type Waiting<Q, R> = Vec<Asked<Q, R>>;
 
-/// The questions that wait, by key, while an earlier question is under way.
+/// The waiting questions by key. A key is in the map while a question is under
+/// way.
 pub(super) struct Batches<K, Q, R> {
     asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
 }
@@ -62,10 +62,10 @@ where
     Q: Send + 'static,
     R: Send + 'static,
 {
-    /// Returns the answer of a call of `ask` that began after this call. `ask`
-    /// gets all questions that wait, and answers each as soon as it can: no
-    /// question waits for another's answer. `ask` runs in a task of its own, so
-    /// that a caller who goes away does not affect the other callers.
+    /// Returns an answer from a call of `ask` that began after this call. `ask`
+    /// gets all waiting questions and answers each as soon as it can, so that
+    /// no question waits for another's answer. `ask` runs in a task of its own,
+    /// so that a caller that goes away does not affect the others.
     pub(super) async fn join<F, Fut>(&self, key: K, question: Q, ask: F) -> Result<R, NoAnswer>
     where
         F: Fn(Vec<Asked<Q, R>>) -> Fut + Send + 'static,
@@ -104,11 +104,11 @@ where
     }
 }
 
-/// The right to ask under a key. Other questions wait while it exists.
+/// The right to ask under a key. While it exists, other questions wait.
 struct Turn<K: Eq + Hash, Q, R> {
     asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
     key: K,
-    /// The right has been given up, and another task may have it by now.
+    /// The right has been given up, and another task may have it now.
     over: bool,
 }
 
@@ -120,7 +120,7 @@ impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
     {
         let mut batch = first;
         loop {
-            // Questions of callers who went away are not asked.
+            // Questions of callers that went away are not asked.
             batch.retain(|asked| !asked.answer.is_closed());
             if !batch.is_empty() {
                 ask(batch).await;
@@ -141,8 +141,8 @@ impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
 }
 
 impl<K: Eq + Hash, Q, R> Drop for Turn<K, Q, R> {
-    /// Frees the key if the turn ended early, by a panic for example. Dropping
-    /// the questions that wait tells their callers.
+    /// Frees the key if the turn ended early, for example by a panic. This
+    /// drops the waiting questions, so their callers get [`NoAnswer::Lost`].
     fn drop(&mut self) {
         if !self.over {
             self.asking.lock().remove(&self.key);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     /// A client that leaves must not end the questions of others, and a
-    /// question that nobody waits for is not asked.
+    /// question without a caller is not asked.
     #[tokio::test(start_paused = true)]
     async fn who_goes_away_takes_nothing_along() {
         let batches = Arc::new(Batches::<&str, u32, u32>::default());

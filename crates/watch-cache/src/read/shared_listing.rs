@@ -1,10 +1,11 @@
 //! Reads a list as it arrives, and keeps only the names and versions of its
-//! objects: kilobytes of megabytes.
+//! objects: kilobytes instead of megabytes.
 //!
 //! The list is requested as PartialObjectMetadataList, in protobuf if the
-//! server has it. For 3,000 pods that cost kube-apiserver 39 ms of CPU, where a
-//! JSON list cost 218 ms. Numbers of fields are those of apimachinery's
-//! `meta/v1/generated.proto`; the lists of all built-in kinds have the same.
+//! server has it. For 3,000 pods that cost kube-apiserver 39 ms of CPU, and a
+//! JSON list cost 218 ms. The field numbers are those of apimachinery's
+//! `meta/v1/generated.proto`. The lists of all built-in kinds have the same
+//! ones.
 
 use bytes::{Buf, BytesMut};
 use kubernetes_wire::api::ResourceVersion;
@@ -16,22 +17,22 @@ use serde::Deserialize;
 use crate::store::{ObjectKey, StoredObject};
 
 /// The media types that a shared read accepts. A server that knows neither
-/// refuses with 406.
+/// answers 406.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The most bytes of one object's metadata. etcd refuses objects above 1.5 MiB
-/// by default; aggregated servers may store more. A read with a larger object
-/// fails.
+/// by default, but aggregated servers may store larger ones. A read with larger
+/// metadata fails.
 const MAX_ITEM_BYTES: usize = 64 << 20;
 
-/// The most bytes of a field around the list in its envelope. These fields are
+/// The most bytes of a field beside the list in its envelope. These fields are
 /// small.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
 /// A list differs from the store only by recent changes. It may have this many
-/// bytes and four times the store's, because JSON may be four times as long as
-/// protobuf. A longer list fails.
+/// bytes more than four times the store's, because JSON may be four times as
+/// long as protobuf. A longer list fails.
 const MAX_NEWS_BYTES: usize = 16 << 20;
 
 /// Returns the most bytes that a list may have if the store holds `held` bytes
@@ -58,7 +59,7 @@ pub(super) enum ListingError {
     Json(#[from] serde_json::Error),
 }
 
-/// One version of one object.
+/// The identity and the version of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) key: ObjectKey,
@@ -67,13 +68,13 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Tells whether the object is of this version.
+    /// Tells whether `object` is the listed object in the listed version.
     pub(super) fn is(&self, object: &StoredObject) -> bool {
         object.resource_version == self.resource_version && *object.uid() == *self.uid
     }
 }
 
-/// The names and versions of the objects that a server has at a version.
+/// The names and versions of all objects at one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) resource_version: u64,
@@ -83,7 +84,6 @@ pub(super) struct Listing {
     pub(super) items: Vec<Listed>,
 }
 
-/// Decodes a protobuf list as its bytes arrive.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: BytesMut,
@@ -98,7 +98,8 @@ enum Position {
     Magic,
     /// Between the fields of `runtime.Unknown`.
     Envelope,
-    /// In the field `raw`, of which this many bytes are to come.
+    /// In the field `raw`. The number is how many of its bytes are still to
+    /// come.
     List(u64),
 }
 
@@ -117,8 +118,8 @@ impl Decoder {
         Ok(self.listing)
     }
 
-    /// Takes one more piece off the buffer. Returns false if the piece has not
-    /// arrived yet.
+    /// Takes one element off the buffer. Returns false if it has not arrived
+    /// completely.
     fn step(&mut self) -> Result<bool, ListingError> {
         match self.at {
             Position::Magic => {
@@ -169,7 +170,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a whole field without its head. `None` if it has not arrived yet.
+    /// Takes the value of a field. `None` if it has not arrived completely.
     fn take(
         &mut self,
         head: usize,
@@ -202,9 +203,9 @@ impl Decoder {
     }
 }
 
-/// Returns the number and the length of a length-delimited field, and the bytes
-/// of both. `None` if these have not arrived yet. Lists and their envelopes
-/// have no other fields.
+/// Returns the number and the length of a length-delimited field, and how many
+/// bytes encode both. `None` if these bytes have not arrived yet. Lists and
+/// their envelopes have no other fields.
 fn delimited(bytes: &[u8]) -> Result<Option<(u64, u64, usize)>, Malformed> {
     let Some((key, first)) = varint(bytes)? else {
         return Ok(None);
@@ -259,7 +260,6 @@ fn parse_version(text: &str) -> Result<u64, ListingError> {
         .map_err(ListingError::Version)
 }
 
-/// Reads the same listing from JSON.
 pub(super) fn from_json(body: &[u8]) -> Result<Listing, ListingError> {
     #[derive(Deserialize)]
     struct List {
@@ -306,8 +306,8 @@ mod tests {
 
     use super::*;
 
-    /// The answer of kube-apiserver 1.36 for `widgets?limit=2`, a custom
-    /// resource.
+    /// Returns the answer of kube-apiserver 1.36 for `widgets?limit=2`, a
+    /// custom resource.
     fn widgets() -> Vec<u8> {
         base64::engine::general_purpose::STANDARD
             .decode(include_str!("testdata/widgets.partial.pb.base64").replace('\n', ""))

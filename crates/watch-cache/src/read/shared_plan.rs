@@ -1,4 +1,5 @@
-//! Plans the upstream reads that answer all callers who wait: pure functions.
+//! Plans the upstream reads that answer all waiting callers. The functions are
+//! pure.
 
 use std::collections::HashMap;
 
@@ -6,29 +7,29 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use crate::store::Scope;
 
-/// A resource, or a namespace, of at most this many objects is read whole even
-/// for one page. That costs upstream about 13 µs an object, and later pages
-/// then come from memory. If there are more objects, a first page is read as a
-/// page.
+/// If a resource or a namespace has at most this many objects, it is read whole
+/// even for one page. That costs upstream about 13 µs an object, and later
+/// pages then come from memory. If there are more objects, only the page is
+/// read.
 const READ_WHOLE: usize = 10_000;
 
-/// The cost of a read for upstream besides its objects, in objects.
+/// The fixed cost of a read for upstream, counted in objects.
 const READ_COST: usize = 100;
 
-/// Longer selectors are not sent upstream in a read that others wait for.
-/// Upstream tests each object against each requirement: 13,000 requirements
-/// take ten seconds. A read of everything in the namespace answers them, too.
+/// The most bytes of selectors in a read that others wait for. Upstream tests
+/// each object against each requirement: 13,000 requirements take ten seconds.
+/// For longer selectors, everything in the namespace is read instead.
 const MAX_SELECTOR: usize = 2_048;
 
-/// The query of a list at upstream.
+/// The query of a list from upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ListQuery {
     /// Empty for all namespaces.
     pub namespace: String,
-    /// The selectors are as the client wrote them.
+    /// The selectors, as the client wrote them.
     pub label_selector: String,
     pub field_selector: String,
-    /// 0 for no limit.
+    /// 0 means no limit.
     pub limit: usize,
 }
 
@@ -82,14 +83,13 @@ pub(super) fn escaped(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     List(ListQuery),
-    /// The most recent version alone.
+    /// Asks for the most recent version alone.
     Version,
 }
 
 /// Returns the reads to make, and for each question the index of the read that
-/// answers it. That read is exactly the question, or covers everything in the
-/// question's scope. `count` returns the number of objects that a scope is
-/// known to have.
+/// answers it. That read is the question itself, or covers everything in the
+/// question's scope. `count` returns how many objects a scope is known to have.
 pub(super) fn plan(
     questions: &[Question],
     count: impl Fn(&Scope) -> usize,
@@ -129,7 +129,7 @@ pub(super) fn plan(
         answered_by.push(at);
     }
     match reads.as_slice() {
-        // Any read tells the version. This read is the smallest.
+        // Any read tells the version. This is the smallest one.
         [] => reads.push(ListQuery {
             limit: 1,
             ..ListQuery::default()
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_reads_that_answer_everybody() {
-        // `big` has most of 100,000 objects.
+        // `big` has most of the 100,000 objects.
         let count = |scope: &Scope| match scope {
             Scope::All => 100_000,
             Scope::Namespace(name) if name == "big" => 90_000,
@@ -186,9 +186,9 @@ mod tests {
                 &["namespaces/a/pods?labelSelector=x"],
                 &[0, 0],
             ),
-            // Two selectors are answered by the whole namespace.
+            // The whole namespace answers both selectors.
             (&["a?x", "a!y"], &["namespaces/a/pods"], &[0, 0]),
-            // Two small namespaces are less than everything.
+            // Two small namespaces cost less than everything.
             (
                 &["a", "b"],
                 &["namespaces/a/pods", "namespaces/b/pods"],
@@ -197,8 +197,8 @@ mod tests {
             (&["a", "b", ""], everything, &[0, 0, 0]),
             (&["big", "", "big?x"], everything, &[0, 0, 0]),
             (&["?x", "?y"], everything, &[0, 0]),
-            // A page of a small scope is read whole; a page of a large scope is
-            // read as a page.
+            // A small scope is read whole for a page. For a large scope, only
+            // the page is read.
             (&["a#500"], &["namespaces/a/pods"], &[0]),
             (&["a?x#5", "a"], &["namespaces/a/pods"], &[0, 0]),
             (&["#500", "#500"], &["pods?limit=500"], &[0, 0]),
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A query with thousands of requirements delays no other query.
+    /// A query with thousands of requirements must not delay other queries.
     #[test]
     fn long_selectors_are_not_sent_upstream() {
         let long = format!("a?{}", "x,".repeat(2_000));
@@ -268,7 +268,6 @@ mod tests {
         assert_eq!(by, [0, 0]);
     }
 
-    /// Two hundred selectors become one read.
     #[test]
     fn a_herd_of_selectors_is_covered() {
         let questions: Vec<_> = (0..200).map(|n| list(&format!("?n={n}"))).collect();

@@ -8,8 +8,8 @@
 //!                    └────── many ─▶ listed whole, at R ────▶ the state at R
 //! ```
 //!
-//! The state built here answers the callers who asked for it and nobody else:
-//! only the main watch changes the store and its order of events.
+//! The state that is built here answers only the callers that asked for it.
+//! Only the main watch changes the store and its order of events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,23 +24,21 @@ use super::shared_plan::ListQuery;
 use crate::store::{Filter, ObjectKey, Snapshot, Store, StoredObject};
 
 /// The time that the main watch may take to bring objects that upstream has
-/// listed already. The watch is late by milliseconds, or it is lost.
+/// already listed. The watch is either late by milliseconds, or lost.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// The most objects that are fetched one by one for one read. If more are
-/// missing, the main watch is far behind: then all are listed, once for all
-/// callers who wait.
+/// The most objects that are fetched one by one for a read. If more are
+/// missing, the main watch is far behind, and all objects are listed, once for
+/// all waiting callers.
 const MAX_FETCHED: usize = 32;
 
-/// The number of single objects that are fetched at a time.
 const FETCHED_AT_A_TIME: usize = 8;
 
-/// Upstream's answer, made of stored objects.
+/// Upstream's answer as stored objects.
 #[derive(Clone, Debug)]
 pub enum SharedState {
-    /// The state that was asked for, at the version of the snapshot. Other
-    /// namespaces in the snapshot, or objects that the selectors leave out, are
-    /// of no particular version.
+    /// The requested state, at the snapshot's version. Objects in the snapshot
+    /// that were not requested may have any version.
     Whole {
         snapshot: Arc<Snapshot>,
         /// The snapshot holds all objects of the resource at its version.
@@ -49,7 +47,7 @@ pub enum SharedState {
     Page(SharedPage),
 }
 
-/// One page as upstream cut it.
+/// One page, cut by upstream.
 #[derive(Clone, Debug)]
 pub struct SharedPage {
     pub resource_version: u64,
@@ -75,7 +73,7 @@ pub(super) trait Fetch: Sync {
         version: u64,
     ) -> impl Future<Output = Option<StoredObject>> + Send;
 
-    /// Reads all objects that were listed.
+    /// Reads all objects that `read` selects.
     fn fetch_all(
         &self,
         read: &ListQuery,
@@ -91,7 +89,8 @@ pub(super) async fn resolve(
     fetch: &impl Fetch,
 ) -> Result<SharedState, BypassReason> {
     let filter = filter(read, store)?;
-    // All known servers list in order. The code that follows relies on it.
+    // The code that follows needs the order of keys. All known servers list in
+    // that order.
     if !listing.items.is_sorted_by(|a, b| a.key < b.key) {
         listing.items.sort_by(|a, b| a.key.cmp(&b.key));
     }
@@ -110,7 +109,7 @@ pub(super) async fn resolve(
         return self::page(listing, &base, fetched);
     }
     if !listing.continue_token.is_empty() {
-        // The query asked for no page.
+        // The query did not ask for a page.
         return Err(BypassReason::NotProvenFresh);
     }
     let is_base = base.resource_version == version && fetched.is_empty() && found.gone.is_empty();
@@ -165,8 +164,8 @@ fn filter(read: &ListQuery, store: &Store) -> Result<Filter, BypassReason> {
     .map_err(|_| BypassReason::FieldSelector)
 }
 
-/// Returns the nearest state in memory: the state at `version` itself if the
-/// store has been there, else the newest.
+/// Returns the nearest state in memory: the state at `version` if the store has
+/// it, or else the newest.
 fn base(store: &Store, version: u64) -> Arc<Snapshot> {
     let current = store.snapshot();
     if current.resource_version <= version {
@@ -175,15 +174,15 @@ fn base(store: &Store, version: u64) -> Arc<Snapshot> {
     store.snapshot_at(version).unwrap_or(current)
 }
 
-/// The entries of a listing that a snapshot lacks, and the objects of the
-/// snapshot that the listing lacks.
+/// The listed objects that a snapshot lacks, and the objects of the snapshot
+/// that are not listed.
 struct Difference<'l> {
     missing: Vec<&'l Listed>,
     gone: Vec<ObjectKey>,
 }
 
-/// Compares a snapshot with a listing, both in the order of keys. Objects that
-/// are not on a page are not `gone`.
+/// Compares a snapshot with a listing, both in the order of keys. If the
+/// listing is a page, no objects are `gone`.
 fn compare<'l>(
     base: &Snapshot,
     filter: &Filter,
@@ -217,7 +216,7 @@ fn compare<'l>(
 async fn reached(store: &Store, version: u64) {
     let mut progress = store.subscribe();
     let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
-    // The comparison that follows tells whether the version was reached.
+    // The comparison after this shows whether the version was reached.
     let _ = tokio::time::timeout(CATCH_UP, wait).await;
 }
 
@@ -357,7 +356,7 @@ mod tests {
         let upstream = Upstream::default();
         let state = at(&store, listing(9, &[("a", 3), ("b", 4)]), &upstream).await;
         assert_eq!(state, (9, names(&["a@3", "b@4"])));
-        // The answer claims nothing about the main watch.
+        // The answer does not move the main watch's version.
         assert_eq!(store.progress().resource_version, 5);
         assert!(upstream.asked.lock().is_empty());
     }
@@ -399,7 +398,7 @@ mod tests {
             apply(&late, false, "a", 9);
         });
         let upstream = Upstream::default();
-        // The store does not know of the deletion yet.
+        // The store does not know the deletion yet.
         let state = at(&store, listing(8, &[("a", 6), ("c", 7)]), &upstream).await;
         assert_eq!(state, (8, names(&["a@6", "c@7"])));
         assert_eq!(began.elapsed(), Duration::from_millis(20));
@@ -431,8 +430,8 @@ mod tests {
         assert_eq!(missing.unwrap_err(), BypassReason::NotProvenFresh);
     }
 
-    /// The name and the version are equal, but the uid differs: the object is
-    /// of another cluster's history.
+    /// The name and the version are equal, but the uid differs. The object
+    /// belongs to another cluster's history.
     #[tokio::test(start_paused = true)]
     async fn an_equal_version_of_another_object_is_not_it() {
         let store = store(&[("a", 3)], 5);
@@ -445,7 +444,7 @@ mod tests {
         assert_eq!(found.unwrap_err(), BypassReason::NotProvenFresh);
     }
 
-    /// Objects that were not asked for stay unchanged, and must not be shown.
+    /// Objects that were not requested must not be shown.
     #[tokio::test]
     async fn a_narrow_read_is_right_within_its_bounds() {
         let store = store(&[("a", 3), ("b", 4), ("c", 5)], 5);
@@ -486,7 +485,7 @@ mod tests {
         assert_eq!((page.resource_version, page.objects.len()), (8, 2));
         assert_eq!(page.continue_token, "token");
         assert_eq!(page.remaining_item_count, Some(1));
-        // The query has no limit, so that a page is no answer.
+        // The query has no limit, so a page does not answer it.
         let read = ListQuery::default();
         assert!(resolve(cut, &read, &store, &upstream).await.is_err());
     }

@@ -16,24 +16,23 @@ use super::shared_plan::{ListQuery, escaped};
 use super::shared_state::Fetch;
 use crate::store::{ObjectKey, Store, StoredObject};
 
-/// The most bytes of one object. etcd refuses objects above 1.5 MiB by default;
-/// aggregated servers may store more.
+/// The most bytes of one object. etcd refuses objects above 1.5 MiB by default,
+/// but aggregated servers may store larger ones.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
-/// The time limit of a body. Callers of a shared read give up before. The limit
-/// ends reads that nobody waits for any more.
+/// The time limit of a body. The callers of a shared read give up sooner. This
+/// limit ends reads that nobody waits for any more.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// The most bytes of a Status, which is small. A longer error is not passed on.
+/// The most bytes of a Status. A longer error is not passed on.
 const MAX_STATUS_BYTES: usize = 64 << 10;
 
-/// The reason why upstream's answer cannot be shared.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The server does not list metadata alone.
+    /// The server cannot list metadata alone.
     NotAcceptable,
-    /// The server refuses apifront, or the request. Its answer to a client may
-    /// differ.
+    /// The server refuses apifront, or the request. It may answer a client
+    /// differently.
     Refused,
     /// The server failed, and would fail for every client.
     Failed(Status),
@@ -43,7 +42,6 @@ pub(super) enum Failure {
     Malformed,
 }
 
-/// Lists the names and versions of objects.
 pub(super) async fn list(
     upstream: &Upstream,
     store: &Store,
@@ -69,7 +67,6 @@ async fn decode(body: ResponseBody, most: usize) -> Result<Listing, ListingError
     let mut decoder = Decoder::default();
     let mut left = most;
     while let Some(frame) = body.frame().await {
-        // A broken connection is the end of an incomplete list.
         let frame = frame.map_err(|_| ListingError::Incomplete)?;
         if let Ok(data) = frame.into_data() {
             left = left
@@ -81,8 +78,9 @@ async fn decode(body: ResponseBody, most: usize) -> Result<Listing, ListingError
     decoder.finish()
 }
 
-/// Reads the name and version of one object. `None` if there is none. A list of the name costs
-/// kube-apiserver less than a GET, because it is answered from its own cache.
+/// Reads the name and version of one object. `None` if it does not exist. A
+/// list of the name costs kube-apiserver less than a GET, because its own cache
+/// answers the list.
 pub(super) async fn listed(
     upstream: &Upstream,
     store: &Store,
@@ -102,7 +100,6 @@ pub(super) async fn listed(
     }
 }
 
-/// Reads one object. `None` if there is none.
 pub(super) async fn object(
     upstream: &Upstream,
     store: &Store,
@@ -118,7 +115,7 @@ pub(super) async fn object(
     let response = send(upstream, &path, "application/json").await?;
     if response.status() == StatusCode::NOT_FOUND {
         let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;
-        // Instead of the object, the resource may be gone.
+        // A 404 may also mean that the resource is gone.
         let expected = Status::not_found(&gvr.group_resource(), name);
         let same = Status::from_json(&body).is_some_and(|s| s == expected);
         return same.then_some(None).ok_or(Failure::Refused);
@@ -132,8 +129,8 @@ pub(super) async fn object(
         .map_err(|_| Failure::Malformed)
 }
 
-/// Reads objects as they were at a version. A single object is read by a list
-/// of one object: GET has no exact versions.
+/// Reads objects as they were at a version. A single object is read by a list,
+/// because GET does not support exact versions.
 pub(super) struct Exact<'a> {
     pub(super) upstream: &'a Upstream,
     pub(super) store: &'a Store,
@@ -157,8 +154,7 @@ impl Exact<'_> {
         let body = collect(response.into_body(), most).await.ok()?;
         let list: Items = serde_json::from_slice(&body).ok()?;
         let object = |item: &&RawValue| {
-            // The item gets its own allocation: a slice would keep the whole
-            // list alive.
+            // A slice would keep the whole list alive.
             let item = Bytes::copy_from_slice(item.get().as_bytes());
             StoredObject::parse(item, &resource.fields).ok()
         };
@@ -208,8 +204,8 @@ async fn succeeded(response: Response<ResponseBody>) -> Result<Response<Response
     match status.as_u16() {
         200 => Ok(response),
         406 => Err(Failure::NotAcceptable),
-        // Priority and Fairness refuses in plain text. A storage that is made anew
-        // after its definition has changed refuses with a Status.
+        // Priority and Fairness refuses in plain text. A storage that is
+        // created again after its definition has changed refuses with a Status.
         429 => match status_of(response).await? {
             Some(status) => Err(Failure::Failed(status)),
             None => Err(Failure::TooManyRequests),
@@ -222,7 +218,6 @@ async fn succeeded(response: Response<ResponseBody>) -> Result<Response<Response
     }
 }
 
-/// Returns the Status that is the body, if it is one.
 async fn status_of(response: Response<ResponseBody>) -> Result<Option<Status>, Failure> {
     let protobuf = is_protobuf(&response);
     let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;

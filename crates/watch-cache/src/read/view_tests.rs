@@ -1,5 +1,5 @@
-//! Lists of views: each page has the bytes that a store would give that held
-//! nothing else than what is visible.
+//! Tests lists of views. Each page must have the bytes that a store with only
+//! the visible objects would give.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -77,7 +77,6 @@ fn shapes() -> Vec<Shape> {
     whole.into_iter().chain(partial).chain(tables).collect()
 }
 
-/// Returns the body of a list and its continue token.
 fn body(store: &Store, query: &str, shape: &Shape, set: Option<&Visible>) -> (Vec<u8>, String) {
     let options = ListOptions::from_query(&Query::parse(query)).unwrap();
     let plan = list(&options).unwrap();
@@ -130,7 +129,7 @@ fn a_view_is_listed_as_if_there_were_nothing_else() {
                 }
             }
         }
-        // The number of objects is told without going through them.
+        // The number of objects is known without iterating over them.
         let (snapshot, scope) = (all.snapshot(), Scope::Visible(set.clone()));
         let count = alone.snapshot().len();
         assert_eq!(snapshot.count_from(&scope, ""), count);

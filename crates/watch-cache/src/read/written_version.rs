@@ -1,19 +1,19 @@
-//! Reads the version that a write made from the write's answer as the answer
-//! passes by. Nothing of the answer is kept except the first bytes of protobuf.
+//! Finds the version that a write made, in the bytes of the answer as they pass
+//! by. Nothing of the answer is kept except the first bytes of protobuf.
 
 use kubernetes_wire::api::ResourceVersion;
 use kubernetes_wire::api::protobuf::MAGIC;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
 
-/// The bytes of a protobuf answer that are searched. In an object's metadata
-/// the version precedes every field that may be long.
+/// The number of bytes of a protobuf answer that are searched. In an object's
+/// metadata the version precedes every field that may be long.
 const PREFIX_BYTES: usize = 4 << 10;
 
-/// The bytes of a JSON string that are kept. A longer string is neither a key
-/// nor a version that is looked for.
+/// The number of bytes of a JSON string that are kept. A longer string is
+/// neither the key nor the version.
 const TOKEN_BYTES: usize = 24;
 
-/// Looks for `metadata.resourceVersion`.
+/// The search for `metadata.resourceVersion`.
 #[derive(Debug)]
 pub enum WrittenVersion {
     Json(Scanner),
@@ -23,8 +23,8 @@ pub enum WrittenVersion {
 }
 
 impl WrittenVersion {
-    /// Begins the search in an answer of this media type. `is_encoded` tells of
-    /// a Content-Encoding.
+    /// Begins the search in an answer of this media type. `is_encoded` is true
+    /// if the answer has a Content-Encoding.
     pub fn of(content_type: &[u8], is_encoded: bool) -> Self {
         if is_encoded {
             Self::Known(None)
@@ -58,7 +58,7 @@ impl WrittenVersion {
         found.is_some()
     }
 
-    /// Returns the version. `None` if the answer did not tell it.
+    /// Returns the version. `None` if it was not found.
     pub fn version(&self) -> Option<u64> {
         match self {
             Self::Known(version) => *version,
@@ -74,7 +74,7 @@ fn number(text: &[u8]) -> Option<u64> {
 
 /// Finds the version in `k8s\0` + Unknown{2 raw: object{1 metadata:
 /// ObjectMeta{6 version}}}, whose end may be missing. A Status has a ListMeta,
-/// without such a field.
+/// which lacks this field.
 fn version_in(prefix: &[u8]) -> Option<u64> {
     let raw = field(prefix.strip_prefix(MAGIC)?, 2)?;
     let metadata = field(raw, 1)?;
@@ -107,9 +107,9 @@ pub struct Scanner {
     /// The current string, or the last one.
     token: Vec<u8>,
     too_long: bool,
-    /// The position is between a colon and the comma after it.
+    /// The position is between a colon and the next comma.
     at_value: bool,
-    /// The current key of the object itself is `metadata`.
+    /// The current top-level key is `metadata`.
     in_metadata: bool,
     /// The current key of the metadata is `resourceVersion`.
     at_version: bool,
@@ -141,7 +141,7 @@ impl Scanner {
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 || (self.depth == 1 && self.in_metadata) {
-                        // The end of the metadata, or of the object.
+                        // This is the end of the metadata or of the object.
                         return Some(None);
                     }
                     self.at_version = false;
@@ -211,7 +211,7 @@ mod tests {
                 r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"41"},"spec":{}}"#,
                 Some(41),
             ),
-            // Keys are in order, as in custom resources.
+            // The keys are in order, as in custom resources.
             (
                 r#"{"apiVersion":"e/v1","kind":"W","metadata":{"annotations":{"resourceVersion":"1","x":"{\"metadata\":{\"resourceVersion\":\"2\"}}"},"managedFields":[{"resourceVersion":"3"}],"name":"a","resourceVersion":"42"}}"#,
                 Some(42),
@@ -285,7 +285,7 @@ mod tests {
         let mut compressed = WrittenVersion::of(b"application/json", true);
         assert!(compressed.push(br#"{"metadata":{"resourceVersion":"4"}}"#));
         assert_eq!(compressed.version(), None);
-        // The search ends with the prefix.
+        // The search ends after the prefix.
         let mut long = WrittenVersion::of(b"application/vnd.kubernetes.protobuf", false);
         assert!(long.push(&[MAGIC.to_vec(), vec![0x0a; PREFIX_BYTES]].concat()));
         assert_eq!(long.version(), None);

@@ -1,11 +1,11 @@
-//! Which resources are proven to be the same for every caller who may list
-//! them.
+//! Decides which resources may be cached, by the server that answers for them.
 //!
-//! A store is filled as apifront's own user, and shown to others. That is right
-//! for what kube-apiserver itself keeps in etcd. The server behind an APIService
-//! may answer each caller in another way. So group versions are cached only if
-//! upstream serves them itself, or if the owner says that their server shows the
-//! same to all.
+//! A store is filled with apifront's own rights and shown to every caller who
+//! may list the resource. That is right for objects that kube-apiserver itself
+//! keeps in etcd, but a server behind an APIService may answer each caller
+//! differently. So a group version is cached only if upstream serves it itself,
+//! or if the configuration (`cache.aggregated`) says that its server shows the
+//! same to all callers.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,14 +27,14 @@ pub enum Server {
 /// The servers of all group versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum Servers {
-    /// Upstream's APIServices have not been read.
+    /// The APIServices have not been read yet.
     #[default]
     Unknown,
     /// Upstream has no APIServices, so it serves everything itself.
     UpstreamAlone,
-    /// Nobody tells which server answers.
+    /// It cannot be found out which server answers.
     Unreadable,
-    /// As the APIServices say.
+    /// The APIServices were read.
     Known(ByGroup),
 }
 
@@ -48,7 +48,7 @@ impl FromIterator<(GroupVersion, Server)> for ByGroup {
         for (GroupVersion { group, version }, server) in servers {
             all.0.entry(group).or_default().push((version, server));
         }
-        // The order is of no meaning, and must not look like a change.
+        // The order means nothing, and must not look like a change.
         for versions in all.0.values_mut() {
             versions.sort_by(|a, b| a.0.cmp(&b.0));
         }
@@ -64,9 +64,9 @@ impl ByGroup {
     }
 }
 
-/// The group versions of kube-apiserver's own kinds. It serves them itself unless
-/// an APIService says otherwise, which it permits only for those that it does not
-/// serve.
+/// The group versions of kube-apiserver's own kinds. It serves them itself
+/// unless an APIService says otherwise. It permits that only for group versions
+/// that it does not serve.
 static BUILT_IN: LazyLock<ByGroup> = LazyLock::new(|| {
     let kinds = Schema::builtin().kinds();
     let mut versions: Vec<&str> = kinds.map(|(api_version, ..)| api_version).collect();
@@ -79,7 +79,6 @@ static BUILT_IN: LazyLock<ByGroup> = LazyLock::new(|| {
 });
 
 impl Servers {
-    /// Returns the server of a resource, if it is known.
     fn get(&self, gvr: &GroupVersionResource) -> Option<&Server> {
         let told = match self {
             Self::Known(servers) => servers.get(&gvr.group, &gvr.version),
@@ -98,7 +97,7 @@ impl Servers {
         }
     }
 
-    /// Tells whether a resource's server is another one than before.
+    /// Tells whether another server answers for the resource than before.
     pub(super) fn moved(&self, before: &Self, gvr: &GroupVersionResource) -> bool {
         *before != Self::Unknown && *self != Self::Unknown && self.get(gvr) != before.get(gvr)
     }
@@ -124,7 +123,8 @@ mod tests {
     fn only_what_is_proven_local_is_the_same_for_all() {
         let pods = GroupVersionResource::new("", "v1", "pods");
         let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
-        // A group of kube-apiserver's own, in a version that it does not have.
+        // One of kube-apiserver's own groups, in a version that it does not
+        // have.
         let newer = GroupVersionResource::new("apps", "v9", "deployments");
         let metrics = GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pods");
         let remote = Err(Unavailable::Aggregated);

@@ -26,30 +26,31 @@ use crate::metrics::Metrics;
 use crate::saved::SavedStores;
 use crate::store::{ListForm, Store};
 
-/// The most resources that are watched. In a cluster with more resources than
-/// this, upstream answers for the rest.
+/// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
 
-/// A resource that upstream refused is not tried again for this time.
+/// The time before a resource that upstream refused is tried again.
 pub(super) const REFUSAL: Duration = Duration::from_secs(10);
 
-/// The reason why a resource cannot be read from the cache now.
+/// Why a resource cannot be read from the cache now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// The configuration excludes it.
     Excluded,
-    /// Another server than upstream's own answers for it, and may show each
-    /// caller something else.
+    /// A server behind an APIService answers for it. It may show each caller
+    /// something else.
     Aggregated,
-    /// The same, although the owner says otherwise: its answers were seen to differ.
+    /// Like [`Self::Aggregated`]. The configuration says that all callers see
+    /// the same, but the answers were found to differ.
     Withdrawn,
     /// The first list is under way.
     Filling,
-    /// Upstream does not let apifront list and watch it, or cannot be followed.
+    /// Upstream does not let apifront list and watch it, or sends answers that
+    /// cannot be cached.
     Refused,
-    /// There are too many resources.
+    /// Too many resources are cached already.
     Full,
-    /// There is no memory for it.
+    /// The memory limit leaves no room for it.
     MemoryLimit,
 }
 
@@ -57,8 +58,8 @@ pub enum Unavailable {
 pub trait Selection: Send + Sync {
     fn allows(&self, gvr: &GroupVersionResource) -> bool;
 
-    /// Tells whether the owner says that the resource's server, whichever it is,
-    /// shows the same to every caller who may list it.
+    /// Tells whether the configuration says that all callers who may list the
+    /// resource see the same, whichever server answers.
     fn trusts(&self, gvr: &GroupVersionResource) -> bool;
 }
 
@@ -68,10 +69,10 @@ pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
-    /// The question that upstream's own resources share.
+    /// Upstream's own resources share this question for its version.
     shared_question: Arc<SharedQuestion>,
-    /// The servers of group versions that are not upstream's, by descending
-    /// priority.
+    /// Group versions that other servers than upstream answer for, by
+    /// descending priority.
     routes: RwLock<Vec<Route>>,
     /// The servers behind upstream's group versions.
     servers: watch::Sender<Arc<Servers>>,
@@ -80,17 +81,15 @@ pub struct Cache {
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
-    /// Wakes the task that looks after the entries.
+    /// Wakes the task that evicts entries and keeps the memory limit.
     pub(super) attention: Arc<Notify>,
-    /// Notified when a store was filled.
     refilled: Arc<Notify>,
-    /// Memory for stores and for what is being read.
+    /// Memory for stores and for data that is being read.
     pub(super) memory: Arc<MemoryPool>,
     /// A place for each watch that gets events from before a store's history.
     pub(super) earlier: Shares<Arc<str>>,
-    /// `None` if stores are not saved.
     pub(super) saved: Option<Arc<SavedStores>>,
-    /// No more resources are taken in, because memory is short.
+    /// No more resources are cached, because memory is short.
     pub(super) full: AtomicBool,
 }
 
@@ -124,8 +123,8 @@ impl Cache {
         self
     }
 
-    /// Returns the entry of a resource that can be read. The first call for a
-    /// resource starts its reflector.
+    /// Returns the entry of a resource if it can be read now. The first call
+    /// for a resource starts its reflector.
     pub fn lookup(
         &self,
         gvr: &GroupVersionResource,
@@ -135,8 +134,9 @@ impl Cache {
         self.entry(gvr)
     }
 
-    /// Begins with a saved store. The resource was upstream's own when it was
-    /// saved. Nobody reads it before it is known to be so still.
+    /// Starts the reflector of a resource that has a saved store. Upstream
+    /// itself served the resource when it was saved. Nobody reads the store
+    /// before it is known that this is still so.
     pub(super) fn resume_one(
         &self,
         gvr: &GroupVersionResource,
@@ -148,7 +148,7 @@ impl Cache {
         }
     }
 
-    /// Checks whether a resource may be cached at all.
+    /// Checks whether the resource may be cached at all.
     fn check(
         &self,
         gvr: &GroupVersionResource,
@@ -163,7 +163,8 @@ impl Cache {
                 Err(Unavailable::Withdrawn)
             }
             Err(Unavailable::Aggregated) => Ok(()),
-            // Whether it is claimed or not: a saved store may be of a former server.
+            // A trusted resource is no exception: until the servers are known,
+            // a saved store may come from a former server.
             checked => checked,
         }
     }
@@ -176,14 +177,15 @@ impl Cache {
         }
     }
 
-    /// Sets the servers behind upstream's group versions, as `told` by the
-    /// APIServices of this entry. Resources that another server answers for now
-    /// are dropped, and their watchers are closed.
+    /// Sets the servers behind upstream's group versions, as read from the
+    /// APIServices of the entry `told`. Drops the resources that another server
+    /// answers for now, and closes their watchers.
     pub fn served_by(&self, servers: Servers, told: Option<&Entry>, selection: &dyn Selection) {
         let servers = Arc::new(servers);
         let mut before = None;
         self.servers.send_if_modified(|current| {
-            // The entry is stopped before its upstream is replaced.
+            // The entry is stopped before upstream is replaced, so a stopped
+            // entry may tell the servers of the former upstream.
             let is_current = told.is_none_or(|entry| !entry.is_stopped());
             if is_current {
                 before = Some(std::mem::replace(current, servers.clone()));
@@ -199,7 +201,8 @@ impl Cache {
                 checked,
                 Err(Unavailable::Aggregated | Unavailable::Withdrawn)
             );
-            // What was there before the servers were known is of upstream's own.
+            // Entries that were filled before the servers were known hold
+            // upstream's own objects.
             let is_of_former = *before == Servers::Unknown
                 && self.check_server(gvr) == Err(Unavailable::Aggregated);
             if is_excluded || is_upstreams && (is_of_former || servers.moved(&before, gvr)) {
@@ -234,7 +237,7 @@ impl Cache {
         }
     }
 
-    /// Returns the store of the resource, if it is cached, and starts nothing.
+    /// Returns the store of the resource, if it is cached. Starts no reflector.
     pub fn store(&self, gvr: &GroupVersionResource) -> Option<Arc<Store>> {
         self.entries.read().get(gvr)?.store()
     }
@@ -261,8 +264,8 @@ impl Cache {
         }
     }
 
-    /// Does the same as [`Cache::lookup`], but waits until it is known what
-    /// upstream serves itself, which it is soon after a start.
+    /// Does the same as [`Cache::lookup`], but waits until it is known which
+    /// resources upstream serves itself. That is known soon after a start.
     pub async fn lookup_located(
         &self,
         gvr: &GroupVersionResource,
@@ -289,15 +292,15 @@ impl Cache {
         let _ = servers.wait_for(|s| **s != Servers::Unknown).await;
     }
 
-    /// Waits until it is no longer known what upstream serves itself, because it
-    /// was replaced.
+    /// Waits until upstream was replaced, and it is no longer known which
+    /// resources the new one serves itself.
     pub async fn unknown(&self) {
         let mut servers = self.servers.subscribe();
         let _ = servers.wait_for(|s| **s == Servers::Unknown).await;
     }
 
     /// Starts a resource before the first request for it. If the pattern has no
-    /// version, waits until upstream tells the version that it prefers.
+    /// version, waits until upstream tells its preferred version.
     pub async fn preload(&self, pattern: &ResourcePattern, selection: &dyn Selection) {
         let gvr = match pattern {
             ResourcePattern::Exact(gvr) => gvr.clone(),
@@ -334,7 +337,6 @@ impl Cache {
         }
     }
 
-    /// Starts a resource again if the time of its refusal is over.
     pub(super) fn ask_again(&self, entry: &Entry, now: Instant) {
         if entry.refusal().is_some_and(|(until, _)| until <= now) {
             let _filling = self.start(&entry.gvr, now);
@@ -359,11 +361,12 @@ impl Cache {
             }
         }
         let upstream = self.upstream_of(gvr);
-        // The cluster's identity says nothing about other servers.
+        // The cluster's identity does not cover other servers.
         let savable = self.saved.is_some()
             && Arc::ptr_eq(&upstream, &self.upstream)
             && SavedStores::can_name(gvr);
-        // Should another server turn out to serve it, the entry is stopped.
+        // The entry is stopped if another server turns out to serve the
+        // resource.
         let shared = self.check_server(gvr) != Err(Unavailable::Aggregated);
         let mut entry = Entry::new(gvr.clone(), upstream.clone(), now)
             .savable(savable)
@@ -391,8 +394,8 @@ impl Cache {
         Err(until_filled)
     }
 
-    /// Makes all reflectors list again, from the new upstream. What `api_services`
-    /// told was of the former one.
+    /// Makes all reflectors list again, from the new upstream. Forgets the
+    /// servers, since `api_services` told those of the former upstream.
     pub fn upstream_replaced(&self, api_services: &GroupVersionResource) {
         self.stop(api_services, "upstream replaced", |_| true);
         self.servers.send_replace(Arc::default());
@@ -402,8 +405,8 @@ impl Cache {
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
 
-    /// Notes the forms in which a resource is listed that cannot be read from
-    /// the cache yet.
+    /// Notes the forms in which clients list a resource that cannot be read
+    /// from the cache yet.
     pub fn demand(&self, gvr: &GroupVersionResource, forms: &[ListForm]) {
         let entry = self.entries.read().get(gvr).cloned();
         if let Some(entry) = entry {
@@ -411,7 +414,8 @@ impl Cache {
         }
     }
 
-    /// Waits for stores that were filled since the last call.
+    /// Waits for stores that were filled, and returns those filled since the
+    /// last call.
     pub async fn refilled(&self) -> Vec<Arc<Entry>> {
         loop {
             let filled = self.entries().into_iter();
@@ -442,7 +446,6 @@ impl Cache {
         self.upstream.load_full()
     }
 
-    /// Returns the servers that answer for a resource.
     fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<ArcSwap<Upstream>> {
         let routes = self.routes.read();
         let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
@@ -456,8 +459,8 @@ impl Cache {
         found.map(|(gv, _)| gv.version.clone())
     }
 
-    /// Sets the servers that answer for these group versions. Resources that
-    /// came from other servers are dropped, and their watchers are closed.
+    /// Sets the servers that answer for these group versions. Drops the
+    /// resources that came from other servers, and closes their watchers.
     pub fn route(&self, routes: Vec<Route>) {
         *self.routes.write() = routes;
         for entry in self.entries() {

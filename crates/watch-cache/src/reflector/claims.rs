@@ -1,4 +1,5 @@
-//! What the owner says of extension API servers, and was found wrong.
+//! The claims of the configuration about extension API servers that were found
+//! to be wrong.
 
 use std::collections::HashSet;
 
@@ -8,8 +9,8 @@ use parking_lot::RwLock;
 use super::cache::{Cache, Selection, Unavailable};
 
 /// The group versions whose server shows callers different things, although the
-/// owner says that it does not. There are no more than resources that were cached,
-/// since only these are compared.
+/// configuration says that it does not. Only cached resources are compared,
+/// which bounds their number.
 #[derive(Default)]
 pub(super) struct Withdrawn(RwLock<HashSet<GroupVersion>>);
 
@@ -21,9 +22,9 @@ impl Withdrawn {
 }
 
 impl Cache {
-    /// Stops caching what a resource's server answers, if it is cached only because
-    /// the owner says that all callers see the same. Returns true if that was
-    /// decided now.
+    /// Stops caching the resource's group version, if it is cached only because
+    /// the configuration says that all callers see the same. Returns true if
+    /// this call decided that.
     pub fn withdraw_claim(&self, gvr: &GroupVersionResource, selection: &dyn Selection) -> bool {
         let is_remote = self.check_server(gvr) == Err(Unavailable::Aggregated);
         if !is_remote || !selection.trusts(gvr) {
@@ -45,7 +46,7 @@ impl Cache {
         true
     }
 
-    /// Believes the owner again, who has changed what is said.
+    /// Believes the configuration again, because it has changed.
     pub fn renew_claims(&self) {
         self.withdrawn.0.write().clear();
     }

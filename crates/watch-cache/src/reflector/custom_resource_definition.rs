@@ -1,5 +1,5 @@
-//! The CustomResourceDefinition of a resource: the parts that the cache depends
-//! on.
+//! Reads the parts of a resource's CustomResourceDefinition that the cache
+//! depends on.
 
 use std::time::Duration;
 
@@ -13,11 +13,9 @@ use super::source_encoding;
 use crate::saved::Revision;
 use crate::store::FieldTable;
 
-/// The time limit of reading a definition. A definition is small, and only
-/// refines the cache.
+/// A definition is small, and only refines the cache.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One version of a definition, as it was read.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) revision: Revision,
@@ -25,15 +23,14 @@ pub(super) struct Definition {
     pub(super) fields: FieldTable,
 }
 
-/// The knowledge of a resource's definition.
 #[derive(Clone, Debug, Default)]
 pub(super) enum DefinitionState {
-    /// There is no definition that apifront may read: a built-in or aggregated
-    /// resource.
+    /// The resource is built in or aggregated, or apifront may not read its
+    /// definition.
     #[default]
     Elsewhere,
     By(Definition),
-    /// Upstream did not tell.
+    /// Upstream did not answer.
     Unknown,
 }
 
@@ -45,7 +42,7 @@ impl DefinitionState {
         }
     }
 
-    /// Tells whether the state `now` makes the earlier knowledge void.
+    /// Tells whether `now` makes the knowledge of `self` void.
     pub(super) fn is_voided_by(&self, now: &Self) -> bool {
         let revision = |d: &Self| d.definition().map(|d| d.revision.clone());
         match (self, now) {
@@ -56,13 +53,13 @@ impl DefinitionState {
     }
 }
 
-/// The definition by which a store was listed.
+/// The definition that a store's list was made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ListedBy {
-    /// It is not known, or the store is about to be listed by another.
+    /// It is not known, or the store is about to be filled by a new list.
     #[default]
     Unsure,
-    /// The resource has no definition that changes.
+    /// The resource has no definition that can change.
     None,
     Revision(Revision),
 }
@@ -110,7 +107,6 @@ struct SelectableField {
     json_path: String,
 }
 
-/// Reads the definition of a resource.
 pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> DefinitionState {
     // The group of a CustomResourceDefinition has a dot.
     if !gvr.group.contains('.') {
@@ -123,8 +119,8 @@ pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> Def
         .unwrap_or(DefinitionState::Unknown)
 }
 
-/// Reads the revision that the definition has now. `None` if upstream does not
-/// tell.
+/// Reads the definition's current revision. `None` if upstream does not tell
+/// it.
 pub(super) async fn revision(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Revision> {
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let asked = async {

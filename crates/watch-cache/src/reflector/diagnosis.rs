@@ -1,4 +1,5 @@
-//! Finds out, without a cache, how a resource would be answered from one.
+//! Finds out how a resource would be answered from a cache, without filling
+//! one.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use super::list_page::ListPage;
 use super::{printer_check, relist, source_encoding};
 use crate::store::{FieldTable, MalformedObject, StoredObject, field_table};
 
-/// The number of objects that are read. More would say more, and cost the API
+/// The number of objects that are read. More would show more, but cost the API
 /// server more.
 const SAMPLE: usize = 5;
 
@@ -21,18 +22,18 @@ const SAMPLE: usize = 5;
 #[derive(Debug, Default)]
 pub struct Diagnosis(Vec<Limit>);
 
-/// Something that upstream would have to answer, and the reason.
+/// A kind of request that upstream would have to answer, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing can be answered from memory.
+    /// The resource cannot be listed, so everything is forwarded.
     NotListed(String),
     /// An object holds something that the schema does not know.
     Unknown(String),
-    /// The release writes some objects otherwise.
+    /// Upstream's release writes some objects differently.
     OtherRelease(Option<Release>),
-    /// The release writes continue tokens otherwise.
+    /// Upstream's release writes continue tokens differently.
     OtherLists(Option<Release>),
-    /// The columns of Tables are not those that are known here.
+    /// Upstream shows Tables in other columns than are known here.
     Columns,
 }
 
@@ -72,7 +73,7 @@ impl Diagnosis {
         self.0.iter()
     }
 
-    /// Tells whether nothing needs upstream.
+    /// Tells whether every request can be answered without upstream.
     pub fn is_answered_whole(&self) -> bool {
         self.0.is_empty()
     }
@@ -109,7 +110,7 @@ pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagno
     Diagnosis(limits)
 }
 
-/// Reads some objects as the cache would. Returns their form.
+/// Reads some objects as the cache would, and returns their form.
 async fn sample(
     upstream: &Upstream,
     gvr: &GroupVersionResource,

@@ -1,4 +1,5 @@
-//! Reads discovery documents about one resource.
+//! Reads discovery documents: a resource's kind and scope, and a group's
+//! preferred version.
 
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ pub(super) struct ApiResource {
     verbs: Vec<String>,
 }
 
-/// Returns the kind and scope of the resource. Fails with a refusal if it
-/// cannot be watched.
+/// Returns the kind and scope of the resource. Fails with
+/// [`ListError::Refused`] if it cannot be watched.
 pub(super) async fn resource(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -55,7 +56,6 @@ pub(super) async fn resource(
         })
 }
 
-/// The pause between questions while upstream does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ struct GroupVersion {
 }
 
 /// Returns the version of a group that upstream prefers. Waits until upstream
-/// tells.
+/// answers.
 pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
     if group.is_empty() {
         return "v1".to_owned();

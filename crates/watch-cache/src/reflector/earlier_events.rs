@@ -1,9 +1,10 @@
 //! Asks upstream for the events before a store's history.
 //!
-//! A client that was connected to another process, or here before the last resync,
-//! comes with a version from before the history. Upstream mostly knows what came
-//! after it. A short watch tells these events up to a version that the history has,
-//! so that the client's own watch need not stay upstream for as long as it lasts.
+//! A client may bring a version from before the history: it was connected to
+//! another process, or to this one before the last resync. Upstream usually
+//! still knows the events after that version. A short watch reads them, up to a
+//! version that the history has. So the client's own watch need not be
+//! forwarded for its whole duration.
 //!
 //! ```text
 //! client's version ─── short watch ──▶ its last event or bookmark ─── log ──▶
@@ -26,24 +27,24 @@ use super::source_encoding;
 use super::watch_decoder::{Frame, WatchDecoder};
 use crate::store::{Change, EarlierEvents, Store, StoredObject};
 
-/// The number of watches that such events are held for at a time. A caller has no
-/// more of them than are free: 64, if nobody else has any.
+/// The number of watches whose earlier events are held at a time. A caller may
+/// take no more than are left free: 64, if nobody else has any.
 pub(super) const PLACES: Limits = Limits::shared(128);
 
-/// The most bytes and events for one watch.
+/// The most bytes and events that are read for one watch.
 const MOST_BYTES: usize = 256 << 10;
 const MOST_EVENTS: usize = 1_000;
 
-/// The duration of the short watch. kube-apiserver sends its bookmark two seconds
-/// before its end.
+/// The duration of the short watch in seconds. kube-apiserver sends its
+/// bookmark two seconds before the end.
 const LASTS: &str = "4";
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// The events that a watch wants: those after a version, of the objects below a path
-/// that the selectors select.
+/// The events that a watch wants: those after a version, of the selected
+/// objects in a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The name of the caller, who has a part of the places. `None` is apifront's own
+    /// The caller, who gets a share of the places. `None` is apifront's own
     /// user.
     pub caller: Option<&'a str>,
     pub namespace: &'a str,
@@ -74,8 +75,9 @@ impl Wanted<'_> {
 }
 
 impl Cache {
-    /// Returns the wanted events up to a version with which the store's history goes
-    /// on. `None` if upstream does not tell them soon, or they are many.
+    /// Returns the wanted events, up to a version from which the store's
+    /// history continues. `None` if upstream does not answer soon, or there are
+    /// too many events.
     pub async fn earlier_events(
         &self,
         entry: &Entry,
@@ -124,7 +126,7 @@ impl Cache {
                 Frame::Bookmark(object) => version_of(&object)?,
                 Frame::Error(_) => return None,
             };
-            // All up to this version was told.
+            // Upstream has sent everything up to this version.
             if store.begin(version).is_ok() {
                 return Some((events, version));
             }

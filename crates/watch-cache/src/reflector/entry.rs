@@ -19,10 +19,11 @@ use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
 use crate::store::{Demand, MalformedObject, Store};
 
-/// The longest time for which a resource is not tried again.
+/// The longest time before an unusable resource is tried again.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(600);
 
-/// The form of bookmarks is looked for this often while a watch waits for it.
+/// The interval at which a waiting watch looks whether the form of bookmarks is
+/// known.
 const BOOKMARK_LOOK: Duration = Duration::from_millis(50);
 
 pub struct Entry {
@@ -31,13 +32,13 @@ pub struct Entry {
     pub(super) owner: Arc<ArcSwap<Upstream>>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
-    /// The question about this resource.
+    /// Asks upstream for its version, by a list of this resource.
     own_question: VersionQuestion,
-    /// The question of reads for which another resource's answer will do.
+    /// Asks for reads that another resource's version can answer.
     fresh_question: VersionQuestion,
-    /// The question that other resources of the same server share.
+    /// The question that all resources of the same server share.
     shared_question: Option<Arc<SharedQuestion>>,
-    /// Other resources' versions were found to say nothing about this one.
+    /// Another resource's version was found to say nothing about this one.
     asks_alone: AtomicBool,
     watch_lag: Mutex<WatchLag>,
     stream: Mutex<Stream>,
@@ -46,37 +47,35 @@ pub struct Entry {
     began: Instant,
     /// The time of the last request, in milliseconds after `began`.
     used: AtomicU64,
-    /// The configuration wants the resource filled before the first request.
+    /// The configuration wants the resource filled before the first request for
+    /// it.
     preloaded: AtomicBool,
     /// The resource's protobuf holds something that the schema does not know.
     json_only: AtomicBool,
     /// The release of Kubernetes that the last list came from.
     release: Mutex<Option<Release>>,
-    /// The store may be saved.
     savable: bool,
-    /// The source of the store, if it may be saved and the source told.
+    /// The source of the store. `None` if the store may not be saved or the
+    /// source is unknown.
     origin: Mutex<Option<Origin>>,
-    /// The definition by which the store was listed.
     listed_by: Mutex<ListedBy>,
-    /// The forms in which clients list the resource.
     demand: Arc<Demand>,
-    /// The store was filled since somebody asked.
+    /// The store was filled since the last [`Self::take_refilled`].
     refilled: AtomicBool,
     /// The resource has been within the memory limit once.
     admitted: AtomicBool,
-    /// The last moment at which the store was known to be as upstream.
+    /// The last moment at which the store was known to equal upstream.
     proven: Mutex<Option<Instant>>,
-    /// The number of times in a row that upstream's answers could not be cached.
+    /// The number of consecutive answers of upstream that could not be cached.
     unusable: AtomicU32,
-    /// Whether bookmarks were asked for in vain since the last list.
+    /// Upstream was asked for bookmarks since the last list, and sent none.
     bookmarkless: AtomicBool,
     stop: CancellationToken,
 }
 
-/// The main watch as a sequence of frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// The number of watches that were opened before this one.
+    /// The number of watches before this one.
     number: u64,
     open: bool,
     /// The time at which the watch last brought an event or a bookmark.
@@ -85,14 +84,12 @@ struct Stream {
 
 #[derive(Clone, Copy, Debug)]
 enum Connection {
-    /// The watch is open.
     Up,
-    /// The watch has not been open since this moment.
     Down { since: Instant },
-    /// The resource is not cached, for this reason. It is tried again after
-    /// this moment.
+    /// The resource is not cached, for the reason `why`. It is tried again
+    /// after `until`.
     Refused { until: Instant, why: Unavailable },
-    /// The entry has ended for good. Later requests get another entry.
+    /// The entry has ended. Later requests get a new entry.
     Stopped,
 }
 
@@ -132,19 +129,18 @@ impl Entry {
         }
     }
 
-    /// Lets the entry's store be saved.
     pub(super) fn savable(mut self, savable: bool) -> Self {
         self.savable = savable;
         self
     }
 
-    /// Lets the entry share questions with other resources of the same server.
     pub(super) fn sharing(mut self, question: Option<Arc<SharedQuestion>>) -> Self {
         self.shared_question = question;
         self
     }
 
-    /// Lets the entry continue another of the same resource.
+    /// Takes over the demand and failures of the former entry of the same
+    /// resource.
     pub(super) fn after(mut self, before: &Self) -> Self {
         self.demand = before.demand.clone();
         self.unusable = AtomicU32::new(before.unusable.load(Ordering::Relaxed));
@@ -152,7 +148,7 @@ impl Entry {
         self
     }
 
-    /// Makes an entry that tests feed, and whose upstream has no servers.
+    /// Makes an entry that tests fill. Its upstream has no servers.
     #[cfg(test)]
     pub(super) fn of_nobody(gvr: GroupVersionResource, now: Instant) -> Self {
         let registry = prometheus::Registry::new();
@@ -161,21 +157,22 @@ impl Entry {
         Self::new(gvr, Arc::new(ArcSwap::from_pointee(nobody)), now)
     }
 
-    /// Returns the servers that the resource is read from.
+    /// Returns the upstream that the resource is read from.
     pub fn upstream(&self) -> Arc<Upstream> {
         self.owner.load_full()
     }
 
-    /// Asks upstream for its current version of the resource, which is no older
-    /// than etcd's at the time of this call. `None` if upstream cannot tell.
+    /// Asks upstream for its current version of the resource. It is no older
+    /// than etcd's version at the time of this call. `None` if upstream does
+    /// not answer.
     pub(crate) async fn current_version(&self) -> Option<u64> {
         let namespaced = self.store()?.resource.namespaced;
         freshness_probe::listed_version(&self.upstream(), &self.gvr, namespaced).await
     }
 
     /// Waits until the form of the store's bookmarks is known, for at most
-    /// `wait`. A server without initial events shows it some seconds after it
-    /// was listed. Nobody waits for a server that was found to show none.
+    /// `wait`. A server without initial events shows it some seconds after the
+    /// list. A server that was found to send no bookmarks is not waited for.
     pub async fn bookmark_within(&self, store: &Store, wait: Duration) {
         let known = async {
             while store.resource.bookmark.get().is_none()
@@ -187,7 +184,6 @@ impl Entry {
         let _in_time = tokio::time::timeout(wait, known).await;
     }
 
-    /// Notes that upstream was asked for bookmarks and sent none.
     pub(super) fn found_bookmarkless(&self) {
         self.bookmarkless.store(true, Ordering::Relaxed);
     }
@@ -197,7 +193,7 @@ impl Entry {
         self.store.load_full()
     }
 
-    /// Puts a store in place. Watchers of an earlier store are closed.
+    /// Puts a store in place. Closes the watchers of the former store.
     pub(super) fn fill(&self, store: Arc<Store>) {
         self.bookmarkless.store(false, Ordering::Relaxed);
         if let Some(before) = self.store.swap(Some(store)) {
@@ -211,12 +207,10 @@ impl Entry {
         &self.demand
     }
 
-    /// Notes that the store holds a new list.
     pub(super) fn refilled(&self) {
         self.refilled.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether the store was filled since the last call.
     pub(super) fn take_refilled(&self) -> bool {
         self.refilled.swap(false, Ordering::Relaxed)
     }
@@ -228,8 +222,8 @@ impl Entry {
         self.store()
     }
 
-    /// Returns the time since upstream was lost, which is zero while it is
-    /// watched.
+    /// Returns the time since the connection to upstream was lost. It is zero
+    /// while the main watch is open.
     pub fn disconnected_for(&self, now: Instant) -> Duration {
         match *self.connection.lock() {
             Connection::Up => Duration::ZERO,
@@ -238,8 +232,8 @@ impl Entry {
         }
     }
 
-    /// Returns upstream's version at some time after this call began, from an answer
-    /// about this resource, or `None` if upstream cannot tell.
+    /// Returns a version that upstream had after this call began, from an
+    /// answer about this resource. `None` if upstream does not answer.
     pub async fn upstream_version(&self) -> Option<u64> {
         self.proof(|| self.current_version()).await
     }
@@ -252,8 +246,8 @@ impl Entry {
         self.own_question.ask(ask).await.version
     }
 
-    /// Does the same as [`Entry::upstream_version`]; the answer may be one about another
-    /// resource.
+    /// Does the same as [`Entry::upstream_version`], but the answer may be
+    /// about another resource of the same server.
     pub async fn shared_version(&self) -> Option<u64> {
         let ask = async || match self.version_of_others().await {
             Some(version) => self.noted(Some(version)),
@@ -262,7 +256,7 @@ impl Entry {
         self.fresh_question.ask(ask).await.version
     }
 
-    /// Notes upstream's version for the measurement of events that are late.
+    /// Passes upstream's version on to the measurement of late events.
     fn noted(&self, version: Option<u64>) -> Option<u64> {
         if let Some(version) = version {
             self.watch_lag.lock().answered(version, Instant::now());
@@ -274,8 +268,9 @@ impl Entry {
         let asked = Instant::now();
         let version = self.upstream_version().await?;
         let store = self.store()?;
-        // The price of a question about a resource of a cluster grows with its objects,
-        // and who writes a definition decides what it costs.
+        // A question about a cluster-scoped resource costs more, the more
+        // objects there are. For a custom resource, the author of the
+        // definition decides the cost.
         if store.resource.namespaced
             && !self.has_definition()
             && !self.asks_alone.load(Ordering::Relaxed)
@@ -298,38 +293,41 @@ impl Entry {
         };
         let version = shared.ask(ask).await?;
         if version < reached {
-            // This resource is not in the same etcd.
+            // This resource is not in the same etcd as the other one.
             self.asks_alone.store(true, Ordering::Relaxed);
             return None;
         }
         Some(version)
     }
 
-    /// Returns the time to wait after a proof for events that are late.
+    /// Returns the time to wait for late events after upstream's version is
+    /// known.
     pub fn settle(&self, now: Instant) -> Duration {
         self.watch_lag.lock().settle(now)
     }
 
-    /// Notes a promise: a caller is told that no event up to this version is
-    /// still to come.
+    /// Notes that a caller was told that all events up to this version have
+    /// come.
     pub fn promise(&self, version: u64) {
         self.watch_lag.lock().promise(version);
     }
 
-    /// Tells whether such promises were broken and are not given for a while.
+    /// Tells whether promises (see [`Entry::promise`]) were broken, and are not
+    /// given for a while.
     pub fn is_suspended(&self, now: Instant) -> bool {
         self.watch_lag.lock().is_suspended(now)
     }
 
-    /// Returns the late events since the last call, for metrics.
+    /// Returns the late events since the last call of this function, for
+    /// metrics.
     pub fn take_late(&self) -> Vec<LateEvent> {
         self.watch_lag.lock().take()
     }
 
-    /// Returns the last moment at which the store was known to be as upstream:
-    /// when a list began, when the main watch brought an event or a bookmark,
-    /// or when a probe was sent whose version the store has reached. `None` if
-    /// the store does not come from the current upstream.
+    /// Returns the last moment at which the store was known to equal upstream:
+    /// a list began, the main watch brought an event or a bookmark, or a probe
+    /// was sent whose version the store has reached. `None` if the store does
+    /// not come from the current upstream.
     pub fn proven_at(&self) -> Option<Instant> {
         *self.proven.lock()
     }
@@ -339,13 +337,14 @@ impl Entry {
         *proven = proven.max(Some(at));
     }
 
-    /// Notes that upstream was replaced. It may be another cluster now.
+    /// Forgets the last proof, because upstream was replaced and may be another
+    /// cluster.
     pub(super) fn unproven(&self) {
         *self.proven.lock() = None;
     }
 
-    /// Notes that the main watch has brought everything up to this version, by
-    /// an event or by a bookmark.
+    /// Notes that the main watch has brought everything up to this version,
+    /// with an event or a bookmark.
     pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
         self.proven(now);
         self.stream.lock().heard = Some(now);
@@ -355,7 +354,7 @@ impl Entry {
         } else if let Some(late) = watch_lag.event(version, now)
             && late.broken
         {
-            // An answer about this resource proves more.
+            // Answers about this resource itself are a stronger proof.
             self.asks_alone.store(true, Ordering::Relaxed);
             tracing::warn!(
                 resource = %self.gvr, version, by = ?late.by,
@@ -364,21 +363,21 @@ impl Entry {
         }
     }
 
-    /// Returns the number of the current watch while it is open.
+    /// Returns the number of the main watch, if it is open.
     pub fn stream(&self) -> Option<u64> {
         let stream = self.stream.lock();
         stream.open.then_some(stream.number)
     }
 
-    /// Notes that the main watch has ended, for whatever reason.
+    /// Notes that the main watch has ended.
     pub(super) fn interrupted(&self) {
         let mut stream = self.stream.lock();
         stream.open = false;
         stream.number = stream.number.wrapping_add(1);
     }
 
-    /// Tells whether the last proof, or the last frame of the main watch, is at
-    /// most this old.
+    /// Tells whether the store was proven at most `age` ago, by a version that
+    /// upstream told or by a frame of the main watch.
     pub(crate) fn proven_within(&self, age: Duration, now: Instant) -> bool {
         let Stream { open, heard, .. } = *self.stream.lock();
         if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
@@ -389,7 +388,6 @@ impl Entry {
         answered.any(|asked| now.saturating_duration_since(asked) <= age)
     }
 
-    /// Returns the end and the reason of a refusal.
     pub(super) fn refusal(&self) -> Option<(Instant, Unavailable)> {
         match *self.connection.lock() {
             Connection::Refused { until, why } => Some((until, why)),
@@ -408,15 +406,14 @@ impl Entry {
         }
     }
 
-    /// Drops the store and closes its watchers.
     pub(super) fn refuse(&self, why: Unavailable, now: Instant, lasts: Duration) {
         let until = now.checked_add(lasts).unwrap_or(now);
         self.turn(Connection::Refused { until, why });
         self.drop_store();
     }
 
-    /// Returns the reason why a resource without a store cannot be read. Nobody
-    /// waits for what did not work before.
+    /// Returns why a resource without a store cannot be read. After a failed
+    /// attempt nobody waits for the next.
     pub(super) fn until_filled(&self) -> Unavailable {
         match self.is_unusable() {
             true => Unavailable::Refused,
@@ -424,13 +421,12 @@ impl Entry {
         }
     }
 
-    /// Tells whether upstream's last answers could not be cached.
     pub(super) fn is_unusable(&self) -> bool {
         self.unusable.load(Ordering::Relaxed) > 0
     }
 
-    /// Notes that upstream's answer could not be cached. Returns the time until it
-    /// is asked again, which is longer each time.
+    /// Notes that upstream's answer could not be cached. Returns the time until
+    /// the next attempt, which grows with each failure.
     pub(super) fn found_unusable(&self) -> Duration {
         let before = self.unusable.load(Ordering::Relaxed);
         self.unusable
@@ -439,13 +435,12 @@ impl Entry {
         lasts.min(LONGEST_REFUSAL)
     }
 
-    /// Notes that the resource is watched as it should be.
     pub(super) fn found_usable(&self) {
         self.unusable.store(0, Ordering::Relaxed);
     }
 
-    /// Ends the reflector, which then closes the entry. The caller has made
-    /// sure that requests do not find the entry any more.
+    /// Ends the reflector, which then closes the entry. Requests must no longer
+    /// find the entry when this is called.
     pub(super) fn stop(&self) {
         *self.connection.lock() = Connection::Stopped;
         self.interrupted();
@@ -460,7 +455,7 @@ impl Entry {
         self.stop.cancelled().await;
     }
 
-    /// Does the same as [`Entry::refuse`], for good.
+    /// Drops the store and closes its watchers, for good.
     pub(super) fn close(&self) {
         *self.connection.lock() = Connection::Stopped;
         self.drop_store();
@@ -481,9 +476,9 @@ impl Entry {
         }
     }
 
-    /// Judges an object that could not be used. If no JSON could be made of its
-    /// protobuf, upstream is newer than the schema: all objects are read as
-    /// JSON from now on. Returns true if that was decided now.
+    /// Judges an object that could not be used. If its protobuf could not be
+    /// turned into JSON, upstream is newer than the schema, and all objects are
+    /// read as JSON from now on. Returns true if this call decided that.
     pub(super) fn judge(&self, error: &MalformedObject) -> bool {
         let newer = matches!(error, MalformedObject::Protobuf(_));
         if newer && !self.json_only.swap(true, Ordering::Relaxed) {
@@ -526,16 +521,16 @@ impl Entry {
         *self.origin.lock() = origin;
     }
 
-    /// Notes the definition by which the store is listed from now on. Before the
-    /// store changes, it is [`ListedBy::Unsure`].
+    /// Notes the definition that the store's list was made with. It must be
+    /// [`ListedBy::Unsure`] while the store changes.
     pub(super) fn listed_by(&self, definition: ListedBy) {
         *self.listed_by.lock() = definition;
     }
 
-    /// Tells whether the resource is defined now as it was when the store was
-    /// listed. Upstream is asked, unless the definition cannot change. A change
-    /// that was complete before this call is noticed; the store's objects and
-    /// columns must be read after it.
+    /// Tells whether the resource's definition is still the one that the store
+    /// was listed with. Asks upstream, unless the definition cannot change.
+    /// Notices every change that was complete before this call. The caller must
+    /// read the store's objects and columns after it.
     pub async fn is_listed_by_current_definition(&self) -> bool {
         let before = self.listed_by.lock().clone();
         match &before {
@@ -543,26 +538,24 @@ impl Entry {
             ListedBy::None => true,
             ListedBy::Revision(revision) => {
                 let now = custom_resource_definition::revision(&self.upstream(), &self.gvr).await;
-                // The store may have been listed anew meanwhile.
+                // The store may have been filled by another list meanwhile.
                 now.as_ref() == Some(revision) && *self.listed_by.lock() == before
             }
         }
     }
 
-    /// Tells whether the resource has a definition, which says how its objects are shown
-    /// and can change, or is not known to have none.
+    /// Tells whether the resource has a definition that can change, or may have
+    /// one. The definition says how objects are shown.
     pub(crate) fn has_definition(&self) -> bool {
         *self.listed_by.lock() != ListedBy::None
     }
 
-    /// Notes a request for the resource.
     pub(super) fn touch(&self, now: Instant) {
         let millis = now.saturating_duration_since(self.began).as_millis();
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
         self.used.fetch_max(millis, Ordering::Relaxed);
     }
 
-    /// Returns the time since the last request.
     pub(super) fn unused_for(&self, now: Instant) -> Duration {
         let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
         now.saturating_duration_since(self.began)
@@ -570,7 +563,7 @@ impl Entry {
     }
 
     /// Tells whether a request or a watch holds the store now. The reflector
-    /// itself holds it only while it applies an event.
+    /// holds it only while it applies an event.
     pub(super) fn is_read(&self) -> bool {
         self.store
             .load()

@@ -1,6 +1,5 @@
-//! Stops unwanted resources: those that nobody reads, and those that a new
-//! configuration excludes or hides. Resources without memory are the task of
-//! `memory_limit.rs`.
+//! Stops resources that nobody reads, and resources that a new configuration
+//! excludes or hides. `memory_limit.rs` stops resources for lack of memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +13,8 @@ use crate::metrics::Shed;
 use crate::store::ROUND;
 use crate::{MemoryLimit, Policy, Settings};
 
-/// The shortest and the longest time between two looks. A quarter of the idle
-/// timeout is soon enough, and a look costs microseconds.
+/// The shortest and the longest time between two checks. A quarter of the idle
+/// timeout is soon enough, and a check costs microseconds.
 const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 impl Cache {
@@ -53,8 +52,8 @@ impl Cache {
         }
     }
 
-    /// Counts a round of the forms of lists, and drops those that nobody asked
-    /// for.
+    /// Ends a round, and drops the forms of lists that nobody asked for in the
+    /// last rounds.
     async fn shed_unused(&self) {
         for entry in self.entries() {
             entry.demand().pass_round();
@@ -72,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// Wakes the task after a change of the configuration.
+    /// Wakes the eviction task after a change of the configuration.
     pub fn reconfigured(&self) {
         self.attention.notify_one();
     }
@@ -84,7 +83,7 @@ impl Cache {
                 entry.preload(false);
             }
             if settings.pins(&entry.gvr) {
-                // The owner itself asks for it.
+                // A pinned resource is never evicted: apifront itself needs it.
             } else if !settings.caches(&entry.gvr) {
                 self.stop(&entry.gvr, "excluded", |_| true);
             } else if entry.is_preloaded() {
@@ -96,8 +95,8 @@ impl Cache {
         }
     }
 
-    /// Stops the resources that the policy hides. Their watches end in order,
-    /// and clients that begin them again get 404.
+    /// Stops the resources that the policy hides. Their watches end normally,
+    /// and clients that watch again get 404.
     fn stop_hidden(&self, policy: &impl Policy) {
         for entry in self.entries() {
             if !policy.serves(&entry.gvr) {
@@ -106,9 +105,10 @@ impl Cache {
         }
     }
 
-    /// Ends the reflector of a resource if `condition` holds. No request can
-    /// find the resource meanwhile. An earlier request has touched the entry,
-    /// and holds its store or finds it closed; in that case upstream answers.
+    /// Ends the reflector of a resource if `condition` holds. The lock keeps
+    /// requests from finding the entry meanwhile. An earlier request has
+    /// touched the entry. It either holds the store, or finds the entry closed
+    /// and is answered by upstream.
     pub(super) fn stop(
         &self,
         gvr: &GroupVersionResource,
@@ -127,9 +127,8 @@ impl Cache {
     }
 }
 
-/// Tells whether a resource is idle. A watch is a use, as long as it lasts.
-/// While no server can be reached, nothing is idle: it could not be listed
-/// again.
+/// Tells whether a resource is idle. An open watch is a use. While no server
+/// can be reached nothing is idle, because it could not be listed again.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
     if entry.is_read() || entry.upstream().is_lost() {
         entry.touch(now);

@@ -1,12 +1,11 @@
-//! Learns how upstream writes a bookmark, and asks for upstream's version.
+//! Learns the form of upstream's bookmarks, and asks for upstream's version.
 //!
 //! A bookmark's object is an empty object of its kind, in which Go prints the
 //! mandatory empty fields: `"spec":{"containers":null},"status":{}`. A watch
-//! that selects nothing and asks for initial events gets such a bookmark at
-//! once, as their end. A server that knows no initial events sends one two
-//! seconds before a watch ends, if it knows of a newer version than that which
-//! the watch has reached. It asks etcd for that when it is asked for a
-//! consistent list.
+//! that selects nothing and asks for initial events gets a bookmark at once, as
+//! their end. A server without initial events sends a bookmark two seconds
+//! before a watch ends, if it knows a newer version than the watch has reached.
+//! A consistent list makes the server ask etcd for a newer version.
 
 use std::time::Duration;
 
@@ -19,21 +18,20 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
 
 use super::watch_decoder::{Frame, WatchDecoder};
 
-/// The time limit of a probe. A server that sends the bookmark sends it at once
-/// (WatchList, KEP-3157).
+/// The time limit of a probe. A server with initial events sends the bookmark
+/// at once (WatchList, KEP-3157).
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The duration of a watch whose last bookmark is wanted, and the time limit of
-/// that question. kube-apiserver looks once a second which bookmarks are due,
-/// and sends none if the watch lasts two seconds or less (`nextBookmarkTime` in
-/// k8s.io/apiserver `storage/cacher`).
+/// The duration in seconds of a watch whose last bookmark is wanted, and the
+/// time limit of that question. kube-apiserver checks once a second which
+/// bookmarks are due, and sends none if the watch lasts two seconds or less
+/// (`nextBookmarkTime` in k8s.io/apiserver `storage/cacher`).
 const SHORT_WATCH: &str = "4";
 const SHORT_WATCH_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// No object or namespace can have this name, because names hold no underscore.
+/// No object or namespace has this name: names contain no underscore.
 const NOBODY: &str = "_";
 
-/// Returns the resourceVersion of any object.
 pub(super) fn version_of(object: &[u8]) -> Option<u64> {
     let object: PartialObject = serde_json::from_slice(object).ok()?;
     ResourceVersion::parse(&object.metadata.resource_version)
@@ -41,16 +39,18 @@ pub(super) fn version_of(object: &[u8]) -> Option<u64> {
         .map(|v| v.0)
 }
 
-/// Asks for the version of a resource, no older than etcd's when the question arrived,
-/// by a list of nothing or of one object. No question costs kube-apiserver less: four
-/// fifths of a GET. A watch of nothing costs it twice that, and a connection.
+/// Asks for the version of a resource, by a list of nothing or of one object.
+/// The version is no older than etcd's when the question arrived. This is the
+/// cheapest question for kube-apiserver: it costs four fifths of a GET. A watch
+/// of nothing costs twice that, and a connection.
 pub(super) async fn listed_version(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     namespaced: bool,
 ) -> Option<u64> {
     let path = match namespaced {
-        // etcd counts the keys of a range, also of those that it does not return.
+        // etcd counts all keys of a range, also those that it does not return.
+        // The range of this namespace is empty.
         true => format!(
             "{}/namespaces/{NOBODY}/{}?limit=1",
             gvr.group_version().path(),
@@ -72,9 +72,10 @@ pub(super) async fn listed_version(
         .flatten()
 }
 
-/// Returns a bookmark object learnt from upstream and the version it carries.
-/// `None` if upstream knows no initial events. With `most_recent` the version
-/// is no older than etcd's when the question arrived.
+/// Returns the form of upstream's bookmarks, and the version of the one that
+/// came. `None` if upstream does not support initial events. With
+/// `most_recent`, the version is no older than etcd's when the question
+/// arrived.
 pub(super) async fn probe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -97,21 +98,21 @@ pub(super) async fn probe(
         .flatten()
 }
 
-/// Returns a bookmark object learnt from a server that knows no initial events,
-/// and that had a list of `version` whose newest object was of `newest`. It takes
-/// three seconds.
+/// Learns the form of bookmarks from a server without initial events. `version`
+/// is the version of its list, and `newest` that of the newest object in it.
+/// This takes three seconds.
 pub(super) async fn last_bookmark(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     version: u64,
     newest: u64,
 ) -> Option<BookmarkTemplate> {
-    // A server that does not ask etcd for its progress knows nothing after the
-    // newest object. Another may have begun at the list's version, and knows
-    // none before. From version 0, a server where nothing is written sends no
-    // bookmark.
+    // Three versions are tried, because servers differ. A server that does not
+    // ask etcd for its progress knows no version after the newest object.
+    // Another server may know no version before the list's. From version 0, a
+    // server on which nothing is written sends no bookmark.
     let mut versions = vec![newest.saturating_sub(1), version.saturating_sub(1), 0];
-    // Often the newest object is of the list's version.
+    // The newest object often has the list's version.
     versions.dedup();
     let mut asked: FuturesUnordered<_> = versions
         .into_iter()
@@ -139,12 +140,13 @@ async fn bookmark_after(
          &timeoutSeconds={SHORT_WATCH}"
     );
     let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
-    // The watch is open. The list itself is of no interest.
+    // The watch is open now. The list only makes the server ask etcd for its
+    // version.
     drop(upstream.get(UpstreamKind::Probe, &nobody).await);
     first_bookmark(response).await
 }
 
-/// Returns the bookmark with which a watch begins, and its version.
+/// Returns the first frame of a watch, if it is a bookmark, with its version.
 async fn first_bookmark(response: http::Response<ResponseBody>) -> Option<(BookmarkTemplate, u64)> {
     if response.status() != StatusCode::OK {
         return None;

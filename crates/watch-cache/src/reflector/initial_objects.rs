@@ -1,17 +1,17 @@
-//! The objects of initial events.
+//! Collects the objects of initial events, which need not come in key order.
 
 use std::collections::BTreeMap;
 
 use crate::store::{Gathered, Gatherer, ObjectKey, StoredObject};
 
-/// Objects that come in key order, as in a list, and what changes before the
-/// end: a server whose cache was behind sends the changes it catches up with,
-/// including deletions. A server may also send objects in any order.
+/// The objects of initial events. They usually come in key order, as in a list.
+/// A server whose cache is behind also sends the changes with which it catches
+/// up, including deletions. A server may also send objects in any order.
 #[derive(Default)]
 pub(super) struct InitialObjects {
     in_order: Gatherer,
-    /// The last state of each key that came later, and is not after those in
-    /// order. `None` if its object was deleted.
+    /// The last state of each object that came after the key order broke.
+    /// `None` if it was deleted.
     later: BTreeMap<ObjectKey, Option<StoredObject>>,
     count: usize,
 }
@@ -21,7 +21,7 @@ impl InitialObjects {
         self.count
     }
 
-    /// Adds an object. Returns the size of the one in whose place it comes.
+    /// Adds or replaces an object. Returns the size of the replaced object.
     pub(super) fn put(&mut self, object: StoredObject) -> usize {
         let last = self.in_order.objects().last();
         if last.is_none_or(|last| last.key < object.key) && self.later.is_empty() {
@@ -37,7 +37,7 @@ impl InitialObjects {
         before.unwrap_or(0)
     }
 
-    /// Removes an object, if there is one. Returns its size.
+    /// Removes an object, if it is there. Returns its size.
     pub(super) fn remove(&mut self, key: &ObjectKey) -> usize {
         let Some(before) = self.size_of(key) else {
             return 0;

@@ -1,6 +1,6 @@
-//! Reads a complete list of a resource, page by page. No server is trusted to
-//! come to an end: the bytes it sends count as memory, and each continue token
-//! must differ from the one before.
+//! Reads a complete list of a resource, page by page. A server may never end a
+//! list, so its bytes count as memory, and each continue token must differ from
+//! the one before.
 
 use std::time::{Duration, Instant};
 
@@ -21,45 +21,42 @@ use super::pieces::Pieces;
 use super::source_encoding;
 use crate::store::{FieldTable, Gatherer};
 
-/// Objects per page, the same number as client-go's pager asks for.
+/// Objects per page. client-go's pager asks for the same number.
 const PAGE_SIZE: u32 = 500;
 
-/// The time limit of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The most bytes of a page, enough for objects of the largest size that etcd
-/// accepts.
+/// The most bytes of a page. It is enough for objects of the largest size that
+/// etcd accepts.
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
-/// The limits of an error's body, which is a Status with a message and its
-/// causes.
+/// The limits of an error's body. It is a Status with a message and its causes.
 const STATUS: BodyLimit = BodyLimit::new(1 << 20, Duration::from_secs(10));
 
 /// The most bytes of a continue token, which is a version and a key in base64.
 /// The token goes into a URL, and no server accepts longer URLs.
 const MAX_TOKEN_BYTES: usize = 32 << 10;
 
-/// The most consecutive pages without an object. A server that filters
-/// resources after it has read them may send a few.
+/// The most consecutive pages without objects. A server that filters objects
+/// after it has read them may send a few.
 const MAX_EMPTY_PAGES: usize = 100;
 
 /// The time limit of a list. A million objects take some minutes.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// A list as it came, with the facts that it tells about the resource.
+/// A complete list, and the facts about the resource that it shows.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
     pub(super) objects: Gatherer,
-    /// The `Warning` headers of the answer.
     pub(super) warnings: Vec<HeaderValue>,
 }
 
 /// Lists all objects at one version, the most recent at the time of the
 /// request. If that version expires before the last page, everything is
-/// requested in one answer, as client-go does: a large list would expire again
-/// and again.
+/// requested in one answer, as client-go does. In pages, a large list would
+/// expire again and again.
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -81,14 +78,14 @@ async fn pages(
     reading: &mut MemoryReservation,
 ) -> Result<Listed, ListError> {
     let mut empty: usize = 0;
-    // Only the first expired version leads to a restart. A server that expires
-    // every version would never let the list end.
+    // Only the first expiry leads to a restart. If a server expires every
+    // version, the list would never end.
     let mut restarted = false;
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
     let mut progress = ListProgress::new(gvr, Instant::now());
     loop {
-        // Counts the page's own bytes, until its objects are taken out of it.
+        // Counts the bytes of the page until its objects are decoded.
         let mut body = reading.part();
         let (warnings, page) = match page(upstream, gvr, accept, &asked, &mut body).await {
             Err(ListError::Failed { status, .. })
@@ -127,7 +124,6 @@ async fn pages(
     listed.ok_or(ListError::Form)
 }
 
-/// Returns the request for the next page.
 fn further(asked: &Asked, token: String) -> Result<Asked, ListError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(ListError::Endless("its continue token is too long"));
@@ -147,8 +143,8 @@ enum Asked {
 }
 
 /// Learns from a list of one object how upstream writes lists of the resource,
-/// and which of the labels it accepts in field selectors. An older server, or a
-/// server other than kube-apiserver, may know fewer labels.
+/// and which labels it accepts in field selectors. An older server, or a server
+/// other than kube-apiserver, may accept fewer labels.
 pub(super) async fn describe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -170,8 +166,8 @@ pub(super) async fn describe(
     Ok((envelope.ok_or(ListError::Form)?, known))
 }
 
-/// Returns the envelope of a list of one object, whichever it is. `None` if
-/// upstream does not accept all of the labels in a field selector.
+/// Returns the envelope of a list of at most one object. `None` if upstream
+/// does not accept all of the labels in a field selector.
 async fn first_of(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -241,7 +237,7 @@ async fn whole(
     Ok((warnings, body))
 }
 
-/// Reads a page's bytes. Each piece is counted before it is kept.
+/// Reads the bytes of a page. Each chunk is counted before it is kept.
 async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<Bytes, ListError> {
     let mut stream = body.into_stream();
     let mut all = Pieces::default();
@@ -260,9 +256,8 @@ async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<
     Ok(all.join().await)
 }
 
-/// Returns the number of items that there is room for: a page of empty items
-/// takes many times its length in memory. The result is never below the page
-/// size.
+/// Returns the number of items that there is room for, but at least the page
+/// size. A page of empty items takes many times its length in memory.
 fn most_items(reading: &MemoryReservation) -> usize {
     (reading.free() / ITEM_BYTES).max(PAGE_SIZE as usize)
 }
@@ -278,7 +273,6 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the error that an unsuccessful answer means.
 pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError {
     let status = response.status();
     let retry_after = retry_after(response.headers());
@@ -301,7 +295,7 @@ pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError 
     }
 }
 
-/// Returns the code of a Status, or 0 without one.
+/// Returns the `code` of a Status, or 0 if there is none.
 pub(super) fn code_of(body: &[u8]) -> u16 {
     #[derive(Deserialize)]
     struct Code {
@@ -310,7 +304,6 @@ pub(super) fn code_of(body: &[u8]) -> u16 {
     serde_json::from_slice::<Code>(body).map_or(0, |s| s.code)
 }
 
-/// The most characters of a server's message in a line of the log.
 const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Returns the message of a Status, or the start of any other body. Control

@@ -1,4 +1,4 @@
-//! The ways in which a list of upstream fails.
+//! The ways in which a list fails.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::store::MalformedObject;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
-    /// The resource does not exist, cannot be listed, or not by apifront.
+    /// The resource does not exist, cannot be listed, or apifront may not list
+    /// it.
     #[error("the API server answers {status}: {message}")]
     Refused { status: StatusCode, message: String },
     #[error("the API server answers {status}: {message}")]
     Failed {
         status: StatusCode,
         message: String,
-        /// The pause that upstream asked for.
         retry_after: Option<Duration>,
     },
     #[error(transparent)]
@@ -43,7 +43,8 @@ pub(super) enum ListError {
 }
 
 impl ListError {
-    /// Tells whether the answer has a form that no later one is likely to improve.
+    /// Tells whether the answer has a form that cannot be cached. A later
+    /// answer is not likely to be better.
     pub(super) fn is_of_form(&self) -> bool {
         match self {
             Self::Json(_)

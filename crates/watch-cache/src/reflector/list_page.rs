@@ -1,4 +1,4 @@
-//! A parsed page of a list.
+//! A page of a list: splits it into items, and decodes them.
 
 use bytes::Bytes;
 use kubernetes_wire::api::ResourceVersion;
@@ -11,16 +11,15 @@ use super::list_error::ListError;
 use super::memory_pool::MemoryReservation;
 use crate::store::{FieldTable, Gatherer, StoredObject};
 
-/// The memory that an item of a page takes besides its bytes, while it is
-/// parsed.
+/// The memory that an item takes besides its bytes, while its page is parsed.
 pub(super) const ITEM_BYTES: usize = 64;
 
-/// The most bytes of a page that is split on a thread that serves requests. It takes a few
-/// milliseconds.
+/// The most bytes of a page that is parsed on a thread that serves requests.
+/// That takes a few milliseconds.
 const SPLIT_AT_ONCE: usize = 4 << 20;
 
-/// The most bytes of objects that are decoded before others have their turn on the thread.
-/// Whoever may write objects says how large they are.
+/// The most bytes of objects that are decoded before other tasks have their
+/// turn. Anybody with the right to write objects decides how large they are.
 const DECODED_AT_ONCE: usize = 512 << 10;
 
 #[derive(Debug)]
@@ -29,12 +28,13 @@ pub(super) struct ListPage {
     pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
     pub(super) continue_token: String,
-    /// The items as they stand in the list. They are slices of its body.
+    /// The items' bytes, as slices of the body.
     pub(super) items: Vec<Bytes>,
 }
 
 impl ListPage {
-    /// Parses a page as `parse` does, a long one on a thread of its own.
+    /// Does the same as [`Self::parse`]. A long page is parsed on a thread of
+    /// its own.
     pub(super) async fn parse_aside(
         encoding: Encoding,
         body: Bytes,
@@ -48,7 +48,7 @@ impl ListPage {
             .unwrap_or_else(|e| Err(ListError::Body(e.to_string())))
     }
 
-    /// Parses a page. A page of more than `most` items is refused.
+    /// Parses a page. Refuses a page of more than `most` items.
     pub(super) fn parse(encoding: Encoding, body: &Bytes, most: usize) -> Result<Self, ListError> {
         let list = List::parse(encoding, body, most)?;
         let envelope = match encoding {
@@ -67,7 +67,6 @@ impl ListPage {
         })
     }
 
-    /// Decodes the page's objects.
     pub(super) async fn decode(
         &self,
         fields: &FieldTable,
@@ -81,7 +80,7 @@ impl ListPage {
                 in_turn = item.len();
                 tokio::task::yield_now().await;
             }
-            // The item gets its own allocation: a slice would keep the whole page alive.
+            // A slice would keep the whole page alive.
             let item = Bytes::copy_from_slice(item);
             let object = StoredObject::decode(self.encoding, item, fields, &self.envelope)?;
             reading.take(object.size()).await?;
@@ -106,14 +105,13 @@ fn version(text: &str) -> Result<u64, ListError> {
         .map_err(ListError::Version)
 }
 
-/// Returns the kind of a list's items. The list's kind is named after it.
 fn item_kind(list_kind: &str) -> &str {
     list_kind.strip_suffix("List").unwrap_or(list_kind)
 }
 
 fn json_envelope(body: &[u8], list: &List<'_>) -> Result<Envelope, ListError> {
-    // A CustomResourceDefinition may name its list kind freely. The items tell
-    // their own kind.
+    // A CustomResourceDefinition may name its list kind freely, so the kind is
+    // read from an item if there is one.
     #[derive(Deserialize)]
     struct Kind {
         #[serde(default)]

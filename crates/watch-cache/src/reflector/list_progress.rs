@@ -10,7 +10,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct ListProgress<'a> {
     gvr: &'a GroupVersionResource,
     began: Instant,
-    /// The time of the last line, or of the list's begin.
+    /// The time of the last line, or of the list's beginning.
     told: Instant,
 }
 
@@ -23,7 +23,6 @@ impl<'a> ListProgress<'a> {
         }
     }
 
-    /// Notes the number of objects that have arrived.
     pub(super) fn objects(&mut self, count: usize, now: Instant) {
         if now.saturating_duration_since(self.told) < PERIOD {
             return;

@@ -5,8 +5,8 @@
 //! encodings ─▶ history ─▶ retained states ─▶ resources nobody reads ─▶ newcomers
 //! ```
 //!
-//! Each step is taken only if the steps before it were not enough. After the
-//! last step, no more resources are taken in until there is room again.
+//! A step is taken only if the steps before it did not free enough. After the
+//! last step, no more resources are cached until there is room again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,20 +17,20 @@ use super::entry::Entry;
 use crate::metrics::Shed;
 use crate::store::{Memory, Store};
 
-/// Events of this age or younger are not given up when memory is short:
+/// Events of at most this age are kept even when memory is short, because
 /// kube-apiserver promises them to clients that resume.
 const HISTORY_AT_LEAST: Duration = Duration::from_secs(75);
 
-/// A resource that was read within this time is not idle: it would be listed
-/// again at once.
+/// A resource read within this time is not idle. It would be listed again at
+/// once.
 const IDLE_AT_LEAST: Duration = Duration::from_secs(30);
 
-/// A resource for which there was no room is not tried again for this time:
-/// each try costs upstream a list.
+/// The time before a resource that did not fit is tried again. Each attempt
+/// costs upstream a list.
 pub(super) const RETRY_AFTER_MEMORY_LIMIT: Duration = Duration::from_secs(300);
 
 impl Cache {
-    /// Gives up memory until the limit is kept. `usize::MAX` is no limit.
+    /// Frees memory until the limit is kept. `usize::MAX` means no limit.
     pub(super) fn keep_within(&self, limit: usize, now: Instant) {
         self.memory.set_limit(limit);
         let entries = self.entries();
@@ -45,8 +45,8 @@ impl Cache {
         let reading = self.memory.reading().saturating_add(wanted);
         let stores: usize = entries.iter().map(|e| total(e)).sum();
         let mut used = stores.saturating_add(reading);
-        // The target is well below the limit, so that the next event does not
-        // exceed the limit again.
+        // A target well below the limit keeps the next event from exceeding it
+        // again.
         let target = (limit / 10).saturating_mul(9);
         if used <= limit {
             for entry in entries.iter().filter(|e| e.store().is_some()) {
@@ -85,7 +85,7 @@ impl Cache {
         tracing::info!(limit, before, after = used, "memory given up");
     }
 
-    /// Makes stores give up something, the largest store first, until `used` is
+    /// Frees one kind of memory in stores, the largest first, until `used` is
     /// down to `target`.
     fn shed(
         &self,
@@ -167,7 +167,7 @@ impl Cache {
         }
     }
 
-    /// Leaves an entry that refuses a resource that was stopped for lack of
+    /// Replaces a stopped entry by one that refuses the resource for lack of
     /// memory.
     fn turn_away(&self, stopped: &Entry, now: Instant) {
         let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());

@@ -2,11 +2,11 @@
 //! half-read events, and the objects of a list until it is published.
 //!
 //! It counts against `cache.memoryLimit` together with the stores. Otherwise
-//! many lists at once, after a restart of the API server for example, could
-//! each be as large as the limit. When memory is short, first the stores give
-//! up what can be made again (`memory_limit.rs`). If that is not enough, the
-//! list that began last is given up and tried again later, so that the first
-//! list completes.
+//! many lists at once, for example after a restart of the API server, could
+//! each be as large as the limit. When memory is short, the stores first free
+//! what can be made again (`memory_limit.rs`). If that is not enough, the list
+//! that began last is given up and tried again later, so that the first list
+//! completes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,10 @@ use parking_lot::Mutex;
 use prometheus::IntGauge;
 use tokio::sync::{Notify, watch};
 
-/// The time that a reader waits for the stores to give something up. That takes
+/// The time that a reader waits for the stores to free memory. That takes
 /// milliseconds, but the task that does it may not be running.
 const SHED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The reason why reading stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MemoryExhausted {
     #[error("it is larger than what is left of cache.memoryLimit, {0} bytes")]
@@ -29,37 +28,35 @@ pub(super) enum MemoryExhausted {
     Later,
 }
 
-/// The account of memory that all stores and readers share.
 pub(super) struct MemoryPool {
     ledger: Mutex<Ledger>,
-    /// Wakes the task that makes the stores give something up.
+    /// Wakes the task that makes the stores free memory.
     attention: Arc<Notify>,
-    /// Counts the times at which the stores were made to give something up.
+    /// Counts the times that the stores have freed memory.
     rounds: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct Ledger {
-    /// The limit, `usize::MAX` for no limit.
     limit: usize,
     /// The bytes that the stores held when they were last measured.
     held: usize,
     next: u64,
-    /// Bytes by the reader's number. Readers without bytes are left out.
+    /// Bytes by the reader's number. Readers without bytes are not in it.
     reading: BTreeMap<u64, usize>,
     /// The sum of `reading`, and the metric that shows it.
     total: usize,
     shown: IntGauge,
-    /// The largest request for which a reader found no room since the stores
-    /// were last measured.
+    /// The largest request since the stores were last measured for which there
+    /// was no room.
     wanted: usize,
 }
 
-/// The reason why bytes cannot be counted.
 enum NoMemory {
-    /// The reader alone is above the limit.
+    /// The reader alone exceeds the limit.
     TooLarge,
-    /// There is no room now, for the reader that began before all others.
+    /// There is no room now. The reader is the one that began before all
+    /// others.
     TightForFirst,
     TightForLater,
 }
@@ -72,8 +69,7 @@ impl Ledger {
             return Err(NoMemory::TooLarge);
         }
         let first = self.reading.keys().next().is_none_or(|n| *n >= number);
-        // The first reader may use the room of the data that it is going to
-        // replace.
+        // The first reader may use the room of the data that it will replace.
         let (held, lack) = match first {
             true => (self.held.saturating_sub(replaces), NoMemory::TightForFirst),
             false => (self.held, NoMemory::TightForLater),
@@ -136,7 +132,7 @@ impl MemoryPool {
         self.ledger.lock().limit = limit;
     }
 
-    /// Notes the bytes that the stores hold after they gave up what they could.
+    /// Notes the bytes that the stores hold after they have freed memory.
     pub(super) fn hold(&self, bytes: usize) {
         let mut ledger = self.ledger.lock();
         ledger.held = bytes;
@@ -146,18 +142,16 @@ impl MemoryPool {
             .send_modify(|rounds| *rounds = rounds.wrapping_add(1));
     }
 
-    /// Returns the bytes that are being read.
     pub(super) fn reading(&self) -> usize {
         self.ledger.lock().total
     }
 
-    /// Returns the bytes that a reader waits for.
     pub(super) fn wanted(&self) -> usize {
         self.ledger.lock().wanted
     }
 
-    /// Registers a reader. `replaces` bytes of a store are dropped when it is
-    /// done.
+    /// Registers a reader. When it is done, `replaces` bytes of a store are
+    /// dropped.
     pub(super) fn begin(self: &Arc<Self>, replaces: usize) -> MemoryReservation {
         let mut ledger = self.ledger.lock();
         ledger.next = ledger.next.wrapping_add(1);
@@ -176,10 +170,10 @@ impl MemoryPool {
     }
 }
 
-/// The bytes that one reader holds. They are given back when it is dropped.
+/// The bytes that one reader holds. Drop gives them back.
 pub(super) struct MemoryReservation {
     memory: Arc<MemoryPool>,
-    /// Lower for readers that began earlier.
+    /// Readers that began earlier have lower numbers.
     number: u64,
     replaces: usize,
     bytes: usize,
@@ -192,7 +186,7 @@ impl Drop for MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Returns another part of the same reader.
+    /// Returns another reservation of the same reader.
     pub(super) fn part(&self) -> Self {
         Self {
             memory: self.memory.clone(),
@@ -202,7 +196,7 @@ impl MemoryReservation {
         }
     }
 
-    /// Counts more bytes. Cancel-safe.
+    /// Reserves more bytes. Cancel-safe.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         for shed in [true, false] {
             match self.add(bytes) {
@@ -216,7 +210,7 @@ impl MemoryReservation {
         Err(MemoryExhausted::TooLarge(self.memory.ledger.lock().limit))
     }
 
-    /// Counts exactly these bytes, instead of the bytes counted before.
+    /// Reserves exactly these bytes, in place of those reserved before.
     pub(super) async fn set(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => Ok(()),
@@ -241,12 +235,12 @@ impl MemoryReservation {
         self.memory.ledger.lock().remove(self.number, bytes);
     }
 
-    /// Notes that nothing is dropped when this reader is done.
+    /// Notes that this reader will replace nothing.
     pub(super) fn replace_nothing(&mut self) {
         self.replaces = 0;
     }
 
-    /// Returns the bytes that there is room for.
+    /// Returns the bytes that are free for this reader.
     pub(super) fn free(&self) -> usize {
         let ledger = self.memory.ledger.lock();
         let held = ledger.held.saturating_sub(self.replaces);
@@ -254,7 +248,7 @@ impl MemoryReservation {
         ledger.limit.saturating_sub(used)
     }
 
-    /// Notes that the data is in a store now, which holds these bytes.
+    /// Moves the data into a store, which holds these bytes.
     pub(super) fn publish(self, bytes: usize) {
         let mut ledger = self.memory.ledger.lock();
         let held = ledger.held.saturating_sub(self.replaces);
@@ -282,7 +276,7 @@ mod tests {
         assert_eq!(first.take(40).await, Ok(()));
         assert_eq!(second.take(30).await, Ok(()));
         assert_eq!((memory.reading(), first.free()), (70, 0));
-        // The later reader must make room, and try again.
+        // The later reader must give up, and try again.
         assert_eq!(second.take(1).await, Err(MemoryExhausted::Later));
         assert_eq!(first.take(1).await, Err(MemoryExhausted::TooLarge(100)));
         drop(second);

@@ -1,5 +1,5 @@
-//! The source of a list: the facts by which a saved copy of it is judged when
-//! the process begins anew.
+//! The source of a list: the facts that decide after a restart whether a saved
+//! copy of the list can be used.
 
 use std::time::Duration;
 
@@ -13,10 +13,8 @@ use super::source_encoding;
 use crate::saved::{Columns, Header, Revision};
 use crate::store::Store;
 
-/// The time limit of asking for the server's identity.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The source of what a store holds.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) server: ServerIdentity,
@@ -24,15 +22,13 @@ pub(super) struct Origin {
     pub(super) columns: Columns,
 }
 
-/// Asks which cluster and server this is.
 pub(super) async fn ask(upstream: &Upstream) -> Result<ServerIdentity, Unidentified> {
     let asked = tokio::time::timeout(TIMEOUT, upstream.identity()).await;
     asked.unwrap_or(Err(Unidentified::Later))
 }
 
-/// Returns the definition by which saved objects can be told to be current.
-/// `None` if nothing tells: the server of an aggregated API may be replaced
-/// without a sign.
+/// Returns the definition that shows whether saved objects are current. `None`
+/// for aggregated APIs, whose server may be replaced without a sign.
 pub(super) fn definition(
     gvr: &GroupVersionResource,
     defined: &DefinitionState,
@@ -44,8 +40,8 @@ pub(super) fn definition(
     }
 }
 
-/// Returns the header of a saved copy of the entry's store, which lacks what
-/// only a state tells. `None` if the store is not one to be saved.
+/// Returns the header of a saved copy of the entry's store. The caller fills in
+/// the versions and the time. `None` if the store may not be saved.
 pub(super) fn header(entry: &Entry, store: &Store, list_forms: &[String]) -> Option<Header> {
     let origin = entry.origin()?;
     let resource = &store.resource;

@@ -1,23 +1,21 @@
 //! Bytes as they arrive from upstream, kept in pieces until their end is known.
 //!
-//! One buffer that doubles leaves a dead copy of itself each time, and the
-//! allocator gives freed memory back only after a while: several servers that send
-//! without end had several times `cache.memoryLimit` resident, of which only the
-//! living bytes were counted. Pieces never move.
+//! Pieces never move. One buffer that doubles leaves a dead copy of itself each
+//! time, and the allocator returns freed memory only after a while. Several
+//! servers that sent without end then had several times `cache.memoryLimit`
+//! resident, of which only the live bytes were counted.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The bytes of a piece. Nearly all events, and most pages, are shorter.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The room in a new piece beyond its bytes, for the chunk that fills it.
+/// The room in a new piece beyond `PIECE_BYTES`, for the chunk that fills it.
 const CHUNK_BYTES: usize = 512 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// The pieces that are full.
     full: Vec<BytesMut>,
-    /// The number of bytes in `full`.
     full_bytes: usize,
     last: BytesMut,
 }
@@ -31,8 +29,9 @@ impl Pieces {
         self.last.extend_from_slice(data);
     }
 
-    /// Begins another piece if the last one is full. Whoever looks for something in
-    /// [`Self::last`] has not found it there.
+    /// Begins another piece if the last one is full. Nobody searches the full
+    /// one again: a caller that looks for something in [`Self::last`] calls
+    /// this after the search.
     pub(super) fn go_on(&mut self) {
         if self.last.len() >= PIECE_BYTES {
             let next = BytesMut::with_capacity(PIECE_BYTES.saturating_add(CHUNK_BYTES));
@@ -42,18 +41,17 @@ impl Pieces {
         }
     }
 
-    /// Returns the bytes of the first piece.
     pub(super) fn first(&self) -> &[u8] {
         self.full.first().unwrap_or(&self.last)
     }
 
-    /// Returns the bytes that came after the last [`Self::go_on`].
+    /// Returns the bytes of the piece that is being filled.
     pub(super) fn last(&self) -> &[u8] {
         &self.last
     }
 
-    /// Removes all full pieces and the first `of_last` bytes of the last piece, and
-    /// returns them as one. A piece is freed when it is copied.
+    /// Removes all full pieces and the first `of_last` bytes of the last piece,
+    /// and returns them as one. Each piece is freed as soon as it is copied.
     pub(super) fn take(&mut self, of_last: usize) -> Bytes {
         let rest = self.last.split_to(of_last.min(self.last.len()));
         if self.full.is_empty() {
@@ -68,19 +66,19 @@ impl Pieces {
         all.into()
     }
 
-    /// Drops bytes at the beginning of the last piece.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.last.advance(bytes.min(self.last.len()));
     }
 
-    /// Returns all bytes as one. Joins long ones on a thread that may block.
+    /// Returns all bytes as one. Joins several pieces on a thread that may
+    /// block.
     pub(super) async fn join(mut self) -> Bytes {
         let length = self.last.len();
         if self.full.is_empty() {
             return self.take(length);
         }
         let joined = tokio::task::spawn_blocking(move || self.take(length));
-        // It fails only when the process ends.
+        // This fails only when the process ends.
         joined.await.unwrap_or_default()
     }
 }
@@ -101,7 +99,8 @@ mod tests {
             assert_eq!(pieces.len(), expected.len());
             let held = pieces.full.iter().map(BytesMut::capacity).sum::<usize>();
             let held = held + pieces.last.capacity();
-            // The first piece has grown from nothing, and each has room for a chunk.
+            // The first piece grows from nothing, and each piece has room for a
+            // chunk.
             assert!(held <= expected.len() * 3 / 2 + 2 * (PIECE_BYTES + CHUNK_BYTES));
         }
         assert_eq!(pieces.first(), &expected[..pieces.first().len()]);

@@ -1,5 +1,4 @@
-//! Compares a printer with the Tables that upstream shows. The columns must be
-//! equal; the cells are those of upstream's release.
+//! Chooses the printer whose Tables have the columns that upstream shows.
 
 use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use http::StatusCode;
@@ -14,7 +13,6 @@ use crate::saved::Columns;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Asks in which columns upstream shows a resource.
 pub(super) async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Columns {
     let one = format!("{}?limit=1", gvr.path());
     let asked = upstream.get_as(UpstreamKind::Discovery, &one, TABLE);
@@ -27,9 +25,10 @@ pub(super) async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Colu
 /// Returns the printer for a resource that upstream shows in these columns.
 /// `None` if Tables must come from upstream.
 ///
-/// A kind that is not Kubernetes' own has the default columns of
-/// kube-apiserver's library, if its server shows them. A server that knows no
-/// Tables shows no other columns: clients then get Tables from the cache.
+/// A kind that is not Kubernetes' own gets the default columns of
+/// kube-apiserver's library, if its server shows exactly these. A server
+/// without Tables shows no other columns, so its clients get Tables from the
+/// cache.
 pub(super) fn printer(
     gvr: &GroupVersionResource,
     form: Form,
@@ -51,8 +50,8 @@ pub(super) fn printer(
         Columns::Table(table) if form == Form::Struct && built_in.is_some() => {
             Printer::builtin_in(gvr, release?)?.with_columns_of(table.as_bytes())
         }
-        // The columns must be exactly equal: different columns of the same
-        // names could have other contents.
+        // The columns must be exactly equal. Different columns of the same
+        // names could hold other values.
         Columns::Table(table) if !known => {
             let same = printer.has_columns_of(table.as_bytes());
             same.then_some(printer)
@@ -83,7 +82,7 @@ async fn shown(response: http::Response<ResponseBody>) -> Option<Columns> {
     if answer.kind != "Table" {
         return Some(Columns::NoTables);
     }
-    // The row, which shows an object, is left out.
+    // The row of the object is left out.
     let columns = answer.column_definitions.map_or("null", RawValue::get);
     Some(Columns::Table(format!(
         "{{\"columnDefinitions\":{columns}}}"

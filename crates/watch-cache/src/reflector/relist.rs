@@ -1,5 +1,5 @@
-//! Fills a store: from a stream of initial events if upstream has that, else
-//! from a list in pages.
+//! Fills a store from a stream of initial events, or from a list in pages if
+//! upstream does not support initial events.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -24,23 +24,21 @@ use crate::store::{FieldTable, Gathered, Presentation, Resource, Store, field_ta
 /// The time limit of questions whose answers only refine the cache.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The choice between the two ways of listing.
 #[derive(Debug, Default)]
 pub(super) struct ListStrategy {
-    /// Upstream does not know initial events.
+    /// Upstream does not support initial events.
     unsupported: bool,
     /// The last stream of initial events failed. Pages may succeed.
     failed: bool,
 }
 
-/// The result of filling a store.
 pub(super) struct Filled {
-    /// The stream of initial events, which goes on as the watch.
+    /// The stream of initial events, which continues as the watch.
     pub(super) stream: Option<Opened>,
     pub(super) defined: DefinitionState,
 }
 
-/// All objects of a resource at one version, listed in either way.
+/// All objects of a resource at one version, in whichever way they were listed.
 struct All {
     envelope: Envelope,
     fields: FieldTable,
@@ -52,13 +50,13 @@ struct All {
 }
 
 impl ListStrategy {
-    /// Forgets everything, because upstream was replaced.
+    /// Forgets what was learnt, because upstream was replaced.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Lists the resource, and publishes the list into the entry's store or as
-    /// a new store. Fails if there is no memory.
+    /// Lists the resource, and publishes the list in the entry's store or in a
+    /// new store. Fails if there is no memory.
     pub(super) async fn fill(
         &mut self,
         entry: &Entry,
@@ -67,7 +65,7 @@ impl ListStrategy {
     ) -> Result<Filled, ListError> {
         entry.came_from(release(upstream).await);
         match self.attempt(entry, upstream, memory).await {
-            // The cache may be able to keep the objects in the other encoding.
+            // The objects may be usable in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
                 self.failed = false;
                 self.attempt(entry, upstream, memory).await
@@ -91,8 +89,8 @@ impl ListStrategy {
                     let filling = Filling::begin(entry, upstream, reading, false).await;
                     let filled = filling.read_stream(stream).await;
                     self.failed = filled.is_err();
-                    // A server that knows no initial events, and ignores the
-                    // options without an error, falls silent.
+                    // A server that ignores the options for initial events,
+                    // instead of refusing them, falls silent.
                     self.unsupported = matches!(filled, Err(ListError::Silent(_)));
                     return filled;
                 }
@@ -113,24 +111,22 @@ impl ListStrategy {
     }
 }
 
-/// Asks for the release of the resource's server. Releases write and print some
-/// objects differently, and write different continue tokens.
+/// Asks for the release of the resource's server. Releases differ in how they
+/// write some objects, print some Tables and write continue tokens.
 pub(super) async fn release(upstream: &Upstream) -> Option<Release> {
     let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
     release.ok().flatten()
 }
 
-/// A store that is being filled.
 struct Filling<'a> {
     entry: &'a Entry,
     upstream: &'a Upstream,
     reading: MemoryReservation,
-    /// Upstream has refused initial events.
     lacks_initial_events: bool,
     defined: DefinitionState,
-    /// The server, if the store may be saved and the server told.
+    /// The server's identity. `None` if the store may not be saved or the
+    /// server did not answer.
     server: Option<ServerIdentity>,
-    /// The time at which the list began.
     began: Instant,
 }
 
@@ -148,8 +144,8 @@ impl<'a> Filling<'a> {
             reading,
             lacks_initial_events,
             // A stream was opened before the definition is read. If the
-            // definition changed before, this is the new definition; if it
-            // changes later, upstream ends the stream.
+            // definition changed before the stream was opened, this is the new
+            // one. If it changes later, upstream ends the stream.
             defined: custom_resource_definition::read(upstream, &entry.gvr).await,
             server: match entry.is_savable() {
                 true => origin::ask(upstream).await.ok(),
@@ -166,8 +162,8 @@ impl<'a> Filling<'a> {
             watch_list::initial_events(&mut stream, gvr, &fields, &mut self.reading),
             discovery::resource(upstream, gvr),
         )?;
-        // The stream tells everything about the envelope except the list's
-        // kind, which no event shows.
+        // The stream shows the envelope except for the list's kind, which is in
+        // no event.
         let Envelope {
             form,
             api_version,
@@ -217,7 +213,8 @@ impl<'a> Filling<'a> {
         Ok(self.publish(all, None).await)
     }
 
-    /// Returns the fields that are known before the list.
+    /// Returns the fields that can be selected, as far as they are known before
+    /// the list.
     fn fields(&self) -> FieldTable {
         match self.defined.definition() {
             Some(definition) => definition.fields.clone(),
@@ -225,7 +222,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Publishes the list, and reserves no more memory for it than the store
+    /// Publishes the list, and reduces the reserved memory to what the store
     /// takes.
     async fn publish(self, all: All, stream: Option<Opened>) -> Filled {
         let entry = self.entry;
@@ -234,7 +231,8 @@ impl<'a> Filling<'a> {
         let presentation = Presentation {
             printer: printer(entry, all.envelope.form, &self.defined, &columns).map(Arc::new),
             warnings: all.warnings,
-            // Only such a server has shown a bookmark when it was listed.
+            // Only a server with initial events has shown a bookmark at this
+            // time.
             initial_events: all.bookmark.is_some(),
             lacks_initial_events: self.lacks_initial_events && all.bookmark.is_none(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
@@ -251,7 +249,8 @@ impl<'a> Filling<'a> {
             fields: all.fields,
             bookmark: all.bookmark.map_or_else(OnceLock::new, OnceLock::from),
         };
-        // Until the list is in the store, it has no source to be saved with.
+        // While the list is not in the store, the store has no source and may
+        // not be saved.
         entry.came_with(None);
         entry.listed_by(ListedBy::Unsure);
         match entry
@@ -287,7 +286,6 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Asks for the columns of Tables.
     async fn columns(&self) -> Columns {
         let asked = printer_check::ask(self.upstream, &self.entry.gvr);
         let asked = tokio::time::timeout(LEARN_TIMEOUT, asked).await;
@@ -304,7 +302,6 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Returns the printer of the entry's resource.
 pub(super) fn printer(
     entry: &Entry,
     form: Form,
@@ -315,14 +312,14 @@ pub(super) fn printer(
     printer_check::printer(&entry.gvr, form, definition, release, columns)
 }
 
-/// Tells whether upstream's release writes objects otherwise than they are
-/// written here.
+/// Tells whether upstream's release writes objects of the resource differently
+/// than apifront does.
 pub(super) fn is_other_release(gvr: &GroupVersionResource, release: Option<Release>) -> bool {
     source_encoding::is_built_in(gvr) && !source_encoding::is_written_alike(gvr, release)
 }
 
-/// Tells whether upstream's release writes lists otherwise than they are written
-/// here.
+/// Tells whether upstream's release writes lists of the resource differently
+/// than apifront does.
 pub(super) fn has_other_lists(
     gvr: &GroupVersionResource,
     defined: &DefinitionState,
@@ -336,7 +333,8 @@ pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bo
     is_of_kubernetes(&entry.gvr, defined) && source_encoding::compresses_watches(entry.release())
 }
 
-/// Tells whether upstream writes that metadata has no creation time.
+/// Tells whether upstream writes `creationTimestamp: null` in metadata that has
+/// no creation time.
 pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> bool {
     is_of_kubernetes(&entry.gvr, defined) && source_encoding::writes_null_times(entry.release())
 }
@@ -346,9 +344,9 @@ fn is_of_kubernetes(gvr: &GroupVersionResource, defined: &DefinitionState) -> bo
     source_encoding::is_built_in(gvr) || !matches!(defined, DefinitionState::Elsewhere)
 }
 
-/// Tells whether a list can go into the store that exists. A definition that
-/// was deleted and made anew may have another form or scope, and a changed
-/// definition may have other fields: for clients that is another resource.
+/// Tells whether a list fits into the existing store. A definition that was
+/// deleted and created again may have another form or scope, and a changed
+/// definition may have other fields. For clients that is another resource.
 fn same(before: &Resource, now: &Resource) -> bool {
     before.envelope == now.envelope
         && before.namespaced == now.namespaced

@@ -1,13 +1,14 @@
-//! Begins with a saved store instead of a list.
+//! Fills a store from disk instead of from a list.
 //!
 //! ```text
 //! header ─▶ same cluster and release? ─▶ objects and events ─▶ watch from the
 //! saved version ─▶ same definition, same history? ─▶ caught up ─▶ published
 //! ```
 //!
-//! A store is published only after the watch has brought what upstream had when
-//! it was asked, which is after the process began: no answer is older than one
-//! of the process before. Any doubt ends in a list.
+//! A store is published only after the watch has brought all that upstream had
+//! when it was asked. It is asked after the process began, so no answer is
+//! older than an answer of the former process. In any doubt, the resource is
+//! listed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -30,18 +31,18 @@ use super::watch_list::Opened;
 use crate::saved::{Header, Loaded, Refusal, SavedFile, SavedStores};
 use crate::store::{FieldTable, Presentation, Resource, Scope, Store, StoredObject, field_table};
 
-/// The time that the changes since the store was saved may take to come. More
-/// than that takes longer than a list.
+/// The time limit for the changes since the store was saved. If they take
+/// longer, a list is faster.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// A watch that brings nothing for this long has brought all that upstream had
+/// A watch that is silent for this long has brought all that upstream had
 /// before. It is the longest time that proofs of freshness allow.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// The reason why a saved store is not in use.
+/// Why a saved store is not used.
 pub(super) enum NotResumed {
     Refused(Refusal),
-    /// Upstream could not answer. It may later.
+    /// Upstream could not answer now, but may later.
     Later(Option<Duration>),
 }
 
@@ -51,7 +52,6 @@ impl From<Refusal> for NotResumed {
     }
 }
 
-/// Reads the entry's saved store and publishes it.
 pub(super) async fn resume(
     entry: &Entry,
     upstream: &Upstream,
@@ -60,7 +60,7 @@ pub(super) async fn resume(
 ) -> Result<Filled, NotResumed> {
     let began = Instant::now();
     let gvr = entry.gvr.clone();
-    // A permit keeps CPUs free for requests. The semaphore is never closed.
+    // The permits keep CPUs free for requests. The semaphore is never closed.
     let _permit = saved.reads.acquire().await.ok();
     let file = blocking(saved, move |saved| saved.file(&gvr)).await?;
     let header = file.header.clone();
@@ -99,7 +99,7 @@ struct Judged {
     defined: DefinitionState,
 }
 
-/// Judges a header by what upstream tells of itself.
+/// Compares the saved store's header with upstream.
 async fn judge(entry: &Entry, upstream: &Upstream, header: Header) -> Result<Judged, NotResumed> {
     if !entry.is_savable() {
         return Err(Refusal::NotCached.into());
@@ -148,7 +148,7 @@ async fn judge(entry: &Entry, upstream: &Upstream, header: Header) -> Result<Jud
     })
 }
 
-/// Returns upstream's version, which must not be before the saved one.
+/// Returns upstream's version. Fails if it is before the saved one.
 fn is_reached(current: Option<u64>, header: &Header) -> Result<u64, Refusal> {
     let saved = header.resource_version;
     let now = current.ok_or(Refusal::Unanswered("its current version"))?;
@@ -159,7 +159,7 @@ fn is_reached(current: Option<u64>, header: &Header) -> Result<u64, Refusal> {
 }
 
 impl Judged {
-    /// Reads objects and events within the memory available.
+    /// Reads objects and events within the memory limit.
     async fn load(
         &self,
         entry: &Entry,
@@ -224,7 +224,8 @@ impl Judged {
         store
     }
 
-    /// Proves that the store continues what it was, and lets it catch up.
+    /// Proves that the store has the same history as upstream, and lets it
+    /// catch up.
     async fn prove(
         &self,
         entry: &Entry,
@@ -232,7 +233,8 @@ impl Judged {
         store: &Store,
         opened: &mut Opened,
     ) -> Result<DefinitionState, NotResumed> {
-        // A definition that changed while no watch was open has ended no watch.
+        // A definition that changed while no watch was open has not ended a
+        // watch, so it is read again.
         let (defined, current, same) = tokio::join!(
             custom_resource_definition::read(upstream, &entry.gvr),
             current_version(entry, upstream),
@@ -278,8 +280,8 @@ fn present(store: &Store, warnings: Vec<http::HeaderValue>) {
     });
 }
 
-/// Asks for upstream's version. Servers without initial events tell it in a
-/// list of one object.
+/// Asks for upstream's version: a server without initial events by a list of
+/// one object.
 async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
     match freshness_probe::probe(upstream, &entry.gvr, true).await {
         Some((_, version)) => Some(version),
@@ -287,9 +289,9 @@ async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
     }
 }
 
-/// Looks whether upstream still knows the newest of the saved objects. If etcd
-/// was restored from a backup, it does not: its history is another one with the
-/// same numbers.
+/// Checks whether upstream still knows the newest of the saved objects. If etcd
+/// was restored from a backup, upstream does not know it: its history is
+/// another one with the same versions.
 async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal> {
     let snapshot = store.snapshot();
     let newest = snapshot
@@ -308,8 +310,8 @@ async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal>
     Err(Refusal::Diverged(object.key.as_str().to_owned()))
 }
 
-/// Returns uid and version of an object as it is upstream. `None` if it is
-/// deleted, or upstream does not tell: the watch tells.
+/// Returns the uid and the version that the object has upstream. `None` if it
+/// was deleted or upstream does not answer. In both cases the watch decides.
 async fn read(upstream: &Upstream, store: &Store, object: &StoredObject) -> Option<(String, u64)> {
     let gvr = &store.resource.gvr;
     let escaped =
@@ -328,8 +330,8 @@ async fn read(upstream: &Upstream, store: &Store, object: &StoredObject) -> Opti
     Some((found.metadata.uid, version.0))
 }
 
-/// Applies events until the store has reached `version`, or nothing comes: if
-/// nothing of this resource has changed, the watch stays silent.
+/// Applies events until the store has reached `version` or no events come. The
+/// watch stays silent if nothing of this resource has changed.
 async fn catch_up(
     entry: &Entry,
     store: &Store,

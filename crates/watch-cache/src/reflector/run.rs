@@ -10,13 +10,12 @@
 //!         Refused (404, 405, 403 for long: the entry is dropped, asked again later)
 //! ```
 //!
-//! A process that finds a saved store of the resource begins with that instead
-//! of the list (`resume.rs`), and lists if it cannot be used.
+//! A process that finds a saved store of the resource starts with that instead
+//! of a list (`resume.rs`). If the store cannot be used, it lists.
 //!
-//! A list is a stream of initial events that goes on as the watch, or pages
-//! (`relist.rs`). If a watch ends before its time, for whatever reason, a pause
-//! comes before the next request, and upstream counts as lost until the next
-//! watch is open.
+//! A list is a stream of initial events that continues as the watch, or pages
+//! (`relist.rs`). If a watch ends before its time, a pause comes before the
+//! next request, and upstream counts as lost until the next watch is open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +46,7 @@ use crate::saved::SavedStores;
 /// found again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// The interval at which a waiting reflector looks whether upstream is back,
+/// The interval at which a waiting reflector checks whether upstream is back,
 /// and the longest delay from then to its request.
 const HEALTH_LOOK: Duration = Duration::from_millis(100);
 const RECOVERED: Duration = Duration::from_millis(500);
@@ -55,20 +54,18 @@ const RECOVERED: Duration = Duration::from_millis(500);
 /// The longest pause that upstream can ask for with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// After a watch of this duration, the pauses start short again.
+/// After a watch that lasted this long, the pauses start short again.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// A resource whose server sends what cannot be cached, this number of times in a
-/// row, is given up.
+/// The number of consecutive answers that cannot be cached after which a
+/// resource is given up.
 const UNUSABLE_ANSWERS: u32 = 5;
 
-/// A resource that stays forbidden for this long is given up, and its watchers
-/// are closed.
+/// A resource that stays forbidden for this long is given up. Its watchers are
+/// closed.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
-/// The next state.
 enum Next {
-    /// Begins with the saved store.
     Resume,
     List,
     /// Watches on this stream, or on a new one.
@@ -91,21 +88,20 @@ impl Next {
 pub(super) struct ReflectorContext {
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
     pub(super) metrics: Metrics,
-    /// Incremented when upstream was replaced by another.
+    /// Incremented when another upstream replaces this one.
     pub(super) replaced: Receiver<u64>,
-    /// Notified when a store was filled, because memory has grown.
+    /// Notified when a store was filled: it may exceed the memory limit.
     pub(super) grown: Arc<Notify>,
-    /// Notified when a store was filled, because it lacks what lists need.
+    /// Notified when a store was filled: the forms that lists need are not made
+    /// yet.
     pub(super) refilled: Arc<Notify>,
-    /// The memory for data that is being read. A list that does not fit is
-    /// given up.
+    /// A list that does not fit into this memory is given up.
     pub(super) memory: Arc<MemoryPool>,
-    /// The saved stores, if stores are saved.
     pub(super) saved: Option<Arc<SavedStores>>,
 }
 
-/// Runs the reflector until upstream refuses for good or the entry is told to
-/// stop. The entry's watchers are then closed.
+/// Runs the reflector until upstream refuses for good or the entry is stopped.
+/// Then closes the entry's watchers.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     let metrics = with.metrics.clone();
     let saved = with.saved.clone();
@@ -128,8 +124,6 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     }
 }
 
-/// The state machine of one reflector, with the data that it keeps between
-/// states.
 struct Reflection<'a> {
     entry: &'a Entry,
     with: ReflectorContext,
@@ -137,7 +131,8 @@ struct Reflection<'a> {
     forbidden: Forbidden,
     strategy: ListStrategy,
     definition: DefinitionState,
-    /// The answers that could not be cached, since the last watch that lasted.
+    /// Consecutive answers that could not be cached. A watch that lasted resets
+    /// it.
     unusable: u32,
 }
 
@@ -270,7 +265,7 @@ impl Reflection<'_> {
                 return Next::Watch(None);
             }
             UpstreamWatchEnd::Replaced => {
-                // The watch that ends here may have proven the store anew.
+                // Frames that came before this may have proven the store again.
                 self.entry.unproven();
                 self.restarted("upstream_replaced");
                 self.strategy.forget();
@@ -287,8 +282,8 @@ impl Reflection<'_> {
                 tracing::info!(resource = %self.entry.gvr, "no longer cached");
                 return self.refuse(Unavailable::Refused, REFUSAL);
             }
-            // API servers are upgraded one after the other: the pause also holds
-            // while they answer in turns.
+            // API servers are upgraded one after the other. The pause is also
+            // needed while old and new ones answer in turn.
             UpstreamWatchEnd::OtherRelease => {
                 self.strategy.forget();
                 ("upstream_replaced", None, Next::List)
@@ -304,8 +299,8 @@ impl Reflection<'_> {
         next
     }
 
-    /// Counts a list or watch that begins anew. Only resources that were
-    /// listed, and so exist, have series.
+    /// Counts a new list or watch. Only a resource that was listed, and so
+    /// exists, has metrics.
     fn restarted(&self, reason: &'static str) {
         if self.entry.store().is_some() {
             let series = self.with.metrics.cache.resource(&self.entry.gvr);
@@ -313,14 +308,13 @@ impl Reflection<'_> {
         }
     }
 
-    /// Counts an answer that cannot be cached. Tells whether the next one is hardly
-    /// better.
+    /// Counts an answer that cannot be cached. Tells whether the next answer is
+    /// unlikely to be better.
     fn is_hopeless(&mut self) -> bool {
         self.unusable = self.unusable.saturating_add(1);
         self.entry.is_unusable() || self.unusable >= UNUSABLE_ANSWERS
     }
 
-    /// Gives up a resource whose server answers in a way that cannot be cached.
     fn unusable(&self, why: impl std::fmt::Display) -> Next {
         let resource = &self.entry.gvr;
         if self.entry.is_unusable() {
@@ -338,7 +332,7 @@ impl Reflection<'_> {
     }
 }
 
-/// The time since when upstream has answered only 401 and 403.
+/// The time since which upstream has answered only 401 and 403.
 #[derive(Default)]
 struct Forbidden(Option<Instant>);
 
@@ -353,16 +347,16 @@ impl Forbidden {
     }
 }
 
-/// The pauses after failures. Each is longer than the one before, up to a
-/// bound, and random, so that not all reflectors ask at once.
+/// The pauses after failures. They grow up to a bound, and are random so that
+/// the reflectors do not all ask at once.
 #[derive(Default)]
 struct Pause {
     failures: u32,
 }
 
 impl Pause {
-    /// Waits for a pause. The pause ends early when a server that was lost is
-    /// back, unless upstream said when it wants to be asked again.
+    /// Waits for one pause. It ends early when a lost server is back, unless
+    /// upstream said when to ask again.
     async fn wait(&mut self, retry_after: Option<Duration>, upstream: &Upstream) {
         let jitter = rand::rng().random_range(0.5..1.0);
         let pause = tokio::time::sleep(self.next(retry_after, jitter));
@@ -373,7 +367,6 @@ impl Pause {
             while !upstream.any_healthy() {
                 tokio::time::sleep(HEALTH_LOOK).await;
             }
-            // The delay keeps reflectors from asking all at once.
             tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;
         };
         tokio::select! {
@@ -382,8 +375,8 @@ impl Pause {
         }
     }
 
-    /// Returns the next pause. It is never shorter than upstream asked for; the
-    /// own pause with its jitter is added to that.
+    /// Returns the next pause. If upstream asked for a pause, the reflector's
+    /// own pause is added to that.
     fn next(&mut self, retry_after: Option<Duration>, jitter: f64) -> Duration {
         let (first, longest) = BACKOFF;
         let doubled = first.saturating_mul(1 << self.failures.min(10));

@@ -1,4 +1,4 @@
-//! Saves the stores of a cache: at intervals, and when the process ends.
+//! Saves the stores of a cache at intervals, and when the process ends.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::origin;
 use crate::saved::{Refusal, SavedStores};
 use crate::{Policy, Settings};
 
-/// The time between two looks whether the interval is over. The configuration
-/// may change it.
+/// The time between two checks whether the interval, which the configuration
+/// may change, is over.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Saving takes at most one part in this many of the time.
+/// Saving takes at most a tenth of the time.
 const SHARE: u32 = 10;
 
 impl Cache {
-    /// Begins with the saved stores instead of lists. Stores that may not be
-    /// saved any more are removed.
+    /// Starts the reflectors of all saved stores. Removes stores that may not
+    /// be saved any more.
     pub fn resume(&self, settings: &Settings, selection: &dyn Selection) {
         let Some(saved) = &self.saved else {
             return;
@@ -56,7 +56,7 @@ impl Cache {
         self.saved.as_ref().map_or(0, |saved| saved.unready())
     }
 
-    /// Saves at the intervals that the current policy names.
+    /// Saves stores at the interval of the current policy.
     pub async fn run_saving<P: Policy>(&self, current: impl Fn() -> Arc<P>) {
         let Some(saved) = &self.saved else {
             return;
@@ -80,8 +80,7 @@ impl Cache {
         }
     }
 
-    /// Saves every store for the process that comes after this one. Gives up
-    /// after `within`.
+    /// Saves every store for the next process. Gives up after `within`.
     pub async fn save(&self, settings: &Settings, within: Duration) {
         let Some(saved) = &self.saved else {
             return;
@@ -119,7 +118,8 @@ impl Cache {
                 continue;
             };
             kept.insert(gvr.clone());
-            // A list that comes while the store is saved changes no header.
+            // The forms are read before the header is written, so that a list
+            // that comes meanwhile does not change the header.
             let forms = entry.demand().forms().map(|form| form.as_str().to_owned());
             let forms: Vec<String> = forms.collect();
             let last_save = last.get(gvr);
@@ -147,7 +147,7 @@ impl Cache {
     }
 }
 
-/// Does work with files on a thread for such work. `None` if it panicked.
+/// Does file work on a thread that may block. `None` if it panicked.
 async fn blocking<T: Send + 'static>(
     saved: &Arc<SavedStores>,
     work: impl FnOnce(&SavedStores) -> T + Send + 'static,

@@ -1,10 +1,11 @@
-//! The encoding in which a resource is read.
+//! Chooses the encoding in which a resource is read.
 //!
 //! Built-in kinds are read as protobuf, which takes half the bytes, and half
-//! the CPU upstream. The API servers of two groups store JSON, in which an
-//! empty list differs from a missing one. Protobuf does not show that
-//! difference, so that their JSON could not be made from it. Nor can the JSON of
-//! a release whose Go types write it otherwise than those of the schema.
+//! the CPU upstream. Others are read as JSON. So are objects whose JSON cannot
+//! be made from protobuf. The API servers of two groups store JSON, in which an
+//! empty list differs from a missing one, and protobuf does not show that
+//! difference. Some releases have Go types that write other JSON than the
+//! schema.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -18,7 +19,6 @@ const EITHER: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
-/// Returns the Accept header for objects of a resource.
 pub(super) fn accept(gvr: &GroupVersionResource, json_only: bool) -> &'static str {
     if json_only || STORED_AS_JSON.contains(&gvr.group.as_str()) || !is_built_in(gvr) {
         JSON
@@ -34,16 +34,16 @@ pub(super) fn is_built_in(gvr: &GroupVersionResource) -> bool {
     kinds.any(|(version, ..)| version == api_version)
 }
 
-/// Tells whether a release writes the same JSON of an object as the schema.
-/// Its Go types were compared with those of the schema.
+/// Tells whether a release writes the same JSON of an object as the schema. The
+/// releases' Go types were compared with those of the schema.
 pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Release>) -> bool {
     match release {
         Some(Release { major: 1, minor }) => match minor {
             // Releases before 1.34 write `"creationTimestamp":null` in the
             // metadata of templates.
             ..34 => false,
-            // Releases before 1.37 do not write the status of a CSI node, which
-            // 1.37 writes even if it is empty.
+            // 1.37 writes the status of a CSI node even if it is empty. Earlier
+            // releases do not write it.
             ..37 if gvr.group == "storage.k8s.io" && gvr.resource == "csinodes" => false,
             // 1.34 writes `"devices":null` in a slice without devices. Its
             // definitions have no observed generations, which protobuf always
@@ -60,13 +60,14 @@ pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Relea
 }
 
 /// Tells whether a release writes the same lists as this cache. Releases before
-/// 1.34 read all later pages from etcd, and begin the key without a slash in
-/// their continue tokens. Their Tables without objects show none at all, where
-/// later ones show the metadata of an object that is annotated like a bookmark.
+/// 1.34 read all later pages from etcd, and begin the key in their continue
+/// tokens without a slash. Their Tables without objects have no metadata. Later
+/// Tables without objects show the metadata of an object that is annotated like
+/// a bookmark.
 ///
 /// `of_kubernetes` is true if kube-apiserver itself serves the resource. The
-/// server of another resource may tell a version of its own, such as 1.2, which
-/// says nothing about its lists: these are taken to be like ours.
+/// server of another resource may tell its own version, such as 1.2. That says
+/// nothing about its lists, so they are taken to be the same.
 pub(super) fn lists_alike(of_kubernetes: bool, release: Option<Release>) -> bool {
     match release {
         Some(Release { major: 1, minor }) if (20..34).contains(&minor) => false,
@@ -75,25 +76,24 @@ pub(super) fn lists_alike(of_kubernetes: bool, release: Option<Release>) -> bool
     }
 }
 
-/// Tells whether a release that serves shards says in a page of one how many
-/// objects remain. The first release with shards, 1.36, does.
+/// Tells whether a page of a shard says how many objects remain. Only 1.36, the
+/// first release with shards, does that.
 pub(super) fn counts_shards(release: Option<Release>) -> bool {
     release == Some(Release::from((1, 36)))
 }
 
 /// Tells whether a release of Kubernetes writes `"creationTimestamp":null` in
-/// metadata without a creation time. 1.34 does not any more.
+/// metadata without a creation time. Releases before 1.34 do.
 pub(super) fn writes_null_times(release: Option<Release>) -> bool {
     release.is_some_and(|release| release < Release::from((1, 34)))
 }
 
 /// Tells whether a release of kube-apiserver compresses watches that begin with
-/// a list. 1.37 is the first.
+/// a list. Releases since 1.37 do.
 pub(super) fn compresses_watches(release: Option<Release>) -> bool {
     release.is_some_and(|release| release >= Release::from((1, 37)))
 }
 
-/// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
     match content_type {

@@ -1,37 +1,38 @@
-//! The memory that this process has: its container's limit, or the machine's
-//! memory.
+//! The memory that this process may use: its container's limit, or the
+//! machine's memory.
 
 use std::path::{Path, PathBuf};
 
-/// The share of the memory that the cache may hold if the configuration names
-/// no limit. A list that replaces a large resource is in memory beside it for a
-/// moment, so that 40 % may become 80 %. The rest is for connections, answers
-/// on their way, and memory that the allocator keeps.
+/// The share of the memory that the cache may hold if the configuration sets no
+/// limit. For a moment, a list that replaces a large resource is in memory
+/// beside it, so that 40 % may become 80 %. The rest is for connections,
+/// answers on their way, and memory that the allocator keeps.
 const SHARE: (u64, u64) = (2, 5);
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Returns the limit if the configuration names none. `None` if the amount of
-/// memory is unknown.
+/// Returns the limit that holds if the configuration sets none. `None` if the
+/// amount of memory is unknown.
 pub(super) fn default_memory_limit() -> Option<usize> {
     let memory = system_memory()?;
     let (part, whole) = SHARE;
     usize::try_from(memory.checked_div(whole)?.saturating_mul(part)).ok()
 }
 
-/// Returns the bytes of memory that this process has. `None` if that is unknown.
+/// Returns the bytes of memory that this process may use. `None` if that is
+/// unknown.
 pub fn system_memory() -> Option<u64> {
     memory(|path| std::fs::read_to_string(path).ok())
 }
 
-/// Returns the memory in bytes: the least value that the files tell.
+/// Returns the least memory in bytes that the files tell.
 fn memory(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
         let (root, file) = match controllers {
-            // Version 2 has one hierarchy for all.
+            // cgroup version 2 has one hierarchy for all controllers.
             "" => (CGROUPS.to_owned(), "memory.max"),
             _ if controllers.split(',').any(|c| c == "memory") => {
                 (format!("{CGROUPS}/memory"), "memory.limit_in_bytes")
@@ -44,7 +45,7 @@ fn memory(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
 }
 
 /// Returns the least limit of a group and its parent groups. Inside a container
-/// the path may not exist, but its root is the container's group.
+/// the path may not exist, but the root is the container's group.
 fn least(
     root: &Path,
     path: &str,
@@ -56,12 +57,11 @@ fn least(
         .ancestors()
         .take_while(|group| group.starts_with(root));
     within
-        // A group without a limit has "max", which is not a number.
+        // A group without a limit holds "max", which is not a number.
         .filter_map(|group| read(&group.join(file))?.trim().parse().ok())
         .min()
 }
 
-/// Returns the machine's memory.
 fn total(read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let text = read(Path::new("/proc/meminfo"))?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
@@ -117,7 +117,8 @@ mod tests {
                 ],
                 Some(300),
             ),
-            // Version 1 shows no limit as a number beyond all memory.
+            // cgroup version 1 shows a missing limit as a number beyond all
+            // memory.
             (
                 vec![
                     v1,

@@ -18,18 +18,17 @@ use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
 use crate::store::{Change, MalformedObject, Presentation, Scope, Store};
 
-/// A watch that ends this long before its time was ended for a reason.
+/// A watch that ends this much before its time was ended for a reason.
 const EARLY: Duration = Duration::from_secs(30);
 
-/// A watch that is silent for this long has lost its connection without notice:
-/// bookmarks come each minute. If a server sends none, asking again costs one
-/// request.
+/// The longest silence of a watch. Bookmarks come each minute, so a silent
+/// watch has lost its connection without notice. If a server sends no
+/// bookmarks, a new watch costs one request.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// The number of times that a bookmark is asked for. Each takes three seconds.
+/// The number of attempts to get a bookmark. Each takes three seconds.
 const BOOKMARK_TRIES: usize = 5;
 
-/// The reason why a watch ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UpstreamWatchEnd {
     TimeUp,
@@ -38,19 +37,19 @@ pub(super) enum UpstreamWatchEnd {
     Early,
     Expired,
     Refused,
-    /// The resource can be listed and not watched.
+    /// The resource can be listed but not watched.
     NotWatchable,
-    /// 401 or 403. These also come for a moment while an API server starts: it
-    /// answers before RBAC is ready.
+    /// 401 or 403. An API server may send these for a moment while it starts,
+    /// since it answers before RBAC is ready.
     Forbidden,
-    /// Upstream was replaced by another.
+    /// Another upstream replaced this one.
     Replaced,
-    /// Upstream has another release than the one that was listed.
+    /// Upstream has another release than the one that the list came from.
     OtherRelease,
-    /// Upstream sent an object that cannot be cached. A new list decides.
-    Unusable,
-    /// The watch failed. Upstream may have said when it wants to be asked
+    /// Upstream sent an object that cannot be cached. The resource is listed
     /// again.
+    Unusable,
+    /// The watch failed. The duration is the pause that upstream asked for.
     Failed(Option<Duration>),
 }
 
@@ -58,7 +57,6 @@ pub(super) fn is_forbidden(status: StatusCode) -> bool {
     matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED)
 }
 
-/// Watches from the store's version on.
 pub(super) async fn watch(
     entry: &Entry,
     upstream: &Upstream,
@@ -68,7 +66,7 @@ pub(super) async fn watch(
     let Some(from) = entry.store().map(|s| s.progress().resource_version) else {
         return UpstreamWatchEnd::Refused;
     };
-    // Another release may write and print the objects of the list differently.
+    // Another release may write and print objects differently.
     let release = relist::release(upstream).await;
     if release.is_some() && release != entry.release() {
         return UpstreamWatchEnd::OtherRelease;
@@ -80,7 +78,7 @@ pub(super) async fn watch(
     if let Some(store) = entry.store() {
         warn(&store, std::mem::take(&mut opened.warnings));
     }
-    // A definition that changed while no watch was open has ended no watch.
+    // A definition that changed while no watch was open has not ended a watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
         let now = custom_resource_definition::read(upstream, &entry.gvr).await;
         if defined.is_voided_by(&now) {
@@ -90,7 +88,6 @@ pub(super) async fn watch(
     follow(entry, opened).await
 }
 
-/// Opens a watch from a version on.
 pub(super) async fn open(
     entry: &Entry,
     upstream: &Upstream,
@@ -138,8 +135,8 @@ pub(super) async fn open(
     })
 }
 
-/// Updates the store's warnings. Another API server, or another release, may
-/// deprecate other resources.
+/// Updates the store's warnings. Another API server or release may warn of
+/// other deprecations.
 fn warn(store: &Store, warnings: Vec<HeaderValue>) {
     let shown = store.presentation();
     if shown.warnings != warnings {
@@ -152,7 +149,7 @@ fn warn(store: &Store, warnings: Vec<HeaderValue>) {
 
 /// Applies the events of a watch until it ends.
 ///
-/// The store is taken from the entry for each event and given back, so that any
+/// The store is taken from the entry for each event and given back. So any
 /// other holder of the store is a reader ([`Entry::is_read`]).
 pub(super) async fn follow<B>(entry: &Entry, opened: Opened<B>) -> UpstreamWatchEnd
 where
@@ -196,7 +193,7 @@ where
                 entry.heard(version, true, Instant::now());
             }
             Frame::Bookmark(object) => {
-                // The first question for a bookmark may have had no answer.
+                // An earlier request for a bookmark may have had no answer.
                 if store.resource.bookmark.get().is_none()
                     && let Some(template) = BookmarkTemplate::learn(&object)
                 {
@@ -212,9 +209,9 @@ where
     }
 }
 
-/// Learns the bookmark of a server that knows no initial events, and showed none
-/// when it was listed. The next one on the main watch would come after a
-/// minute.
+/// Learns the form of bookmarks from a server without initial events, which
+/// showed none when it was listed. The next bookmark on the main watch would
+/// come only after a minute.
 pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
     let is_unknown = |store: &Arc<Store>| store.resource.bookmark.get().is_none();
     for _ in 0..BOOKMARK_TRIES {
@@ -225,7 +222,7 @@ pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
         let snapshot = store.snapshot();
         let objects = snapshot.iter(&Scope::All);
         let newest = objects.map(|o| o.resource_version).max();
-        // Any other holder of the store is a reader.
+        // The reflector must not count as a reader ([`Entry::is_read`]).
         drop((store, snapshot));
         let newest = newest.unwrap_or(version);
         let learnt = freshness_probe::last_bookmark(upstream, &entry.gvr, version, newest);
@@ -238,8 +235,8 @@ pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
     entry.found_bookmarkless();
 }
 
-/// Notes the end of a watch when dropped. The watch may end by being dropped,
-/// too, when upstream was replaced.
+/// Notes the end of a watch on drop, because the watch itself is dropped when
+/// upstream was replaced.
 struct Interrupted<'e>(&'e Entry);
 
 impl Drop for Interrupted<'_> {
@@ -263,7 +260,7 @@ pub(super) fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
     UpstreamWatchEnd::Failed(None)
 }
 
-/// Tells whether objects may look different now without a new version: the API
+/// Tells whether objects may look different without a new version. The API
 /// server ends the watches of a custom resource when its definition changes.
 pub(super) fn means_another_definition(entry: &Entry, end: &UpstreamWatchEnd) -> bool {
     *end == UpstreamWatchEnd::Early
@@ -316,7 +313,7 @@ mod tests {
         StreamBody::new(Box::pin(chunks))
     }
 
-    /// A connection may be lost without notice, behind a firewall for example.
+    /// A connection may be lost without notice, for example behind a firewall.
     /// The cache must not stay at its last state then.
     #[tokio::test(start_paused = true)]
     async fn a_silent_watch_is_given_up() {
@@ -352,8 +349,8 @@ mod tests {
         }
     }
 
-    /// A bookmark is requested only once, when an API server may be busy. If
-    /// that fails, watches with bookmarks can still be served from the cache.
+    /// A bookmark is asked for only a few times, perhaps while an API server is
+    /// busy. If that fails, the main watch still brings one.
     #[tokio::test]
     async fn a_bookmark_is_learnt_from_the_watch_itself() {
         let (entry, store) = entry_and_store();

@@ -1,4 +1,5 @@
-//! The question for upstream's version. Those who wait together share one answer.
+//! The question for upstream's version. Callers that wait together share one
+//! answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,28 +7,30 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use kubernetes_wire::api::GroupVersionResource;
 
-/// A resource waits this long for an answer about another, and then asks for itself.
+/// The time that a resource waits for an answer about another one before it
+/// asks for itself.
 const SHARED_WITHIN: Duration = Duration::from_millis(100);
 
-/// The time within which a resource must have answered to be asked for others.
+/// A resource must have answered within this time to be asked about on behalf
+/// of others.
 const QUICK: Duration = Duration::from_millis(50);
 
-/// Upstream's answer to a question asked at `asked`: it was at `version` or
-/// beyond, or did not tell.
+/// Upstream's answer to a question asked at `asked`: the version that it had
+/// reached, or `None` if it did not tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VersionAnswer {
     pub asked: Instant,
     pub version: Option<u64>,
 }
 
-/// One question at a time, and its last answer.
+/// Asks one question at a time, and keeps the last answer.
 #[derive(Default)]
 pub(super) struct VersionQuestion(tokio::sync::Mutex<Option<VersionAnswer>>);
 
 impl VersionQuestion {
-    /// Returns the answer to a question asked after this call began. Callers that
-    /// wait together share one question and its failure: otherwise each would
-    /// wait for the failures of all callers before it.
+    /// Returns the answer to a question asked after this call began. Callers
+    /// that wait together share one question, even if it fails. Otherwise each
+    /// would wait for the failures of all callers before it.
     pub(super) async fn ask<F>(&self, ask: impl FnOnce() -> F) -> VersionAnswer
     where
         F: Future<Output = Option<u64>>,
@@ -46,7 +49,8 @@ impl VersionQuestion {
         answer
     }
 
-    /// Returns the time of the last question that was answered, unless one is asked now.
+    /// Returns the time of the last question if it was answered, and no
+    /// question is being asked now.
     pub(super) fn answered(&self) -> Option<Instant> {
         let last = self.0.try_lock().ok().and_then(|last| *last);
         last.filter(|answer| answer.version.is_some())
@@ -54,18 +58,19 @@ impl VersionQuestion {
     }
 }
 
-/// The question that all resources of one API server share. A version of etcd is that
-/// of all resources in it. Unlike the answer about a resource itself, it does not tell
-/// whether the API server has heard of all its changes.
+/// The question that all resources of one API server share. All resources in an
+/// etcd share its version. Unlike an answer about a resource itself, the shared
+/// answer does not show whether the API server has received all changes of the
+/// resource.
 #[derive(Default)]
 pub(super) struct SharedQuestion {
     question: VersionQuestion,
-    /// The resource that is asked about.
     about: ArcSwapOption<GroupVersionResource>,
 }
 
 impl SharedQuestion {
-    /// Returns the answer about another resource, or nothing if there is none in time.
+    /// Returns the answer about another resource. `None` if there is none in
+    /// time.
     pub(super) async fn ask<F>(
         &self,
         ask: impl FnOnce(Arc<GroupVersionResource>) -> F,
@@ -83,7 +88,8 @@ impl SharedQuestion {
         version
     }
 
-    /// Proposes a resource about which upstream has just answered, after `took`.
+    /// Proposes a resource to ask about. Upstream has just answered about it,
+    /// within `took`.
     pub(super) fn propose(&self, about: &GroupVersionResource, took: Duration) {
         if took < QUICK && self.about.load().is_none() {
             self.about.store(Some(Arc::new(about.clone())));

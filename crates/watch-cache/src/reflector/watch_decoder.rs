@@ -16,8 +16,7 @@ use super::pieces::Pieces;
 use crate::store::{Change, MalformedObject, Resource, StoredObject};
 
 /// The most bytes of a frame, which holds one object. etcd refuses objects
-/// above 1.5 MiB by default; aggregated servers may store more. A longer frame
-/// ends the watch.
+/// above 1.5 MiB by default, but aggregated servers may store larger ones.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
 /// The bytes of the length that precedes each event in protobuf.
@@ -26,8 +25,8 @@ const LENGTH_BYTES: usize = 4;
 /// The most bytes of a bookmark, which is an empty object of its kind.
 const MAX_BOOKMARK_BYTES: usize = 1 << 20;
 
-/// A frame up to this size is not counted against the memory limit. Each watch
-/// may have a half-read frame of this size; few watches have larger ones.
+/// The bytes of a frame that are not counted against the memory limit. Each
+/// watch may have a half-read frame of this size. Few watches have larger ones.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +45,8 @@ pub(super) enum WatchDecodeError {
     Type(String),
 }
 
-/// One event of a watch.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// The whole object.
     Object { change: Change, object: Object },
     /// The bookmark's object, as JSON.
     Bookmark(Bytes),
@@ -57,7 +54,6 @@ pub(super) enum Frame {
     Error(Bytes),
 }
 
-/// A whole object as upstream wrote it.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) encoding: Encoding,
@@ -65,9 +61,9 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// Returns the object as it stands in a list, in its own memory: a slice
-    /// would keep the other bytes that were read with it. `None` if the bytes
-    /// are not an object of the envelope's kind.
+    /// Returns the object as a list item, in memory of its own: a slice would
+    /// keep the bytes that were read with it. `None` if the bytes are not an
+    /// object of the envelope's kind.
     pub(super) fn item(&self, envelope: &representation::Envelope) -> Option<Bytes> {
         if self.encoding == Encoding::Protobuf {
             let answer = Answer::parse(&self.bytes)?;
@@ -77,14 +73,13 @@ impl Object {
         }
         let item = envelope.fragment(&self.bytes)?;
         Some(match envelope.form {
-            // The fragment is a copy already, unless the object was a list item
-            // as it came.
+            // The fragment is a copy already, unless upstream sent the object
+            // as it stands in a list.
             Form::Struct if item.as_ptr() != self.bytes.as_ptr() => item,
             Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
         })
     }
 
-    /// Returns the object as a store of the resource holds it.
     pub(super) fn stored(&self, resource: &Resource) -> Result<StoredObject, MalformedObject> {
         let item = self.item(&resource.envelope);
         let item = item.ok_or(MalformedObject::Kind)?;
@@ -92,7 +87,6 @@ impl Object {
         StoredObject::decode_fresh(self.encoding, item, fields, envelope)
     }
 
-    /// Returns the whole object as JSON.
     pub(super) fn json(&self) -> Option<Bytes> {
         if self.encoding == Encoding::Json {
             return Some(self.bytes.clone());
@@ -109,9 +103,8 @@ pub(super) struct WatchDecoder<B> {
     body: B,
     encoding: Encoding,
     buffer: Pieces,
-    /// The length of the start of the last piece that is known to hold no newline.
+    /// The number of bytes of the last piece that are known to hold no newline.
     scanned: usize,
-    /// The most bytes of a frame.
     most: usize,
     /// Counts the bytes of a half-read frame. `None` if they are not counted.
     reading: Option<MemoryReservation>,
@@ -140,7 +133,7 @@ where
         }
     }
 
-    /// Makes a decoder for small events, which are not counted against the
+    /// Makes a decoder for bookmarks, whose bytes are not counted against the
     /// memory limit.
     pub(super) fn of_bookmarks(body: B, encoding: Encoding) -> Self {
         Self {
@@ -153,15 +146,16 @@ where
         }
     }
 
-    /// Notes that the initial events are in a store now: the frames that follow
-    /// replace nothing.
+    /// Notes that the initial events are in a store now, so the frames that
+    /// follow replace nothing.
     pub(super) fn go_on_as_watch(&mut self) {
         if let Some(reading) = &mut self.reading {
             reading.replace_nothing();
         }
     }
 
-    /// Returns the next event. `None` at the stream's orderly end. Cancel-safe.
+    /// Returns the next event. `None` when the stream has ended between two
+    /// events. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, WatchDecodeError> {
         loop {
             let whole = match self.encoding {
@@ -265,7 +259,7 @@ fn event(frame: &Bytes) -> Option<(&str, Bytes)> {
     for field in Fields::new(frame) {
         match field.ok()? {
             (1, Value::Bytes(text)) => kind = Some(std::str::from_utf8(text).ok()?),
-            // A RawExtension.
+            // The object is in a RawExtension.
             (2, Value::Bytes(raw)) => match Fields::new(raw).next()?.ok()? {
                 (1, Value::Bytes(bytes)) => object = Some(frame.slice_ref(bytes)),
                 _ => return None,
@@ -332,7 +326,6 @@ mod tests {
         }
     }
 
-    /// Returns a body of these chunks.
     fn chunked(chunks: Vec<Vec<u8>>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
         let chunks = chunks
             .into_iter()
@@ -424,7 +417,7 @@ mod tests {
         assert!(frames.buffer.len() <= MAX_FRAME_BYTES + LENGTH_BYTES + (1 << 20));
     }
 
-    /// A long event on each of many watches takes memory that must be counted.
+    /// Long events on many watches take memory that must be counted.
     #[tokio::test(start_paused = true)]
     async fn a_frame_that_is_not_whole_counts_against_the_limit() {
         let memory = MemoryPool::unlimited();

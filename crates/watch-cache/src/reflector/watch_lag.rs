@@ -1,9 +1,8 @@
-//! Measures how late the main watch is, and so the worth of a proof of
-//! freshness by a probe.
+//! Measures how late the main watch is, to know what a probe proves.
 //!
 //! A probe tells a version that upstream had reached. Events up to that version
 //! may still be on their way on the main watch. A caller that waits for the
-//! settling time relies on the promise that they are not. Each event tells
+//! settling time relies on the promise that they have come. Each event shows
 //! whether the promise was kept.
 //!
 //! ```text
@@ -14,24 +13,24 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The shortest settling time. Events were up to 27 ms late in measurements
-/// under load.
+/// The shortest settling time. Under load, events were measured to be up to 27
+/// ms late.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// The longest settling time. A resource that needs longer is better read
+/// The longest settling time. If a resource needs longer, it is better to ask
 /// upstream.
 const MAX_SETTLE: Duration = Duration::from_millis(250);
 
-/// An observed delay counts in full for this time, and half after it.
+/// An observed delay counts in full for this time, and half after that.
 const OBSERVED: Duration = Duration::from_secs(600);
 
-/// The most probes for which events may still be late. Probes are made one at a
-/// time, and each takes some milliseconds. At the bound the oldest probe is
-/// dropped, and its promise counts as kept.
+/// The most probes that are kept because events may still be late. Probes are
+/// made one at a time, and each takes some milliseconds. At the bound the
+/// oldest probe is dropped, and its promise counts as kept.
 const MAX_PROBES: usize = 256;
 
-/// The time for which a resource that broke its promise gives no promises. It
-/// doubles each time, up to the longest, and is short again after a day without
+/// The time for which a resource gives no promises after it broke one. It
+/// doubles each time up to the longest, and is short again after a day without
 /// a broken promise.
 const SUSPENDED: Duration = Duration::from_secs(600);
 const LONGEST_SUSPENDED: Duration = Duration::from_secs(24 * 3600);
@@ -51,7 +50,7 @@ struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateEvent {
     pub by: Duration,
-    /// A caller had been told that the event would not come any more.
+    /// A caller had been told that all events up to this version had come.
     pub broken: bool,
 }
 
@@ -67,7 +66,8 @@ pub(super) struct WatchLag {
 }
 
 impl WatchLag {
-    /// Returns the time to wait after a probe before its version is promised.
+    /// Returns the time to wait after a probe before its version may be
+    /// promised.
     pub(super) fn settle(&self, now: Instant) -> Duration {
         let twice = match self.observed {
             Some((late, at)) if now.saturating_duration_since(at) <= OBSERVED => {
@@ -91,15 +91,14 @@ impl WatchLag {
         });
     }
 
-    /// Notes the promise that all events up to this version have come.
     pub(super) fn promise(&mut self, version: u64) {
         for probe in &mut self.probes {
             probe.promised |= probe.version <= version;
         }
     }
 
-    /// Notes an event of this version from the main watch. Returns how late the
-    /// event is, if it is late.
+    /// Notes an event from the main watch. Returns how late it is, if it is
+    /// late.
     pub(super) fn event(&mut self, version: u64, now: Instant) -> Option<LateEvent> {
         let late = self.probes.iter().filter(|p| p.version >= version);
         let first = late.clone().map(|p| p.answered).min();
@@ -123,20 +122,18 @@ impl WatchLag {
         Some(late)
     }
 
-    /// Returns the late events since the last call.
     pub(super) fn take(&mut self) -> Vec<LateEvent> {
         std::mem::take(&mut self.late)
     }
 
-    /// Notes that the main watch has reached this version: no later event is at
-    /// or below it.
+    /// Notes that the main watch has reached this version. No later event has
+    /// this version or a lower one.
     pub(super) fn reached(&mut self, version: u64) {
         self.probes.retain(|p| p.version > version);
     }
 
     fn suspend(&mut self, now: Instant) {
-        // Probes before this moment would break their promises for the same
-        // reason.
+        // Events for earlier probes would break promises for the same reason.
         self.probes.clear();
         let pause = match self.suspended {
             Some((since, pause))
@@ -167,7 +164,7 @@ mod tests {
         let now = Instant::now();
         let mut watch_lag = WatchLag::default();
         assert_eq!(watch_lag.settle(now), SETTLE);
-        // There was no probe.
+        // No probe was answered yet.
         assert_eq!(watch_lag.event(5, now), None);
         watch_lag.answered(10, now);
         // The event is above the probe's version.

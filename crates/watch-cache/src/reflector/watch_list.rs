@@ -1,6 +1,6 @@
-//! A complete list as the beginning of a watch (WatchList, KEP-3157). Every
-//! object comes as an event, then a bookmark marks their end, and the same
-//! stream goes on as the watch.
+//! Reads a complete list as the beginning of a watch (WatchList, KEP-3157).
+//! Every object comes as an event, then a bookmark marks their end, and the
+//! same stream continues as the watch.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -25,39 +25,35 @@ use super::source_encoding;
 use super::watch_decoder::{Frame, Object, WatchDecodeError, WatchDecoder};
 use crate::store::{Change, FieldTable, Gathered, StoredObject};
 
-/// The duration of a watch, 15 to 30 minutes. client-go's are a third of that, and each
-/// end costs the API server two requests.
+/// The duration of a watch in seconds: 15 to 30 minutes. client-go's watches
+/// last a third of that, and each end costs the API server two requests.
 const WATCH_SECONDS: std::ops::Range<u64> = 900..1800;
 
-/// The longest silence between two initial events, or before their end. A
-/// server that does not know initial events sends its objects and then waits
-/// for changes, which looks the same as a server that has fallen silent.
+/// The longest silence before the end of the initial events. A server that does
+/// not know initial events sends its objects and then waits for changes. That
+/// looks the same as a server that has fallen silent.
 const INITIAL_SILENCE: Duration = Duration::from_secs(20);
 
-/// The time that initial events may take beyond the duration that the watch was
-/// asked to last. A server that keeps to that duration has ended the watch by
-/// then.
+/// The time that initial events may take beyond the duration that was asked
+/// for. A server that keeps to that duration has ended the watch by then.
 const OVERTIME: Duration = Duration::from_secs(30);
 
 /// The annotation on the bookmark that ends the initial events.
 const END: &str = "k8s.io/initial-events-end";
 
-/// A watch that upstream has opened.
 pub(super) struct Opened<B = BodyStream> {
     pub(super) frames: WatchDecoder<B>,
     pub(super) at: tokio::time::Instant,
     /// The time after `at` when upstream will end the watch.
     pub(super) lasts: Duration,
-    /// The `Warning` headers of the answer.
     pub(super) warnings: Vec<HeaderValue>,
 }
 
-/// Returns the duration of the next watch.
 pub(super) fn lifetime() -> Duration {
     Duration::from_secs(rand::rng().random_range(WATCH_SECONDS))
 }
 
-/// Asks for everything as a stream. `None` if upstream does not know initial
+/// Asks for all objects as a stream. `None` if upstream does not know initial
 /// events.
 pub(super) async fn open(
     upstream: &Upstream,
@@ -66,7 +62,7 @@ pub(super) async fn open(
     reading: MemoryReservation,
 ) -> Result<Option<Opened>, ListError> {
     let lasts = lifetime();
-    // No resourceVersion asks for the most recent state.
+    // A request without resourceVersion asks for the most recent state.
     let path = format!(
         "{}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
          &allowWatchBookmarks=true&timeoutSeconds={}",
@@ -83,13 +79,12 @@ pub(super) async fn open(
             lasts,
             warnings,
         })),
-        // The options are not understood, or may not be combined.
+        // Upstream does not understand the options, or not their combination.
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
         _ => Err(answer_error(response).await),
     }
 }
 
-/// The result of the initial events.
 pub(super) struct Initial {
     pub(super) objects: Gathered,
     pub(super) resource_version: u64,
@@ -98,9 +93,9 @@ pub(super) struct Initial {
     pub(super) bookmark: Option<BookmarkTemplate>,
 }
 
-/// Reads the initial events to their end, within the memory available and
-/// within the duration that the watch was asked to last. The time limit is
-/// needed because a server may endlessly replace objects that it sent before.
+/// Reads the initial events to their end, within the memory limit and the
+/// duration that was asked for. A time limit is needed because a server may go
+/// on replacing objects that it has sent.
 pub(super) async fn initial_events<B>(
     stream: &mut Opened<B>,
     gvr: &GroupVersionResource,
@@ -199,7 +194,6 @@ fn type_of_object(object: &Object) -> Result<Envelope, ListError> {
     }
 }
 
-/// Returns form, kind and apiVersion of a whole object.
 fn type_of(object: &[u8]) -> Result<Envelope, ListError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -212,7 +206,7 @@ fn type_of(object: &[u8]) -> Result<Envelope, ListError> {
     Ok(Envelope::new(form, &found.api_version, &found.kind, ""))
 }
 
-/// Returns the version of a bookmark if it ends the initial events.
+/// Returns the bookmark's version, if the bookmark ends the initial events.
 fn end_version(bookmark: &[u8]) -> Result<Option<u64>, ListError> {
     #[derive(Deserialize)]
     struct Bookmark {

@@ -11,7 +11,7 @@ use super::seal::{MAX_TAG_BYTES, Place, SALT_BYTES, Seal};
 
 const MAGIC: &[u8; 8] = b"apifront";
 
-/// The version of the form of files. Another version is refused.
+/// The version of the file format. Files of another version are refused.
 pub(super) const FORMAT: u16 = 1;
 
 /// Magic, format, whether it is encrypted, salt, length of the header.
@@ -20,15 +20,14 @@ const PREAMBLE_BYTES: usize = 8 + 2 + 1 + SALT_BYTES + 4;
 /// The most bytes of a header. It holds names and column descriptions.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// A block of this size is written. It is large enough for tags to cost
-/// nothing, and small enough to be read at once.
+/// A block is written once it has this size. It is large enough for tags to cost
+/// almost nothing, and small enough to be read at once.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// The most bytes of a block, which may be one large object: the limit of a
-/// watch event is 64 MiB.
+/// The most bytes of a block. A block may be one large object: the limit of a watch
+/// event is 64 MiB.
 const MAX_BLOCK_BYTES: usize = 72 << 20;
 
-/// Writes a file.
 pub(super) struct BlockWriter<W> {
     out: W,
     seal: Seal,
@@ -63,12 +62,12 @@ impl<W: Write> BlockWriter<W> {
             block: Vec::new(),
             written: start.len() as u64,
         };
-        // The first tag is that of the header.
+        // The first tag belongs to the header: its block is empty.
         writer.put(&mut Vec::new(), false)?;
         Ok(writer)
     }
 
-    /// Writes a record, which `put` appends to the block.
+    /// Adds the record that `put` appends to the block.
     pub(super) fn record(
         &mut self,
         put: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
@@ -80,7 +79,7 @@ impl<W: Write> BlockWriter<W> {
         Ok(())
     }
 
-    /// Writes the end. Returns the bytes written in all.
+    /// Writes the last block. Returns the length of the file.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.flush(true)?;
         self.out.flush()?;
@@ -114,12 +113,12 @@ fn length(length: usize) -> io::Result<u32> {
     u32::try_from(length).map_err(|_| io::Error::other("too long"))
 }
 
-/// Reads a file. No length in it is trusted beyond the file's own.
+/// Reads a file. No length in it may exceed the bytes that are left.
 pub(super) struct BlockReader<R> {
     input: R,
     seal: Seal,
     index: u64,
-    /// The bytes that are left of the file.
+    /// The bytes of the file that are not read yet.
     left: u64,
     ended: bool,
 }
@@ -212,8 +211,8 @@ fn number(bytes: &[u8]) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// Reads exactly so many bytes. Fails before anything is allocated if the file
-/// does not have them.
+/// Reads exactly this many bytes. Fails before it allocates memory if the file does
+/// not have them.
 fn take(input: &mut impl Read, left: &mut u64, bytes: usize) -> Result<Vec<u8>, Refusal> {
     *left = left.checked_sub(bytes as u64).ok_or(Refusal::Torn)?;
     let mut taken = Vec::with_capacity(bytes.saturating_add(MAX_TAG_BYTES));

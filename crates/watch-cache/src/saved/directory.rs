@@ -1,4 +1,4 @@
-//! The directory of saved stores. It and its files are its owner's alone.
+//! The directory of saved stores. Only its owner may write to it and use its files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use super::Refusal;
 use super::header::{file_name, gvr_of};
 
-/// The file that the process locks which may write stores.
+/// The lock file. The process that holds its lock may write stores.
 const LOCK: &str = ".lock";
 
 /// The beginning of the names of files that are being written.
@@ -34,17 +34,16 @@ pub enum DirectoryError {
     Owner { path: PathBuf, owner: u32, own: u32 },
 }
 
-/// The directory, which was found to be safe.
+/// A directory that [`open`](Self::open) found to be safe.
 pub(super) struct Directory {
     path: PathBuf,
-    /// The user that this process is.
+    /// The id of this process' user.
     owner: u32,
-    /// Held by the process that writes.
+    /// The locked file, while this process is the one that writes.
     lock: Mutex<Option<File>>,
 }
 
-/// Checks a directory that exists. One that does not exist yet is fine, if its
-/// parent does.
+/// Checks the directory. If it does not exist yet, its parent must.
 pub(super) fn check(path: &Path) -> Result<(), DirectoryError> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.is_dir() => Err(DirectoryError::NoDirectory {
@@ -81,7 +80,7 @@ impl Directory {
         }
         check(path)?;
         let found = fs::symlink_metadata(path).map_err(failed(path))?;
-        // A file that is made now belongs to the user that this process is.
+        // A new file belongs to this process' user.
         let mut directory = Self {
             path: path.to_owned(),
             owner: found.uid(),
@@ -103,8 +102,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Takes the right to write. One process has it at a time, and keeps it
-    /// until it ends.
+    /// Takes the right to write. Returns false if another process has it. A process
+    /// keeps it until it ends.
     pub(super) fn lock(&self) -> io::Result<bool> {
         let mut held = self.lock.lock();
         if held.is_some() {
@@ -128,17 +127,16 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes what a process left that ended while it wrote.
+    /// Removes the unfinished files of processes that ended while they wrote.
     fn remove_unfinished(&self) {
         for name in self.names() {
             if name.starts_with(UNFINISHED) {
-                // A file that stays takes space until the next start.
+                // A file that stays only takes space until the next start.
                 let _ = fs::remove_file(self.path.join(name));
             }
         }
     }
 
-    /// Returns the resources that have files.
     pub(super) fn resources(&self) -> Vec<GroupVersionResource> {
         self.names()
             .iter()
@@ -161,7 +159,7 @@ impl Directory {
         let name = file_name(gvr).ok_or(Refusal::NotCached)?;
         let opened = OpenOptions::new()
             .read(true)
-            // A pipe would block the opening.
+            // Without NONBLOCK, opening a named pipe would block.
             .custom_flags(no_follow() | OFlags::NONBLOCK.bits().cast_signed())
             .open(self.path.join(name));
         let file = opened.map_err(|error| match error.raw_os_error() {
@@ -185,8 +183,8 @@ impl Directory {
         Ok((file, found.len()))
     }
 
-    /// Writes a resource's file. The file before stays until the new one is
-    /// whole and on the disk.
+    /// Writes a resource's file. The previous file stays until the new one is
+    /// complete and on disk.
     pub(super) fn replace(
         &self,
         gvr: &GroupVersionResource,
@@ -200,7 +198,7 @@ impl Directory {
             Ok(bytes)
         });
         if written.is_err() {
-            // The file may not exist, or be renamed already.
+            // The file may not exist, or may be renamed already.
             let _ = fs::remove_file(&unfinished);
         }
         written
@@ -218,7 +216,6 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Removes a resource's file, if there is one.
     pub(super) fn remove(&self, gvr: &GroupVersionResource) -> io::Result<()> {
         let Some(name) = file_name(gvr) else {
             return Ok(());
@@ -229,7 +226,6 @@ impl Directory {
         }
     }
 
-    /// Returns the bytes of all saved stores.
     pub(super) fn bytes(&self) -> u64 {
         let size = |gvr| {
             let path = self.path.join(file_name(gvr)?);

@@ -1,14 +1,12 @@
-//! The header of a saved store: the facts by which it is judged, and the facts
-//! about the resource that a list would have told.
+//! The header of a saved store: the facts that decide whether the store may be used,
+//! and the facts that a list would otherwise supply.
 
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope, Form};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a file's name.
 const MAX_NAME_BYTES: usize = 200;
 
-/// The end of the names of saved stores.
 const EXTENSION: &str = ".store";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,12 +15,12 @@ pub(crate) struct Header {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
-    /// The uid of the namespace kube-system, which is the cluster's for as long
-    /// as the cluster lives.
+    /// The uid of the namespace kube-system, which identifies a cluster for its
+    /// whole life.
     pub(crate) cluster: String,
     /// The `gitVersion` of the kube-apiserver that was listed.
     pub(crate) git_version: String,
-    /// The CustomResourceDefinition that was in force.
+    /// The CustomResourceDefinition that was in force when the store was saved.
     pub(crate) definition: Option<Revision>,
     /// Milliseconds since 1970.
     pub(crate) saved_at: u64,
@@ -37,9 +35,9 @@ pub(crate) struct Header {
     pub(crate) list_kind: String,
     /// Upstream's protobuf is not understood.
     pub(crate) json_only: bool,
-    /// Objects are read as JSON, for that or another reason.
+    /// Upstream is asked for JSON, because of `json_only` or for another reason.
     pub(crate) reads_json: bool,
-    /// Labels that upstream accepts in field selectors.
+    /// The field labels that upstream accepts in field selectors.
     pub(crate) fields: Vec<String>,
     pub(crate) initial_events: bool,
     #[serde(default)]
@@ -65,7 +63,7 @@ pub(crate) struct Revision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Columns {
-    /// The server has not told.
+    /// The columns are not known.
     #[default]
     Unknown,
     /// The server knows no Tables.
@@ -93,8 +91,8 @@ impl Header {
     }
 }
 
-/// Returns the name of a resource's file. `None` if the resource's name is not
-/// one that is safe as a file's name.
+/// Returns the name of a resource's file. `None` if the resource's name is not safe
+/// in a file's name.
 pub(super) fn file_name(gvr: &GroupVersionResource) -> Option<String> {
     let name = format!("{}_{}_{}{EXTENSION}", gvr.resource, gvr.version, gvr.group);
     (gvr_of(&name).as_ref() == Some(gvr)).then_some(name)

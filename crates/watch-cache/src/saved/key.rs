@@ -14,7 +14,6 @@ pub(super) const KEY_BYTES: usize = 32;
 /// The most bytes of a key file: a key in base64, with line ends.
 const MAX_FILE_BYTES: u64 = 256;
 
-/// A key of 256 bits.
 pub(super) struct Key(pub(super) [u8; KEY_BYTES]);
 
 impl fmt::Debug for Key {
@@ -36,8 +35,8 @@ pub enum KeyError {
 }
 
 impl Key {
-    /// Reads a key file. Its group may read it: kubelet gives a Secret to a
-    /// process that is not root by way of the group (`fsGroup`).
+    /// Reads a key file. Its group may read it: kubelet uses the group (`fsGroup`)
+    /// to give a Secret to a process that is not root.
     pub(super) fn read(path: &Path) -> Result<Self, KeyError> {
         let file = || path.to_owned();
         let read = |error| KeyError::Read {

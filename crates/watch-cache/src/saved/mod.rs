@@ -7,10 +7,10 @@
 //! format   │ resource, versions │     that lead to the newest version
 //! ```
 //!
-//! A tag is a SHA-256 checksum or, with a key, that of AES-256-GCM. Every tag
-//! depends on the header and the block's place, so that a file cannot be cut,
-//! put together from others or given another resource's name. What is read is
-//! trusted as little as bytes from the wire.
+//! A tag is a SHA-256 checksum or, with a key, the tag of AES-256-GCM. Every tag
+//! depends on the header and on the block's place. So a file cannot be cut, put
+//! together from others, or given another resource's name. The contents of a file
+//! are trusted as little as bytes from the wire.
 
 mod blocks;
 mod directory;

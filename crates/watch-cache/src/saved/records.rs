@@ -13,7 +13,7 @@ use kubernetes_wire::representation::{Encoding, Envelope};
 use super::Refusal;
 use crate::store::{Change, FieldTable, Gatherer, SavedEvent, SavedState, Scope, StoredObject};
 
-/// An object of the state that the events begin after.
+/// An object of the state that precedes the events.
 const OBJECT: u8 = 0;
 /// An object that was added or modified.
 const PUT: u8 = 1;
@@ -115,8 +115,8 @@ impl Decoder<'_> {
         Ok(size)
     }
 
-    /// Returns the time of an event. Times before the machine's start cannot be
-    /// written as an `Instant`: such an event stays a little longer.
+    /// Returns the time of an event. An `Instant` cannot express a time before the
+    /// machine's start. An event from before it counts as new, and stays longer.
     fn recorded_at(&self, age: u64) -> Instant {
         let age = Duration::from_millis(age).saturating_add(self.passed);
         self.now.checked_sub(age).unwrap_or(self.now)

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// A saved store cannot be used. The resource is then listed as if there were
-/// no file.
+/// The reason why a saved store cannot be used. The resource is then listed as if
+/// there were no file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// Somebody else may have written the file, or may read it.
@@ -15,7 +15,7 @@ pub(crate) enum Refusal {
     Torn,
     #[error("a checksum is wrong")]
     Checksum,
-    /// With a key, a wrong key cannot be told from changed bytes.
+    /// A wrong key cannot be told from changed bytes.
     #[error("{0}")]
     Key(&'static str),
     #[error("not a saved store of format {expected}: {found}")]

@@ -7,23 +7,21 @@ use sha2::{Digest, Sha256};
 use super::Refusal;
 use super::key::Key;
 
-/// The bytes of a file's salt.
 pub(super) const SALT_BYTES: usize = 32;
 
-/// The bytes of the longest tag.
 pub(super) const MAX_TAG_BYTES: usize = 32;
 
 const NONCE_BYTES: usize = 12;
 
 /// Seals and opens the blocks of one file.
 pub(super) enum Seal {
-    /// Blocks have a checksum. It depends on this digest of the header.
+    /// Each block has a checksum, which depends on this digest of preamble and
+    /// header.
     Checksum([u8; 32]),
-    /// Blocks are encrypted with a key that only this file has.
+    /// Each block is encrypted with a key that only this file has.
     Encrypted(Box<LessSafeKey>),
 }
 
-/// The place of a block in its file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) index: u64,
@@ -49,8 +47,8 @@ impl Seal {
         let Some(key) = key else {
             return Some(Self::Checksum(digest));
         };
-        // The key of a file depends on its salt and header, so that block
-        // numbers serve as nonces.
+        // Each file has its own key, derived from its salt and header. Therefore
+        // block numbers can serve as nonces.
         let derived = Salt::new(HKDF_SHA256, salt).extract(&key.0);
         let info = [&digest[..]];
         let derived = derived.expand(&info, &AES_256_GCM).ok()?;
@@ -79,7 +77,8 @@ impl Seal {
         }
     }
 
-    /// Checks the tag at the end of `sealed`, and leaves the block.
+    /// Checks and removes the tag of `sealed`, and decrypts the block if there is a
+    /// key.
     pub(super) fn open(&self, place: Place, sealed: &mut Vec<u8>) -> Result<(), Refusal> {
         let length = sealed.len().checked_sub(self.tag_bytes());
         let length = length.ok_or(Refusal::Torn)?;

@@ -1,16 +1,16 @@
-//! The saved stores that a process found when it started, until each is in use
-//! or refused.
+//! The saved stores that a process found when it started. Each stays here until it
+//! is in use or refused.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use kubernetes_wire::api::GroupVersionResource;
 
-/// The time after which the process counts as ready whatever became of its
-/// saved stores.
+/// After this time the process counts as ready, even if saved stores are still
+/// waiting.
 const READY_AFTER: Duration = Duration::from_secs(30);
 
-/// The work that a saved store waits for.
+/// How far a saved store has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// No reflector has begun.
@@ -27,7 +27,7 @@ pub(super) struct Start {
     oldest: Duration,
 }
 
-/// The result for all saved stores.
+/// The outcome for all saved stores together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) resumed: usize,
@@ -51,8 +51,8 @@ impl Start {
         self.waiting.keys().cloned().collect()
     }
 
-    /// Tells whether a reflector that begins now has a saved store to read. It
-    /// has one only once: later, its resource is listed.
+    /// Claims a saved store for a reflector that begins. Returns false if there is
+    /// none or it was claimed before: the resource is then listed.
     pub(super) fn claim(&mut self, gvr: &GroupVersionResource) -> bool {
         match self.waiting.get_mut(gvr) {
             Some(step @ Step::Found) => {
@@ -67,8 +67,8 @@ impl Start {
         self.waiting.contains_key(gvr)
     }
 
-    /// Notes that a saved store of this age is in use, or that it is not used.
-    /// Returns the summary if it was the last.
+    /// Notes that a saved store of this age is in use. `None` means that it is not
+    /// used. Returns the summary if it was the last.
     pub(super) fn settle(
         &mut self,
         gvr: &GroupVersionResource,
@@ -89,7 +89,6 @@ impl Start {
         })
     }
 
-    /// Returns the number of stores for which the process is not ready yet.
     pub(super) fn unready(&self, now: Instant) -> usize {
         if now.saturating_duration_since(self.began) > READY_AFTER {
             return 0;

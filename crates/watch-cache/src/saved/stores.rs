@@ -52,9 +52,9 @@ pub struct SavedStores {
     /// The last save of each resource. The lock is held for a whole round of
     /// saving, so that one file is written at a time.
     pub(crate) rounds: tokio::sync::Mutex<HashMap<GroupVersionResource, LastSave>>,
-    /// Ends the writing of a file before its end.
+    /// Makes a save that is under way give up its file.
     stopped: AtomicBool,
-    /// Another process writes, and that was logged.
+    /// It was logged that another process writes.
     told_locked: AtomicBool,
 }
 
@@ -68,9 +68,10 @@ pub(crate) struct LastSave {
 }
 
 impl LastSave {
-    /// Tells whether a store must be saved again: its state is another, or its
-    /// version, or the forms in which it is listed, were saved long ago.
-    /// `interval` is that of saving, or `None` at the process' end.
+    /// Tells whether a store must be saved again: it is another store or has new
+    /// events, or its version or list forms differ and the last save is long ago. At
+    /// the end of the process `interval` is `None`, and every save counts as long
+    /// ago.
     pub(crate) fn is_past(
         &self,
         store: &Arc<Store>,
@@ -136,7 +137,6 @@ impl SavedStores {
         self.start.lock().found()
     }
 
-    /// Tells whether a reflector that begins now has a file to read.
     pub(crate) fn claim(&self, gvr: &GroupVersionResource) -> bool {
         self.start.lock().claim(gvr)
     }
@@ -146,17 +146,17 @@ impl SavedStores {
         self.start.lock().is_waiting(gvr)
     }
 
-    /// Tells whether a resource's name can be that of a file.
+    /// Tells whether a resource's name is safe in a file's name.
     pub(crate) fn can_name(gvr: &GroupVersionResource) -> bool {
         file_name(gvr).is_some()
     }
 
-    /// Notes that a reflector has ended, whatever became of its file.
+    /// Notes that a reflector has ended. A saved store that is still waiting then
+    /// counts as refused.
     pub(crate) fn ended(&self, gvr: &GroupVersionResource) {
         self.settle(gvr, None);
     }
 
-    /// Removes a resource's file.
     pub(crate) fn remove(&self, gvr: &GroupVersionResource) {
         match self.directory.remove(gvr) {
             Ok(()) => tracing::info!(resource = %gvr, "saved store removed"),
@@ -167,19 +167,17 @@ impl SavedStores {
         }
     }
 
-    /// Returns the number of saved stores that must be in use or refused before
-    /// the process is ready.
+    /// Returns how many saved stores must be in use or refused before the process is
+    /// ready.
     pub(crate) fn unready(&self) -> usize {
         self.start.lock().unready(Instant::now())
     }
 
-    /// Notes that a saved store of this age is in use.
     pub(crate) fn resumed(&self, gvr: &GroupVersionResource, age: Duration) {
         self.metrics.loaded("resumed");
         self.settle(gvr, Some(age));
     }
 
-    /// Notes that a saved store is not used, and names the reason.
     pub(crate) fn refused(&self, gvr: &GroupVersionResource, why: &Refusal) {
         tracing::warn!(
             resource = %gvr, reason = why.as_str(), error = %why, "saved store not used"
@@ -198,7 +196,7 @@ impl SavedStores {
         }
     }
 
-    /// Opens a resource's file and reads its header. It blocks.
+    /// Opens a resource's file and reads its header. The call blocks.
     pub(crate) fn file(&self, gvr: &GroupVersionResource) -> Result<SavedFile, Refusal> {
         let (file, bytes) = self.directory.file(gvr)?;
         let (header, blocks) = BlockReader::open(BufReader::new(file), bytes, self.key.as_ref())?;
@@ -237,9 +235,10 @@ impl SavedStores {
         }
     }
 
-    /// Saves a store. `header` returns a header without what only the state
-    /// tells. If the resource is listed anew meanwhile, it may come from another
-    /// server: then nothing is saved. It blocks.
+    /// Saves a store. `header` makes a header without the versions and the time,
+    /// which are set here. It is called before and after the state is taken. If the
+    /// headers differ, the resource was listed anew, perhaps from another server,
+    /// and nothing is saved. The call blocks.
     pub(crate) fn save(
         &self,
         store: &Arc<Store>,
@@ -303,8 +302,8 @@ impl SavedStores {
         blocks.finish()
     }
 
-    /// Removes the files of resources that `keep` refuses, and measures the
-    /// rest. It blocks.
+    /// Removes the files of resources that `keep` refuses, and measures the rest.
+    /// The call blocks.
     pub(crate) fn tidy(&self, keep: impl Fn(&GroupVersionResource) -> bool) {
         for gvr in self.directory.resources() {
             if !keep(&gvr) {
@@ -314,20 +313,19 @@ impl SavedStores {
         self.metrics.bytes(self.directory.bytes());
     }
 
-    /// Notes that every store is saved.
+    /// Notes that a round has saved every store.
     pub(crate) fn round_done(&self) {
         self.metrics.all_saved(SystemTime::now());
     }
 
-    /// Gives up the file that is being written.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
 impl SavedFile {
-    /// Reads objects and events. `reserve` counts the memory that they take.
-    /// It blocks.
+    /// Reads objects and events. `reserve` counts the memory that they take. The
+    /// call blocks.
     pub(crate) fn read(
         mut self,
         fields: &FieldTable,

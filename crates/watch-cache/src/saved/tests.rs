@@ -103,7 +103,7 @@ impl Saved {
         fs::read(self.path()).unwrap()
     }
 
-    /// Reads the file all through with the bytes in it.
+    /// Writes these bytes to the file, and reads it to its end.
     fn read_with(&self, bytes: &[u8]) -> Result<(Header, Loaded), &'static str> {
         fs::write(self.path(), bytes).unwrap();
         read(&self.stores)
@@ -270,7 +270,7 @@ fn a_store_is_saved_again_when_it_changed() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// The checksum is right and the content is anything.
+    /// Even a block with a right checksum may hold anything.
     #[test]
     fn no_content_makes_it_panic(
         records in proptest::collection::vec(

@@ -15,8 +15,7 @@ use bytes::Bytes;
 use super::ObjectKey;
 use super::demand::Unasked;
 
-/// The bytes that leaves hold beside their objects, over all states of one
-/// store.
+/// The bytes that leaves hold besides their objects, over all states of a store.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Bytes that can be made again.
@@ -34,7 +33,7 @@ pub(super) struct Buffer {
     pub(super) first: ObjectKey,
     pub(super) last: ObjectKey,
     joined: Bytes,
-    /// The bytes of all items, without what stands between them.
+    /// The bytes of all items, without the prefixes between them.
     length: usize,
     /// The bytes of `length` that can be made again.
     derived: usize,
@@ -43,8 +42,8 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Makes a buffer for items that are about to move in. `length` is that of
-    /// all items, of which `derived` bytes can be made again.
+    /// Makes a buffer for items that are about to move in. They have `length` bytes,
+    /// of which `derived` can be made again.
     pub(super) fn new(
         [first, last]: [ObjectKey; 2],
         joined: Bytes,
@@ -64,7 +63,6 @@ impl Buffer {
         })
     }
 
-    /// Returns the bytes of an object.
     pub(super) fn slice(&self, at: Range<usize>) -> Bytes {
         self.joined.slice(at)
     }
@@ -75,7 +73,6 @@ impl Buffer {
         self.tally.stale.fetch_add(length, Ordering::Relaxed);
     }
 
-    /// Returns the bytes of the objects that are in the buffer.
     #[cfg(test)]
     pub(super) fn live(&self) -> usize {
         self.live.load(Ordering::Relaxed)

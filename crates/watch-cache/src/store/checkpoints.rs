@@ -6,22 +6,21 @@ use std::sync::Arc;
 
 use super::Snapshot;
 
-/// The number of events between two checkpoints. Rolling half as many forward
-/// or back takes a fraction of a millisecond.
+/// The number of events between two checkpoints. Applying or undoing half of them
+/// takes a fraction of a millisecond.
 const EVENTS: usize = 128;
 
-/// The most bytes that the checkpoints of a store may hold on to. The log holds
-/// the objects; this bound is for leaves and nodes, of which every event makes
-/// new ones. At the bound the oldest checkpoint is dropped. A state before it
-/// then takes longer to make: some tens of milliseconds if 10,000 events
-/// changed most of 150,000 objects.
+/// The most bytes that the checkpoints of a store may hold. The log holds the
+/// objects; this bound is for leaves and nodes, which every event makes anew. At the
+/// bound the oldest checkpoint is dropped. A state before it then takes longer to
+/// make: some tens of milliseconds if 10,000 events changed most of 150,000 objects.
 const BYTES: usize = 8 << 20;
 
 /// Bytes of a leaf of pointers and the nodes above it.
 const BYTES_PER_LEAF: usize = 1200;
 
-/// The number of states made for readers that are kept. Requests for one page
-/// after another ask for the same version.
+/// The number of states made for readers that are kept. Requests for page after page
+/// ask for the same version.
 const MADE: usize = 8;
 
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kubernetes_wire::representation::Encoding;
 
-/// The duration of a round, and the number of rounds after which a value is
-/// dropped that nobody asked for.
+/// A value that nobody has asked for in `KEPT_ROUNDS` rounds is dropped. `ROUND` is
+/// the duration of a round.
 pub(crate) const ROUND: Duration = Duration::from_secs(60);
 pub(crate) const KEPT_ROUNDS: u8 = 5;
 
@@ -60,7 +60,8 @@ impl Default for Unasked {
 
 impl Unasked {
     pub(super) fn ask(&self) {
-        // Most calls find it so. They leave the value to other cores' caches.
+        // Most calls find 0. They do not write, so the value stays in other cores'
+        // caches.
         if self.0.load(Ordering::Relaxed) != 0 {
             self.0.store(0, Ordering::Relaxed);
         }
@@ -105,8 +106,8 @@ impl Demand {
         all.filter(|(_, of)| of.is_recent()).map(|(form, _)| *form)
     }
 
-    /// Notes the forms that another process was asked for. Unknown names are of
-    /// no use.
+    /// Notes the forms that another process was asked for. Unknown names are
+    /// ignored.
     pub(crate) fn restore(&self, names: &[String]) {
         let named = |form: &&ListForm| names.iter().any(|name| name == form.as_str());
         ListForm::ALL

@@ -1,5 +1,5 @@
-//! States of other versions than the store's own: earlier ones, which are kept or made,
-//! and a later one that upstream told.
+//! States at other versions than the store's own: earlier states, which are kept or
+//! made, and a later state that was learnt from upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,18 +14,17 @@ use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
 use super::tree_leaf::Lineage;
 use super::{Change, Event, Snapshot, Store};
 
-/// The states that a store knows besides the current one. Code that locks the
-/// log, too, locks the log first.
+/// The states that a store knows besides the current one. Lock order: the log first.
 #[derive(Debug, Default)]
 pub(super) struct EarlierSnapshots {
     epoch: u64,
-    /// Below this version, objects looked different although they had the same
-    /// resourceVersion. Events do not tell that, so that states below it are
-    /// not made.
+    /// Below this version, objects looked different at the same resourceVersion.
+    /// Events do not show this, so states below it are not made.
     looks_since: u64,
     checkpoints: Checkpoints,
     retained: RetainedSnapshots,
-    /// The newest state that upstream told, until the store has reached it.
+    /// The newest state that was learnt from upstream, until the store has reached
+    /// it.
     later: Option<Arc<Snapshot>>,
 }
 
@@ -48,19 +47,16 @@ impl EarlierSnapshots {
         self.later = None;
     }
 
-    /// Returns the version below which unchanged objects looked different.
     pub(super) fn looks_since(&self) -> u64 {
         self.looks_since
     }
 
-    /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.checkpoints.pass(events, current);
         self.later
             .take_if(|later| later.resource_version <= current.resource_version);
     }
 
-    /// Drops the states below the log's floor.
     fn forget_below(&mut self, floor: u64) {
         self.checkpoints.forget_below(floor.max(self.looks_since));
     }
@@ -77,12 +73,12 @@ impl EarlierSnapshots {
 /// The bytes that a store holds on to, roughly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The current state, including the unused part of shared buffers, and what others
-    /// made of it.
+    /// The current state, the unused parts of shared buffers, and the values that
+    /// code outside the store made from the objects.
     pub objects: usize,
     /// Events, objects that are not current, and checkpoints.
     pub history: usize,
-    /// Values that are made of leaves and can be made again.
+    /// Values that leaves can make again.
     pub derived: usize,
     /// Objects that only retained states hold.
     pub retained: usize,
@@ -91,7 +87,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the sum in bytes.
+    /// Returns the sum of all bytes.
     pub fn total(&self) -> usize {
         self.objects
             .saturating_add(self.history)
@@ -120,8 +116,8 @@ impl Store {
         };
         let (base, to, events) = {
             let log = self.log.read();
-            // The snapshot is read again: with the log locked, the log reaches
-            // at least as far as the snapshot.
+            // The snapshot is read again, with the log locked: the log then reaches
+            // at least as far.
             let current = self.snapshot();
             if version > current.resource_version {
                 return None;
@@ -176,8 +172,8 @@ impl Store {
         }
     }
 
-    /// Keeps a state that upstream told, if it is later than all that are known, until
-    /// the store has reached it.
+    /// Keeps a state that was learnt from upstream until the store has reached it. A
+    /// state that is not later than all known states is ignored.
     pub fn keep_later(&self, snapshot: &Arc<Snapshot>) {
         let mut earlier = self.earlier.lock();
         let current = self.snapshot();
@@ -188,8 +184,8 @@ impl Store {
         }
     }
 
-    /// Returns the newest state that is known: the store's own, or a later one. `None`
-    /// if it is not later than `version`.
+    /// Returns the newest known state: the store's own, or a later one. `None` if it
+    /// is not later than `version`.
     pub fn later_than(&self, version: u64) -> Option<Arc<Snapshot>> {
         let later = self.earlier.lock().later.clone();
         let current = self.snapshot();
@@ -224,20 +220,21 @@ impl Store {
         }
     }
 
-    /// Counts the bytes of what others made of the objects, and hold.
+    /// Sets the bytes of the values that code outside the store made from the
+    /// objects.
     pub fn count_beside(&self, bytes: usize) {
         self.beside.store(bytes, Ordering::Relaxed);
     }
 
-    /// Drops the values that are made of leaves and can be made again, for when
-    /// memory is short.
+    /// Drops the values that leaves can make again. It is called when memory is
+    /// short.
     pub(crate) fn shed_derived(&self) {
         for leaf in self.snapshot().objects.leaves() {
             leaf.shed();
         }
     }
 
-    /// Counts a round, and drops the values made of leaves that nobody used for
+    /// Counts a round, and drops the values of leaves that nobody used for
     /// [`KEPT_ROUNDS`].
     pub(crate) fn shed_unused(&self) {
         let current = self.snapshot();
@@ -245,7 +242,8 @@ impl Store {
         for leaf in objects.leaves() {
             leaf.shed_unused();
         }
-        // A leaf that changed lately is younger than what its objects keep.
+        // The objects of a leaf may have kept bytes for more rounds than the leaf
+        // exists.
         for (encoding, unasked) in Encoding::ALL.into_iter().zip(&objects.tally().unasked) {
             if unasked.pass_round() == KEPT_ROUNDS {
                 for leaf in objects.leaves() {
@@ -255,9 +253,9 @@ impl Store {
         }
     }
 
-    /// Drops the oldest events until the history holds at most `bytes`, for
-    /// when memory is short. Events recorded at `keep` or later stay. Watchers
-    /// that still needed dropped events are closed.
+    /// Drops the oldest events until the history holds at most `bytes`. Events
+    /// recorded at `keep` or later stay. Watchers that still needed dropped events
+    /// are closed. It is called when memory is short.
     pub(crate) fn trim_history(&self, bytes: usize, keep: Instant) {
         let floor = {
             let mut log = self.log.write();
@@ -267,8 +265,8 @@ impl Store {
         self.earlier.lock().forget_below(floor);
     }
 
-    /// Drops the states that only continue tokens may still ask for, and the later
-    /// one, for when memory is short. Lists with such a token go on at upstream.
+    /// Drops the later state, and the states that only continue tokens may ask for.
+    /// Lists with these tokens go on at upstream. It is called when memory is short.
     pub(crate) fn drop_retained(&self) {
         let mut earlier = self.earlier.lock();
         earlier.retained = RetainedSnapshots::default();
@@ -276,8 +274,9 @@ impl Store {
     }
 }
 
-/// Returns the edits that `events`, oldest first, made to the state, or the
-/// edits that undo them, and the bytes of the objects that they removed.
+/// Returns the edits that `events`, oldest first, made to the state, or with `back`
+/// the edits that undo them. Also returns the bytes of the objects that they
+/// replaced or deleted.
 fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
     let replaced = |e: &Arc<Event>| e.previous.as_ref().map_or(0, |o| o.size() as u64);
     let departed = events.iter().map(replaced).sum();

@@ -19,7 +19,7 @@ pub enum Change {
     Deleted,
 }
 
-/// A representation of which all watchers share the frames.
+/// A representation whose frames all watchers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedFrame {
     Whole(Encoding),
@@ -51,12 +51,13 @@ pub struct Event {
     /// The frames of other representations. Most events have none.
     rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE]>>,
     tables: OnceLock<Box<TableFrames>>,
-    /// The counter to which the log adds the bytes of frames. It is unset until
-    /// the event is in a log.
+    /// The log's counter of bytes of frames. It is unset until the event is in a
+    /// log.
     counted: OnceLock<Arc<AtomicUsize>>,
 }
 
-/// Bytes of an event and its places in the log and its topics, without objects.
+/// About the bytes of an event and its places in the log and topics, without
+/// objects.
 const OVERHEAD: usize = 250;
 
 impl Event {
@@ -80,16 +81,16 @@ impl Event {
         }
     }
 
-    /// Counts the bytes of frames in `bytes` from now on, as long as the event
-    /// lives.
+    /// Includes the bytes of frames in `bytes` from now on, until the event is
+    /// dropped.
     pub(super) fn count_frames(&self, bytes: &Arc<AtomicUsize>) {
         // An event is in one log only.
         let _ = self.counted.set(bytes.clone());
     }
 
-    /// Returns the object that a watcher is shown who sees the event as `seen`. An
-    /// object that leaves a selection is shown as it was, at the version of the event.
-    /// `None` if that cannot be written.
+    /// Returns the object for a watcher that sees the event as `seen`. An object
+    /// that leaves a selection is shown in its previous state, at the version of the
+    /// event. `None` if this cannot be written.
     pub fn shown(&self, seen: EventType, envelope: &Envelope) -> Option<Arc<StoredObject>> {
         let leaves = seen == EventType::Deleted && self.change != Change::Deleted;
         match &self.previous {
@@ -100,9 +101,9 @@ impl Event {
         }
     }
 
-    /// Returns the frame for every watcher of the representation that sees the
-    /// event as `seen`; `compressed`, as a gzip member. The frame is made once;
-    /// a failure to make it is remembered, too.
+    /// Returns the frame for all watchers of the representation that see the event
+    /// as `seen`. With `compressed`, the frame is a gzip member. It is made once,
+    /// and a failure to make it is remembered.
     pub fn frame(
         &self,
         of: SharedFrame,
@@ -130,8 +131,8 @@ impl Event {
         frame.get_or_init(make).clone()
     }
 
-    /// Returns the frame for every watcher of the same Table. It is made once in
-    /// a second.
+    /// Returns the frame for all watchers of the same Table. It is made once a
+    /// second.
     pub fn table_frame(
         &self,
         shape: TableShape,

@@ -9,8 +9,7 @@ use super::fields::Selectable;
 use super::{Resource, Scope, StoredObject};
 
 /// More field requirements than this are grouped by field. A resource has few
-/// fields, so that the cost per object does not grow with the number of
-/// requirements.
+/// fields, so the cost per object does not grow with the number of requirements.
 const FEW: usize = 8;
 
 /// Scope and selectors of one LIST or WATCH. The constructor refuses what the
@@ -127,7 +126,7 @@ impl Filter {
         self.scope.contains(&object.key) && self.selects(object)
     }
 
-    /// Does the same as [`matches`](Self::matches) for objects of any scope.
+    /// Tells whether the selectors match the object, whatever its scope.
     pub(crate) fn selects(&self, object: &StoredObject) -> bool {
         self.shard
             .as_ref()

@@ -1,10 +1,10 @@
 //! Objects on their way into a new store.
 //!
-//! An object alone has its bytes in an allocation of their own: the allocator
-//! rounds it up, and `Bytes` counts its holders in another one. Of an object of
-//! 1 KB that is a fifth. Neighbours are read one after the other, so their bytes
-//! move together while the rest of the list is still to come: later, what is
-//! given back piece by piece would stay with the process.
+//! An object alone has its bytes in an allocation of their own. The allocator rounds
+//! it up, and `Bytes` counts its holders in another allocation. For an object of 1
+//! KB this is a fifth. Neighbours are read one after the other, so their bytes move
+//! into one buffer while the rest of the list is still to come. Later, memory that
+//! is freed piece by piece would stay with the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::buffer::Tally;
 use super::join::join;
 use super::{ObjectKey, StoredObject};
 
-/// The most bytes that move together. The allocator has blocks of this size.
+/// The most bytes that move into one buffer. The allocator has blocks of this size.
 const GATHERED_BYTES: usize = 64 << 10;
 
 /// Collects objects. Those that come in key order share buffers.
@@ -24,7 +24,7 @@ pub(crate) struct Gatherer {
     gathered: Gathered,
     /// The number of objects that share buffers or never will.
     settled: usize,
-    /// The bytes of the others.
+    /// The bytes of the objects after them.
     apart: usize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Gathered {
 }
 
 impl FromIterator<StoredObject> for Gathered {
-    /// Leaves each object where it is.
+    /// Joins nothing: each object keeps its own bytes.
     fn from_iter<I: IntoIterator<Item = StoredObject>>(objects: I) -> Self {
         Self {
             objects: objects.into_iter().map(Arc::new).collect(),
@@ -63,7 +63,6 @@ impl Gatherer {
         &self.gathered.objects
     }
 
-    /// Adds an object.
     pub(crate) fn push(&mut self, object: StoredObject) {
         let own = object.at_hand(object.encoding());
         let bytes = own.map_or(0, |own| own.len().saturating_add(ITEM_PREFIX_MAX));
@@ -149,7 +148,7 @@ mod tests {
             .map(|o| o.at_hand(Encoding::Json).unwrap())
             .collect();
         assert_eq!(items, alone);
-        // What is not in order shares no buffer with what came before.
+        // Objects out of order share no buffer with those before them.
         assert_eq!(gathered(names(&["c", "d", "a", "b", "b"])).1, [2, 2, 1]);
         assert_eq!(gathered(names(&[])).1, [0; 0]);
         let (_, large) = gathered(vec![object("a", 9), object("b", 100_000), object("c", 9)]);

@@ -9,10 +9,10 @@ use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
 use super::StoredObject;
 use super::buffer::{Buffer, Tally};
 
-/// Returns the objects' items as they stand in a list (JSON with a comma before
-/// each, protobuf with the key of `items` and a length), of which the objects'
-/// bytes are slices from now on. `items` are those of `objects`, which are in
-/// key order, in this encoding.
+/// Joins the objects' items as they stand in a list: JSON with a comma before each,
+/// protobuf with the key of `items` and a length. From now on the objects' bytes are
+/// slices of the result. `objects` are in key order, and `items` are theirs in this
+/// encoding.
 pub(super) fn join(
     objects: &[Arc<StoredObject>],
     items: &[Bytes],

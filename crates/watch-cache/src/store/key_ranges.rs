@@ -52,7 +52,6 @@ impl KeyRanges {
         Self(rest)
     }
 
-    /// Returns the keys of both.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         let mut all: Vec<_> = self.iter().chain(other.iter()).cloned().collect();
         all.sort_unstable();
@@ -70,7 +69,6 @@ impl KeyRanges {
         Self(joined)
     }
 
-    /// Returns the keys below `key`.
     pub(crate) fn below(&self, key: &ObjectKey) -> Self {
         let key = key.as_str();
         let below = self.iter().take_while(|(from, _)| from.as_str() < key);
@@ -88,7 +86,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns the ranges of these digits.
     fn ranges(digits: &[u8]) -> KeyRanges {
         let one = |digit: &u8| (format!("{digit}"), format!("{}", digit + 1));
         let each = digits.iter().map(|d| KeyRanges(vec![one(d)]));

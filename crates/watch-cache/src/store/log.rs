@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 use super::topic::Topics;
 use super::{Event, Subscription, Topic};
 
-/// The age up to which events stay, as long as `HISTORY_BYTES` allows. A client
-/// may be away for as long and resume. kube-apiserver promises 75 s; its
-/// documentation speaks of 5 minutes.
+/// The age up to which events stay, if `HISTORY_BYTES` allows it. A client that was
+/// away for this time can resume. kube-apiserver promises 75 s; its documentation
+/// speaks of 5 minutes.
 pub const HISTORY_AGE: Duration = Duration::from_secs(300);
 
-/// The most bytes that one resource's history may hold on to. At the bound the
-/// oldest events are dropped, and a watcher that still needed them is closed.
+/// The most bytes that one resource's history may hold. At the bound the oldest
+/// events are dropped, and a watcher that still needed them is closed.
 pub(crate) const HISTORY_BYTES: usize = 64 << 20;
 
 /// The number of events that are kept at any age, as in kube-apiserver's watch
 /// cache.
 const HISTORY_MIN_EVENTS: usize = 100;
 
-/// The most gaps that are remembered. At the bound, history begins after the
-/// oldest gap: a resource with so many resyncs has little history worth
-/// keeping.
+/// The most gaps that are remembered. At the bound, history begins after the oldest
+/// gap: with this many resyncs, little history is worth keeping.
 const MAX_GAPS: usize = 32;
 
 /// A reader's place in the log.
@@ -81,10 +80,10 @@ pub struct Window {
 pub struct Evicted {
     /// Watches can start at this version and above.
     pub oldest: u64,
-    /// The version lies within a resync. A client that was told only a part of
-    /// the resync cannot go on at upstream either: upstream's history has
-    /// events that this log never had, and lacks the deletions under the
-    /// versions that this log gave them.
+    /// The version lies within a resync. A client that got only a part of the resync
+    /// cannot go on at upstream either. Upstream's history has events that this log
+    /// never had, and does not have the deletions at the versions that this log gave
+    /// them.
     pub within_resync: bool,
 }
 
@@ -104,10 +103,10 @@ impl Evicted {
     }
 }
 
-/// A resync: of the changes between two versions only the result is known. A
-/// reader that knows the state at a version in between, from a list that
-/// upstream answered, cannot be told what came after: it is unknown which
-/// deletions the reader has already seen.
+/// A resync: only the result of the changes between two versions is known. A reader
+/// may know the state at a version in between, from a list that upstream answered.
+/// It cannot be told what came after, because it is unknown which deletions it has
+/// already seen.
 #[derive(Debug)]
 struct Gap {
     /// The last version before the resync.
@@ -124,7 +123,6 @@ impl Gap {
     }
 }
 
-/// The bounds of a log.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     age: Duration,
@@ -200,7 +198,6 @@ impl Log {
         self.topics.touch_all();
     }
 
-    /// Returns the reach of the history.
     pub(super) fn window(&self) -> Window {
         Window {
             events: self.events.len(),
@@ -214,7 +211,6 @@ impl Log {
         self.floor.max(self.last_resync())
     }
 
-    /// Returns the version of the list that ended the last resync, or 0.
     pub(super) fn last_resync(&self) -> u64 {
         let last = self.gaps.back().or(self.forgotten.as_ref());
         last.map_or(0, |gap| gap.listed)
@@ -365,9 +361,7 @@ impl Log {
         cursor.next >= self.first && self.check(cursor).is_ok()
     }
 
-    /// Returns events of a topic from the cursor on, and moves the cursor past
-    /// them. The events have about `bytes` together; at least one is returned
-    /// unless there are none. Also tells whether these are all.
+    /// Does the work of [`Store::read_topic`](super::Store::read_topic).
     pub(super) fn read_topic(
         &self,
         subscription: &Subscription,
@@ -400,9 +394,9 @@ impl Log {
         Ok((read, true))
     }
 
-    /// Does the same as [`read_topic`](Self::read_topic) for readers that share
-    /// a cursor. Fails also at a gap, because what follows for each of them
-    /// depends on the version that it knows.
+    /// Does the same as [`read_topic`](Self::read_topic) for readers that share a
+    /// cursor. Fails also at a gap: what each of them gets after it depends on the
+    /// version that it knows.
     pub(super) fn read_topic_for_all(
         &self,
         subscription: &Subscription,
@@ -416,7 +410,7 @@ impl Log {
         }
     }
 
-    /// Fails if the reader cannot be told what follows.
+    /// Fails if it is unknown what the reader must get next.
     fn check(&self, cursor: &Cursor) -> Result<(), Evicted> {
         if cursor.next < self.began {
             return Err(Evicted::before(self.floor));
@@ -431,8 +425,8 @@ impl Log {
         if let Some(gap) = ahead.into_iter().find(|g| g.holds(cursor.version)) {
             return Err(Evicted::within(gap));
         }
-        // A forgotten gap may have held the version, too. The error goes to
-        // every reader that the gap woke and that has not read on since.
+        // A forgotten gap may have held the version, too. Every reader that the gap
+        // woke and that has not read on since gets the error.
         match &self.forgotten {
             Some(gap) if gap.first >= cursor.next && cursor.version < gap.listed => {
                 Err(Evicted::before(self.floor))
@@ -441,7 +435,6 @@ impl Log {
         }
     }
 
-    /// Returns the events from a sequence number on.
     fn from(&self, number: u64) -> impl Iterator<Item = &Arc<Event>> {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -461,15 +454,14 @@ impl Log {
         cursor.next >= self.first
     }
 
-    /// Returns the events from one place in the log to a later one.
     pub(super) fn between(&self, from: Cursor, to: Cursor) -> Vec<Arc<Event>> {
         let skip = usize::try_from(from.next.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let take = usize::try_from(to.distance(from)).unwrap_or(usize::MAX);
         self.events.iter().skip(skip).take(take).cloned().collect()
     }
 
-    /// Returns the events above `version`, the last resync and the floor,
-    /// oldest first, and the version that they begin after.
+    /// Returns the events after `version`, the last resync and the floor, oldest
+    /// first. The first value is the version that they begin after.
     pub(super) fn tail(&self, version: u64) -> (u64, Vec<Arc<Event>>) {
         let since = self.since().max(version);
         let skipped = self.events.partition_point(|e| e.resource_version <= since);
@@ -485,8 +477,8 @@ impl Log {
         self.floor
     }
 
-    /// Returns a version that a reader at the cursor knows, and that none of the
-    /// events before it is above.
+    /// Returns a version that a reader at the cursor knows. No event before the
+    /// cursor is above it.
     pub(super) fn version_at(&self, cursor: Cursor) -> Result<u64, Evicted> {
         self.check(&cursor)?;
         let Some(read) = cursor.next.checked_sub(self.first) else {

@@ -1,5 +1,5 @@
-//! About how many objects namespaces have, for estimates that are made with each
-//! list: to count takes as long as to list a few objects.
+//! Approximate numbers of objects in namespaces, for the estimate that each list
+//! makes. Counting takes as long as listing a few objects.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,11 +7,12 @@ use parking_lot::Mutex;
 
 use super::{Scope, Snapshot, Store};
 
-/// How many namespaces are remembered. Each may evict one other, which is then
-/// counted anew.
+/// The number of namespaces that are remembered. Each may evict one other, which is
+/// then counted anew.
 const SLOTS: usize = 64;
 
-/// For so many versions a count holds. It is wrong by no more objects then.
+/// The number of versions for which a count is used. It is then wrong by at most as
+/// many objects.
 const VERSIONS: u64 = 100;
 
 pub(super) struct NamespaceCounts {
@@ -36,7 +37,7 @@ impl NamespaceCounts {
 
     fn about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
         let slot = self.hasher.hash_one(namespace) as usize % SLOTS;
-        // Nobody waits for a slot.
+        // A reader does not wait for a busy slot.
         let mut slot = self.slots.get(slot).and_then(Mutex::try_lock);
         if let Some(Some(count)) = slot.as_deref()
             && count.namespace == namespace

@@ -13,13 +13,11 @@ use super::buffer::Buffer;
 use super::texts::{LabelTexts, ObjectTexts, Texts};
 use super::{FieldTable, ObjectKey};
 
-/// An object as the cache keeps it: the values that selectors test, and its
-/// bytes.
+/// An object as the cache keeps it: its bytes, and the values that selectors test.
 ///
-/// The bytes are a list item's. LIST, GET and WATCH splice them into their
-/// envelopes. They are kept in the encoding in which they came. The bytes in
-/// the other encoding are made on request, and kept if a leaf joins them for
-/// lists.
+/// The bytes are a list item in the encoding in which it came. LIST, GET and WATCH
+/// splice them into their envelopes. The item in the other encoding is made on
+/// request, and kept if a leaf joins it for lists.
 #[derive(Debug)]
 pub struct StoredObject {
     pub key: ObjectKey,
@@ -36,18 +34,17 @@ pub struct StoredObject {
 #[derive(Debug)]
 struct Items {
     source: Placed,
-    /// The item in the other encoding: a part of a leaf's, or that of the
-    /// store's newest object.
+    /// The item in the other encoding. It is kept if a leaf has joined it, or if the
+    /// object is that of the store's last event.
     made: Option<Placed>,
 }
 
-/// Bytes that never change, by their place in memory, which may change.
+/// The bytes of an item. They never change, but their place in memory may.
 #[derive(Debug)]
 enum Placed {
-    /// All of their allocation. The box keeps objects small: most have their
-    /// bytes in buffers.
+    /// The bytes have an allocation of their own. The box keeps objects small,
+    /// because most have their bytes in buffers.
     Alone(Box<Bytes>),
-    /// A part of a buffer.
     In {
         buffer: Arc<Buffer>,
         start: u32,
@@ -111,8 +108,8 @@ impl StoredObject {
         Ok(Self::selected(&item, fields)?.of(Encoding::Json, item))
     }
 
-    /// Parses an item of either encoding. Protobuf with anything that JSON
-    /// could not show is refused.
+    /// Parses an item of either encoding. Refuses protobuf that holds something that
+    /// JSON could not show.
     pub fn decode(
         encoding: Encoding,
         item: Bytes,
@@ -124,8 +121,8 @@ impl StoredObject {
         Ok(object)
     }
 
-    /// Does the same, and keeps the JSON that is made on the way until
-    /// [`go_stale`](Self::go_stale).
+    /// Does the same as [`decode`](Self::decode), and keeps the JSON that is made on
+    /// the way until [`go_stale`](Self::go_stale).
     pub(crate) fn decode_fresh(
         encoding: Encoding,
         item: Bytes,
@@ -136,7 +133,8 @@ impl StoredObject {
             Encoding::Json => Self::parse(item, fields),
             Encoding::Protobuf => {
                 let mut json = Vec::with_capacity(item.len().saturating_mul(2));
-                // This also finds what JSON could not show.
+                // This fails if the message holds something that JSON could not
+                // show.
                 envelope.transcode(&item, Encoding::Json, &mut json)?;
                 let selected = match ObjectMeta::of_message(&item) {
                     Some(meta) => {
@@ -157,7 +155,8 @@ impl StoredObject {
         Self::selected_by(metadata(json)?, json, fields)
     }
 
-    /// Does the same for an object whose metadata is known.
+    /// Does the same as [`selected`](Self::selected) for an object whose metadata is
+    /// known.
     fn selected_by(
         meta: ObjectMeta,
         json: &[u8],
@@ -251,8 +250,8 @@ impl StoredObject {
         }
     }
 
-    /// Copies the object's own bytes out of their buffer, and drops the bytes
-    /// that can be made again. Returns the buffers that the object has left.
+    /// Copies the bytes that came from upstream out of their buffer, and drops the
+    /// bytes that can be made again. Returns the buffers that the object has left.
     pub(super) fn leave(&self) -> [Option<Arc<Buffer>>; 2] {
         let mut items = self.items.lock();
         let source = items.source.buffer().cloned();
@@ -264,7 +263,7 @@ impl StoredObject {
         [source, made]
     }
 
-    /// Does the same as [`leave`](Self::leave) for this buffer only.
+    /// Does the same as [`leave`](Self::leave) for one buffer only.
     pub(super) fn move_out_of(&self, buffer: &Arc<Buffer>) {
         let mut items = self.items.lock();
         if items.source.is_in(buffer) {
@@ -273,7 +272,6 @@ impl StoredObject {
         items.made.take_if(|made| made.is_in(buffer));
     }
 
-    /// Returns the buffer that the object's own bytes are in.
     #[cfg(test)]
     pub(super) fn buffer(&self) -> Option<Arc<Buffer>> {
         self.items.lock().source.buffer().cloned()
@@ -295,9 +293,9 @@ impl StoredObject {
         drop(made);
     }
 
-    /// Returns the same object with another version. A watcher gets as DELETED
-    /// the last state that it saw, stamped with the version of the deletion.
-    /// `None` if that cannot be written.
+    /// Returns the same object with another version. A DELETED event shows the last
+    /// state that the watcher saw, with the version of the deletion. `None` if this
+    /// cannot be written.
     pub fn stamped(&self, resource_version: u64, envelope: &Envelope) -> Option<Self> {
         let item = with_resource_version(&self.json(envelope)?, resource_version)?;
         let selected = Selected {
@@ -316,13 +314,13 @@ impl StoredObject {
         }
     }
 
-    /// Returns the bytes that a selector may have to read.
+    /// Returns the number of bytes that a selector may have to read.
     pub fn selected_bytes(&self) -> usize {
         self.texts.size()
     }
 
-    /// Returns the bytes that this object holds on to, roughly, without those
-    /// that can be made again.
+    /// Returns about how many bytes the object holds, without those that can be made
+    /// again.
     pub fn size(&self) -> usize {
         self.size as usize
     }
@@ -332,8 +330,8 @@ fn metadata(json: &[u8]) -> Result<ObjectMeta, serde_json::Error> {
     serde_json::from_slice::<PartialObject>(json).map(|object| object.metadata)
 }
 
-/// The bytes of an object's own parts: the value itself, the places of its texts
-/// in memory, and its place in a tree.
+/// The bytes of an object's own parts: the value itself, the places of its texts in
+/// memory, and its place in a tree.
 const OVERHEAD: usize = 200;
 
 /// An object without its bytes.

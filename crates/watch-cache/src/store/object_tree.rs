@@ -36,7 +36,6 @@ impl fmt::Debug for ObjectTree {
     }
 }
 
-/// A change of one key.
 #[derive(Debug)]
 pub(super) enum Edit {
     Put(Arc<StoredObject>),
@@ -52,8 +51,8 @@ impl Edit {
     }
 }
 
-/// The state after some edits, with the leaves and objects of the state before
-/// that are not in it.
+/// The state after some edits, and the leaves and objects of the previous state that
+/// are no longer in it.
 pub(super) struct Edited {
     pub(super) objects: ObjectTree,
     pub(super) leaves_gone: Vec<Arc<Leaf>>,
@@ -61,8 +60,8 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    /// Makes the state ready to be published in place of the state that it was
-    /// made from: see [`super::tree_leaf`] and [`super::buffer`].
+    /// Makes the state ready to be published in place of the previous one: see
+    /// [`super::tree_leaf`] and [`super::buffer`].
     pub(super) fn succeed(self) -> ObjectTree {
         for leaf in &self.leaves_gone {
             leaf.retire();

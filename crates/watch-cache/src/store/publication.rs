@@ -3,10 +3,10 @@
 
 /// Publishes the log first, then the snapshot, then progress.
 ///
-/// A reader that starts from a snapshot reads on from the snapshot's cursor:
-/// the log must reach that far. A reader that is told of progress reads the log
-/// to its end if there were publications since it last did: the events that
-/// progress announces must be there and be counted.
+/// A reader that starts from a snapshot reads on from the snapshot's cursor, so the
+/// log must reach that far. A reader that is told of progress reads the log to its
+/// end if there were publications since it last did. So the events that progress
+/// announces must be in the log and be counted.
 pub(super) fn in_order<C>(
     log: impl FnOnce() -> C,
     snapshot: impl FnOnce(C),
@@ -30,7 +30,7 @@ mod tests {
     struct Published {
         /// Versions of events.
         log: Mutex<Vec<u64>>,
-        /// As `Line::publications` counts.
+        /// Like `Line::publications`.
         publications: AtomicU64,
         /// The snapshot's version, and the index in the log of the next event.
         snapshot: Mutex<(u64, usize)>,

@@ -1,12 +1,11 @@
-//! The difference between what the cache holds and a fresh list, as events.
+//! The difference between the cached state and a fresh list, as events.
 //!
-//! When upstream's history is lost, watchers stay connected: they get each
-//! change once, in version order. The versions of deletions are not known any
-//! more. Each deletion gets a version that no listed object has. Upstream gives
-//! each change its own version, so that there are enough unused versions
-//! between the last seen version and the list's. The lowest are taken, so that
-//! a client that goes on at the API server itself sees a deletion twice rather
-//! than never.
+//! When upstream's history is lost, watchers stay connected: they get each change
+//! once, in version order. The versions of deletions are not known any more, so each
+//! deletion gets a version that no listed object has. There are enough between the
+//! last seen version and the list's, because upstream gives each change its own. The
+//! lowest are taken: a client that goes on at the API server itself then sees a
+//! deletion twice rather than never.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,8 +33,8 @@ pub(super) fn difference(
     listed: u64,
 ) -> Option<Vec<Found>> {
     let mut found = Vec::new();
-    // The deletions, each with the version that it must precede, which is set
-    // if its name was taken again.
+    // Each deletion, with the version that it must precede. This is the version of
+    // the new object if the name was taken again.
     let mut deleted: Vec<(u64, Arc<StoredObject>)> = Vec::new();
     let mut used = BTreeSet::new();
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::Snapshot;
 
-/// The time that a client may take from one page of a list to the next. The
-/// etcd of kube-apiserver is compacted at this interval, and Kubernetes'
-/// documentation promises as much.
+/// The time that a client may take from one page of a list to the next.
+/// kube-apiserver compacts its etcd at this interval, and Kubernetes' documentation
+/// promises this time.
 pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
-/// The most bytes that retained states of one resource may hold on to besides
-/// the current state and the history. At the bound the oldest states are
-/// dropped, and a list that still needed one goes on at upstream.
+/// The most bytes that retained states of one resource may hold besides the current
+/// state and the history. At the bound the oldest states are dropped, and a list
+/// that still needed one goes on at upstream.
 pub(crate) const RETAINED_BYTES: usize = 64 << 20;
 
 /// The most states that are retained. Each has its own leaves and nodes. At the
@@ -34,8 +34,8 @@ struct State {
 }
 
 impl RetainedSnapshots {
-    /// Keeps one state per version: a client that reads page after page must
-    /// not see two.
+    /// Keeps one state per version: a client that reads page after page must not see
+    /// two.
     pub(super) fn keep(&mut self, snapshot: &Arc<Snapshot>, now: Instant) {
         let version = snapshot.resource_version;
         let state = self.states.entry(version).or_insert_with(|| State {

@@ -1,6 +1,6 @@
-//! A store's state in the form in which it outlives the process: an earlier
-//! state, and the events that lead from it to the newest. A store that is made
-//! of it has the same history, so that watches resume from it.
+//! A store's state as it is saved: an earlier state, and the events that lead from
+//! it to the newest. A store that is made from it has the same history, so watches
+//! can resume from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,16 +8,15 @@ use std::time::Instant;
 
 use super::{Cursor, Event, Gathered, ObjectKey, Resource, Snapshot, Store, StoredObject};
 
-/// The state of a store at one moment.
 #[derive(Debug)]
 pub(crate) struct SavedState {
-    /// The state that the events begin after.
+    /// The state before the events.
     pub(crate) base: Snapshot,
     /// The events, oldest first. The version of each is that of its object.
     pub(crate) events: Vec<Arc<Event>>,
     /// The newest version.
     pub(crate) resource_version: u64,
-    /// The end of the log. It tells whether events came since.
+    /// The end of the log. It shows whether events came since.
     pub(crate) cursor: Cursor,
 }
 
@@ -30,9 +29,9 @@ pub(crate) struct SavedEvent {
 }
 
 impl Store {
-    /// Returns the newest state and as much of the history as can be told
-    /// again. History up to the last resync is left out: its events alone do
-    /// not tell which versions the resync skipped.
+    /// Returns the newest state and the history that can be saved. History up to the
+    /// last resync is left out: its events alone do not show which versions the
+    /// resync skipped.
     pub(crate) fn saved_state(&self) -> SavedState {
         let (current, mut since, mut events) = {
             // Nothing is published meanwhile, so that state and log agree.
@@ -49,7 +48,7 @@ impl Store {
             since = events.last().map_or(since, |e| e.resource_version);
             events = rest;
         }
-        // The oldest event of each object tells its earlier state.
+        // The oldest event of each object holds its earlier state.
         let mut before: HashMap<ObjectKey, Option<Arc<StoredObject>>> = HashMap::new();
         for event in &events {
             before
@@ -72,8 +71,8 @@ impl Store {
         }
     }
 
-    /// Makes a store of a saved state: of the objects at the version `since`,
-    /// and of the events that lead to the newest version.
+    /// Makes a store from the objects at version `since` and the events that lead
+    /// from there to `resource_version`.
     pub(crate) fn resume(
         resource: Resource,
         objects: Gathered,

@@ -1,9 +1,9 @@
 //! The topics of shards (KEP-5866).
 //!
-//! Watchers that share the objects of a resource among them, each with a range
-//! of hashes, must not all look at each event. The hash of an event's object is
-//! looked up once: the ranges of all shards divide the hashes into segments,
-//! and a segment knows the shards that it belongs to.
+//! Watchers that divide a resource among themselves by ranges of hashes must not all
+//! look at each event. The ranges of all shards divide the hashes into segments, and
+//! each segment knows its shards. So the hash of an event's object is looked up
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -14,9 +14,9 @@ use kubernetes_wire::api::{Shard, ShardHash, ShardKey};
 use super::topic_line::Line;
 use super::{Event, StoredObject};
 
-/// The most shards and ranges of a shard that have topics. The segments of so
-/// many are made anew within a millisecond. Watchers of further shards look at
-/// each event themselves.
+/// The most shards with topics, and the most ranges of one shard. Their segments are
+/// made anew within a millisecond. Watchers of further shards look at each event
+/// themselves.
 const MOST_SHARDS: usize = 128;
 const MOST_RANGES: usize = 4;
 
@@ -33,7 +33,7 @@ pub(super) struct ShardLines {
 struct Segments(BTreeMap<ShardHash, Vec<Arc<Line>>>);
 
 impl ShardLines {
-    /// Returns the line of a shard. `None` if there are too many.
+    /// Returns the line of a shard. `None` if there are too many shards or ranges.
     pub(super) fn join(&mut self, shard: &Shard, next: u64) -> Option<Arc<Line>> {
         if let Some((line, subscribers)) = self.lines.get_mut(shard) {
             *subscribers = subscribers.saturating_add(1);
@@ -127,7 +127,7 @@ fn hashes(event: &Event, key: ShardKey) -> (ShardHash, Option<ShardHash>) {
     let now = hash(&event.object);
     let before = match key {
         ShardKey::Uid => event.previous.as_deref().map(hash),
-        // The events of an object have its namespace in common.
+        // The namespace of an object never changes.
         ShardKey::Namespace => None,
     };
     (now, before.filter(|before| *before != now))

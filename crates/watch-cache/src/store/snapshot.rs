@@ -16,7 +16,7 @@ use super::{Cursor, KeyRanges, ObjectKey, StoredObject, Visible};
 pub enum Scope {
     All,
     Namespace(String),
-    /// What somebody may see of all namespaces.
+    /// The objects in all namespaces that a caller may see.
     Visible(Visible),
 }
 
@@ -37,8 +37,8 @@ impl Scope {
         }
     }
 
-    /// Returns the scope's ranges of keys, in order, each from the first up to
-    /// the second, that are not below `start`.
+    /// Returns the scope's ranges of keys at or above `start`, in order. Each is
+    /// half-open: it ends before its second key.
     fn ranges(&self, start: &str) -> impl Iterator<Item = (String, Option<String>)> + use<> {
         let (one, many) = match self {
             Self::All => (Some((start.to_owned(), None)), None),
@@ -93,8 +93,8 @@ impl Snapshot {
         self.iter_from(scope, "")
     }
 
-    /// Returns the objects of the scope, in key order, whose key
-    /// ([`ObjectKey::as_str`], with the namespace) is not below `start`.
+    /// Returns the objects of the scope in key order, from the key `start` on. A key
+    /// ([`ObjectKey::as_str`]) includes the namespace.
     pub(crate) fn iter_from<'s>(
         &'s self,
         scope: &Scope,
@@ -137,8 +137,8 @@ impl Snapshot {
         self.spans_of(scope.ranges(start))
     }
 
-    /// Returns the objects with keys in the ranges, which are in order. Those
-    /// of several ranges that are neighbours in a leaf come together.
+    /// Returns the objects with keys in the ranges, which are in order. Objects of
+    /// several ranges that are neighbours in a leaf come in one span.
     fn spans_of<'s, R>(&'s self, ranges: R) -> impl Iterator<Item = Span<'s>> + use<'s, R>
     where
         R: Iterator<Item = (String, Option<String>)>,
@@ -154,7 +154,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the objects with keys in these ranges, in key order.
     pub(crate) fn objects_in<'s, 'r>(
         &'s self,
         ranges: &'r KeyRanges,

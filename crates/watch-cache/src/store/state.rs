@@ -47,23 +47,23 @@ pub struct Presentation {
     pub printer: Option<Arc<Printer>>,
     /// `Warning` headers that come with every answer: deprecations (KEP-1693).
     pub warnings: Vec<HeaderValue>,
-    /// Upstream knows initial events of watches (WatchList, KEP-3157): the
+    /// Upstream supports initial events of watches (WatchList, KEP-3157). The
     /// feature is off in some releases.
     pub initial_events: bool,
-    /// Upstream refused initial events when it was listed. They are then sent
-    /// from here.
+    /// Upstream refused initial events when it was listed. They are then sent by the
+    /// cache.
     pub lacks_initial_events: bool,
     /// Upstream ends initial events with a bookmark that depends on the watch's
     /// encoding (see [`BookmarkTemplate::had_blueprint`]).
     pub blueprint: bool,
-    /// Upstream's release writes protobuf otherwise than it is written here.
-    /// JSON is kept as upstream wrote it.
+    /// Upstream's release writes protobuf in another way than this cache. JSON is
+    /// kept as upstream wrote it.
     pub other_release: bool,
-    /// Upstream's release writes continue tokens, and Tables without objects,
-    /// otherwise than they are written here.
+    /// Upstream's release writes continue tokens, and Tables without objects, in
+    /// another way than this cache.
     pub other_lists: bool,
-    /// Upstream's release tells how many objects remain after a page of a
-    /// shard, as if it had no selector.
+    /// Upstream's release counts the objects that remain after a page of a shard, as
+    /// in lists without a selector.
     pub counts_shards: bool,
     /// Upstream's release compresses watches that begin with a list.
     pub compresses_watches: bool,
@@ -85,12 +85,12 @@ pub struct Store {
     pub(super) published: ArcSwap<Snapshot>,
     pub(super) log: RwLock<Log>,
     pub(super) earlier: Mutex<EarlierSnapshots>,
-    /// The bytes of what others made of the objects.
+    /// The bytes of values that code outside the store made from the objects.
     pub(super) beside: AtomicUsize,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
-    /// The time at which upstream last said anything about the resource, even
-    /// if only that nothing happened.
+    /// The time at which upstream last said anything about the resource, including
+    /// that nothing happened.
     pub(super) heard: Mutex<Option<Instant>>,
     /// For each encoding, whether an object could not be written in it. The
     /// flag stays set: the kind has something that the schema does not know.
@@ -98,7 +98,7 @@ pub struct Store {
     /// The object of the last event. Its watchers are about to ask for its
     /// other encoding, which was made when it came.
     fresh: Mutex<Option<Arc<StoredObject>>>,
-    /// Made when somebody asks: only large resources need it.
+    /// Made on first use, because only large resources need it.
     pub(super) namespace_counts: OnceLock<NamespaceCounts>,
     /// Serializes writers. The reflector is the only writer, but the type does
     /// not depend on that.
@@ -111,7 +111,7 @@ impl Store {
         Self::of_gathered(resource, objects.into_iter().collect(), resource_version)
     }
 
-    /// Does the same with objects that share buffers.
+    /// Does the same as [`new`](Self::new) with objects that share buffers.
     pub(crate) fn of_gathered(
         resource: Resource,
         objects: Gathered,
@@ -212,9 +212,9 @@ impl Store {
         self.log.read().subscribe(topic)
     }
 
-    /// Returns events of a topic, oldest first, of about this many bytes
-    /// together; at least one is returned unless there are none. The cursor
-    /// moves past them. Also tells whether these are all.
+    /// Returns a topic's next events, oldest first, and moves the cursor past them.
+    /// They have about `bytes` together; at least one is returned if there is any.
+    /// Also tells whether these are all.
     pub(crate) fn read_topic(
         &self,
         subscription: &Subscription,
@@ -245,8 +245,8 @@ impl Store {
         *self.progress.borrow()
     }
 
-    /// Returns the highest version that any reader of the store can know by now:
-    /// events are in the log before progress tells of them.
+    /// Returns the highest version that any reader of the store can know by now.
+    /// Events are in the log before progress announces them.
     pub fn highest_version(&self) -> u64 {
         let logged = self.log.read().last_version();
         logged.max(self.progress().resource_version)
@@ -263,7 +263,7 @@ impl Store {
         *self.heard.lock()
     }
 
-    /// Applies one watch event of upstream, whose object is a list item in
+    /// Applies one watch event of upstream. `item` is the object as a list item in
     /// JSON.
     pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
         let object = StoredObject::parse(item, &self.resource.fields)?;
@@ -306,7 +306,7 @@ impl Store {
         self.publish(&current, Some(edited), version, vec![event], now);
     }
 
-    /// Notes that upstream says that nothing happened up to `version`.
+    /// Notes that upstream has no further events up to `version`.
     pub fn advance(&self, version: u64, now: Instant) {
         *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
@@ -316,15 +316,14 @@ impl Store {
         }
     }
 
-    /// Replaces everything by a list made at `version`. Watchers get the
-    /// difference as events. If the list is not a later state of what was
-    /// served, upstream was restored from a backup: history then ends here, and
-    /// so do all watches.
+    /// Replaces the state by a list made at `version`. Watchers get the difference
+    /// as events. If the list is not a later state of the same history, upstream was
+    /// restored from a backup: the history and all watches then end here.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
         self.replace_gathered(listed.into_iter().collect(), version, now);
     }
 
-    /// Does the same with objects that share buffers.
+    /// Does the same as [`replace`](Self::replace) with objects that share buffers.
     pub(crate) fn replace_gathered(&self, listed: Gathered, version: u64, now: Instant) {
         let listed = listed.objects;
         *self.heard.lock() = Some(now);
@@ -355,7 +354,7 @@ impl Store {
             if same {
                 return None;
             }
-            // Most of what was listed with it is dropped.
+            // It leaves its buffer, because most objects there are dropped.
             object.leave();
             Some(Edit::Put(object))
         }));

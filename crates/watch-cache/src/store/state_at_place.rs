@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Cursor, Evicted, ObjectKey, Snapshot, Store};
 
 impl Store {
-    /// Returns the state that a reader knows who has read the log up to a place,
-    /// as far as the keys that it `concerns`, and the version that it is of.
-    /// `None` if the log is ahead of what is published: that takes a moment.
+    /// Returns the state that a reader knows after reading the log up to `place`,
+    /// and its version. The state is right only for keys that it `concerns`. `None`
+    /// while the log is ahead of the published snapshot, which lasts a moment.
     pub(crate) fn state_at(
         &self,
         place: Cursor,
@@ -17,7 +17,7 @@ impl Store {
         let (current, version, later) = {
             let log = self.log.read();
             let version = log.version_at(place)?;
-            // With the log locked, it reaches at least as far as this.
+            // With the log locked, the log reaches at least as far as this snapshot.
             let current = self.snapshot();
             if current.cursor.is_before(place) {
                 return Ok(None);
@@ -29,7 +29,7 @@ impl Store {
         if later.is_empty() {
             return Ok(Some((current, version)));
         }
-        // The first event of each object tells what the object was before.
+        // The first event of each object shows its earlier state.
         let mut seen = HashSet::new();
         let (mut upserts, mut removals) = (Vec::new(), Vec::new());
         for event in &later {

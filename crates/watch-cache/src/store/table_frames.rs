@@ -1,5 +1,5 @@
-//! The frames of an event as a Table, which are right for a second: they show
-//! ages.
+//! The frames of an event as a Table. They are right for one second, because they
+//! show ages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,24 +41,24 @@ impl PartialEq for TableShape {
     }
 }
 
-/// The last frames that were made: of first Tables and of others. Watchers of
-/// one event want the same, mostly.
+/// The last frames that were made: one of a first Table, and one of another. Most
+/// watchers of an event want the same.
 #[derive(Debug, Default)]
 pub(super) struct TableFrames(Mutex<[Option<Kept>; 2]>);
 
-/// A frame with its shape. `None` if the object cannot be written so.
+/// A frame with its shape. `None` if the object cannot be written as this Table.
 type Kept = (TableShape, Option<Bytes>);
 
 impl TableFrames {
-    /// Returns the frame of this shape, made if it is not there. `counted` gets
-    /// the bytes that are kept.
+    /// Returns the frame of this shape, and makes it if needed. `counted` counts the
+    /// bytes that are kept.
     pub(super) fn get(
         &self,
         shape: TableShape,
         counted: Option<&AtomicUsize>,
         make: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
-        // Those who want the same frame wait here until it is made.
+        // Watchers that want the same frame wait here until it is made.
         let mut kept = self.0.lock();
         let Some(slot) = kept.get_mut(usize::from(shape.first)) else {
             return make();

@@ -130,7 +130,6 @@ fn json(object: &StoredObject) -> Bytes {
     object.json(&resource().envelope).unwrap()
 }
 
-/// Returns the resource of ConfigMaps.
 pub(crate) fn resource() -> Resource {
     let gvr = GroupVersionResource::new("", "v1", "configmaps");
     Resource {

@@ -9,13 +9,13 @@ use kubernetes_wire::api::Labels;
 const LENGTH_BITS: u32 = 6;
 const MORE: u8 = 1 << LENGTH_BITS;
 
-/// Texts in their order. Each has its length before it, written in ASCII
-/// characters with the lowest bits first, so that all of it is text.
+/// Texts in order. The length of each precedes it, as ASCII characters with the
+/// lowest bits first. So the whole is text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Texts<'a>(&'a str);
 
 impl<'a> Texts<'a> {
-    /// Reads what [`joined`] made.
+    /// Reads texts that [`joined`] has joined.
     pub fn of(joined: &'a str) -> Self {
         Self(joined)
     }
@@ -34,7 +34,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Takes the first of joined texts off.
+/// Splits off the first of joined texts.
 fn split_first(joined: &str) -> Option<(&str, &str)> {
     let mut length = 0_usize;
     let mut shift = 0;
@@ -49,7 +49,6 @@ fn split_first(joined: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Adds a text after others.
 fn push(joined: &mut String, text: &str) {
     let mut length = text.len();
     loop {
@@ -64,7 +63,7 @@ fn push(joined: &mut String, text: &str) {
     joined.push_str(text);
 }
 
-/// Joins texts.
+/// Joins texts for [`Texts`] to read.
 pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let mut joined = String::new();
     for text in texts {
@@ -73,8 +72,8 @@ pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     joined
 }
 
-/// The values that selectors test, beside the key: an object's UID, the values of
-/// fields, and the labels.
+/// The values that selectors test besides the key: an object's UID, its field values
+/// and its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectTexts(Box<str>);
 
@@ -88,8 +87,8 @@ impl ObjectTexts {
             push(&mut all, key);
             push(&mut all, value);
         }
-        // A copy takes no more memory than it needs. A buffer that is shrunk
-        // may stay where it is.
+        // A copy takes no more memory than it needs. A buffer that is shrunk may
+        // stay in its larger block.
         Self(all.as_str().into())
     }
 
@@ -106,7 +105,7 @@ impl ObjectTexts {
         LabelTexts(Texts(rest.map_or("", |(_, rest)| rest)))
     }
 
-    /// Returns the bytes that are held beside the value itself.
+    /// Returns the bytes that are held besides the value itself.
     pub fn size(&self) -> usize {
         self.0.len()
     }

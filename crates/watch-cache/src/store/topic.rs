@@ -1,5 +1,5 @@
-//! The smallest set of events that a watcher needs, and the subscriptions to
-//! it.
+//! Topics and the subscriptions to them. A topic is the smallest set of events that
+//! a watcher needs.
 //!
 //! Thousands of watchers of one resource, each for its own node, must not all
 //! be woken by each event. Each event is looked up by hash in the topics that
@@ -35,7 +35,7 @@ pub enum Topic {
     },
     /// Objects of a shard.
     Shard(Shard),
-    /// What somebody may see of all namespaces.
+    /// The objects in all namespaces that a caller may see.
     View(Visible),
 }
 
@@ -113,8 +113,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Resolves when something is published after this call: an event of the
-    /// topic, or what concerns every topic (a resync, or the end of the store).
+    /// Resolves when something is published after this call: an event of the topic,
+    /// or something that concerns every topic (a resync, or the end of the store).
     pub fn published(&mut self) -> OwnedNotified {
         let subscribers = &self.line.subscribers;
         let join = || match self.is_group {
@@ -124,30 +124,30 @@ impl Subscription {
         self.member.get_or_insert_with(join).woken()
     }
 
-    /// Leaves those that are woken until it waits again.
+    /// Stops being woken until it waits again.
     pub(crate) fn rest(&mut self) {
         if let Some(member) = self.member.take() {
             self.line.subscribers.leave(&member);
         }
     }
 
-    /// Returns a subscription to the same topic whose holder writes to as many
-    /// clients as a group of subscribers has.
+    /// Returns a subscription to the same topic for a holder that writes to a whole
+    /// group of clients.
     pub(crate) fn for_group(&self) -> Self {
-        // The line exists, so that it does not begin at this number.
+        // The line exists already, so this number is not used.
         let mut subscription = self.topics.join(self.topic.clone(), 0);
         subscription.is_group = true;
         subscription
     }
 
-    /// Returns a number that all subscriptions of the topic share, and no other
-    /// while one of them lives.
+    /// Returns a number that identifies the topic while one of its subscriptions
+    /// lives.
     pub(crate) fn line_id(&self) -> usize {
         Arc::as_ptr(&self.line).addr()
     }
 
-    /// Returns a number that is another one after each publication. Who read the
-    /// log to its end under a number has nothing to read until it changes.
+    /// Returns a number that changes with each publication. A reader that has read
+    /// the log to its end has nothing to read until the number changes.
     pub fn publications(&self) -> u64 {
         self.line.publications.load(Ordering::Acquire)
     }
@@ -160,8 +160,8 @@ impl Drop for Subscription {
     }
 }
 
-/// The topics of one resource. There are at most as many as subscriptions, and
-/// each has at most as many numbers as the log has events.
+/// The topics of one resource. There are at most as many topics as subscriptions. A
+/// topic has at most as many numbers as the log has events.
 #[derive(Debug, Default)]
 pub(super) struct Topics(Mutex<Subscriptions>);
 
@@ -187,8 +187,8 @@ struct Lines {
 }
 
 impl Topics {
-    /// Subscribes to a topic. `next` is the sequence number of the next event.
-    /// The caller sees to it that no event is appended meanwhile.
+    /// Subscribes to a topic. `next` is the sequence number of the next event. The
+    /// caller ensures that no event is appended meanwhile.
     pub(super) fn join(self: &Arc<Self>, topic: Topic, next: u64) -> Subscription {
         let (topic, line) = self.0.lock().lines.join(topic, next);
         Subscription {
@@ -254,8 +254,8 @@ impl Topics {
         lines.iter().for_each(|line| line.touch(touched));
     }
 
-    /// Wakes the subscribers of all marked lines. The caller calls it after the
-    /// log and the snapshot are in place.
+    /// Wakes the subscribers of all marked lines. The log and the snapshot must be
+    /// in place.
     pub(super) fn wake(&self) {
         let touched = {
             let touched = std::mem::take(&mut self.0.lock().touched);
@@ -276,8 +276,8 @@ impl Topics {
 }
 
 impl Lines {
-    /// Returns the line of a topic, or of a larger one if there are too many
-    /// such topics.
+    /// Returns the line of a topic, or of a larger topic if there are too many of
+    /// its kind.
     fn join(&mut self, topic: Topic, next: u64) -> (Topic, Arc<Line>) {
         let line = match &topic {
             Topic::All => join(&mut self.all, (), next),

@@ -1,4 +1,4 @@
-//! The events of a topic, and the wake-up of those who wait for them.
+//! The events of a topic, and the wake-up of its subscribers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::wake_groups::WakeGroups;
 pub(super) struct Line {
     pub(super) events: RwLock<Events>,
     pub(super) subscribers: Arc<WakeGroups>,
-    /// Counts what subscribers are woken for. The count grows under the log's
-    /// lock, before progress shows what was published.
+    /// Counts the publications that subscribers are woken for. The count grows under
+    /// the log's lock, before progress shows what was published.
     pub(super) publications: AtomicU64,
 }
 

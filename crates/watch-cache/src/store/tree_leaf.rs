@@ -33,7 +33,8 @@ const JOINED_MAX_BYTES: usize = 8 << 20;
 pub(super) enum Lineage {
     /// The states that the store publishes.
     Main,
-    /// A state made beside the published states that shares objects with them.
+    /// A state that the store does not publish, but that shares objects with those
+    /// that it does.
     Aside,
 }
 
@@ -66,7 +67,7 @@ impl Memos {
         self.joined.get_mut(encoding as usize)?.items.take()
     }
 
-    /// Returns the place of a derived value, which is used now.
+    /// Returns the slot of a derived value, and counts it as used now.
     fn find<T: Derived>(&mut self) -> Option<Arc<SlotOf<T>>> {
         let id = TypeId::of::<T>();
         let memo = self.derived.iter_mut().find(|memo| memo.of == id)?;
@@ -85,8 +86,7 @@ struct Memo {
 
 /// A value made from a leaf's objects that can be made again.
 pub trait Derived: Send + Sync + 'static {
-    /// The encoding whose joined items, once they exist, make this value
-    /// useless.
+    /// The encoding whose joined items make this value useless once they exist.
     const REPLACED_BY: Option<Encoding> = None;
 
     /// Returns the bytes that the value holds on to, roughly.
@@ -140,14 +140,12 @@ impl Leaf {
         &self.objects
     }
 
-    /// Returns the items of all objects as they stand in a list: JSON with a
-    /// comma before each, protobuf with the key of `items` and a length. `None`
-    /// if the leaf is not of the current state or very large, or an object
-    /// cannot be written in the encoding; the caller then copies items one by
-    /// one.
+    /// Returns the items of all objects as they stand in a list: JSON with a comma
+    /// before each, protobuf with the key of `items` and a length. `None` if the
+    /// leaf is not in the current state, if it is very large, or if an object cannot
+    /// be written in the encoding. The caller then copies items one by one.
     ///
-    /// Concurrent readers wait here for the first reader, which does the work
-    /// for all.
+    /// The first reader does the work, and concurrent readers wait for it here.
     pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
         self.tally.unasked.get(encoding as usize)?.ask();
         let mut memos = self.memos.lock();
@@ -180,8 +178,8 @@ impl Leaf {
         !memos.retired && joined.is_some_and(|joined| joined.items.is_none())
     }
 
-    /// Returns the bytes of the objects that [`joined`](Self::joined), or who copies
-    /// items one by one instead, has to write.
+    /// Returns the bytes of the objects that a list has to write, in
+    /// [`joined`](Self::joined) or one by one.
     pub(crate) fn bytes_to_join(&self, encoding: Encoding) -> usize {
         if self.is_unjoined(encoding) {
             let all: usize = self.objects.iter().map(|object| object.size()).sum();
@@ -194,8 +192,7 @@ impl Leaf {
         written.map(|object| object.size()).sum()
     }
 
-    /// Tells whether [`derived`](Self::derived) has work to do whose result is
-    /// kept.
+    /// Tells whether [`derived`](Self::derived) would make a value and keep it.
     pub(crate) fn lacks<T: Derived>(&self) -> bool {
         let memos = self.memos.lock();
         let id = TypeId::of::<T>();
@@ -293,7 +290,7 @@ impl Leaf {
         made.for_each(|o| o.shed());
     }
 
-    /// Returns the encodings that are made of the objects' own.
+    /// Returns the encodings in which no object came.
     fn made(&self) -> impl Iterator<Item = Encoding> {
         let came = |encoding: &Encoding| self.objects.iter().any(|o| o.encoding() == *encoding);
         Encoding::ALL.into_iter().filter(move |e| !came(e))

@@ -1,8 +1,9 @@
-//! The topics of views: what somebody may see of all namespaces.
+//! The topics of views. A view is the set of objects in all namespaces that a caller
+//! may see.
 //!
-//! Hundreds of watchers that each see a few of a thousand namespaces must not
-//! all look at each event. The lines are found by the namespace and by the key
-//! of an event's object.
+//! Hundreds of watchers that each see a few of a thousand namespaces must not all
+//! look at each event. The lines of an event are found by the namespace and the key
+//! of its object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use super::topic_line::Line;
 use super::{Event, Visible, VisibleEntry};
 
-/// The most namespaces and names in all sets that have topics, and in one of
-/// them. A place takes about 40 bytes. Watchers of further sets look at each
-/// event themselves; of sets as large, most events are theirs anyway.
+/// The most namespaces and names in all sets with topics together, and in one set.
+/// Each takes about 40 bytes. Watchers of further sets look at each event
+/// themselves. Most events concern a set that is too large anyway.
 const MOST_ENTRIES: usize = 200_000;
 const MOST_OF_ONE: usize = 2_000;
 
@@ -79,8 +80,8 @@ impl ViewLines {
         }
     }
 
-    /// Calls `each` once for each line that holds the event: a set has a
-    /// namespace or names in it, not both.
+    /// Calls `each` once for each line that holds the event. No line is found twice,
+    /// because a set has either a namespace or names in it.
     pub(super) fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         if self.lines.is_empty() {
             return;

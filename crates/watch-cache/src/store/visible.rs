@@ -1,4 +1,4 @@
-//! The objects of a resource that somebody may see.
+//! The set of a resource's objects that a caller may see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::ObjectKey;
 /// names of cluster-scoped objects are in the namespace "". The set never
 /// changes, and a copy is a pointer.
 ///
-/// There are no wildcards: who may see everything needs no such set.
+/// There are no wildcards: a caller who may see everything needs no set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Visible {
     /// `namespace/` for a whole namespace, and the key of a single object, in
@@ -17,7 +17,7 @@ pub struct Visible {
     entries: Arc<[Box<str>]>,
 }
 
-/// What an entry of a set stands for.
+/// An entry of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisibleEntry<'v> {
     /// All objects of the namespace.
@@ -27,8 +27,8 @@ pub enum VisibleEntry<'v> {
 }
 
 impl Visible {
-    /// Makes the set of these namespaces and of these names by namespace. What
-    /// cannot be a name or a namespace of an object is left out.
+    /// Makes the set of these namespaces, and of these names by namespace. Texts
+    /// that cannot be an object's name or namespace are left out.
     pub fn new(namespaces: &BTreeSet<String>, names: &BTreeMap<String, BTreeSet<String>>) -> Self {
         // A key is joined with '/': a name that has one must not become
         // another namespace's object.
@@ -97,8 +97,8 @@ impl Visible {
         }
     }
 
-    /// Returns the visible ranges of keys, each from the first up to the second,
-    /// that are not below `start`.
+    /// Returns the visible ranges of keys at or above `start`, in order. Each is
+    /// half-open: it ends before its second key.
     pub(super) fn ranges(&self, start: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let (entries, start) = (self.entries.clone(), start.to_owned());
         // The entry before may reach beyond the start.

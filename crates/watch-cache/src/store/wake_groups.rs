@@ -1,11 +1,10 @@
 //! Wakes the subscribers of a line, a group at a time.
 //!
-//! A thousand watchers that are woken at once are a thousand tasks in the
-//! runtime's queue, and every other request waits behind all of them. A group
-//! has few enough that nobody notices, and tasks that came meanwhile have their
-//! turn before the next group. Events that come while groups are still being
-//! woken wait for the next round: watchers who are behind get several events at
-//! once, which costs less.
+//! If a thousand watchers are woken at once, a thousand tasks enter the runtime's
+//! queue, and every other request waits behind them. A group is small, and tasks
+//! that came meanwhile have their turn before the next group. Events that come while
+//! groups are being woken wait for the next round: watchers that are behind get
+//! several events at once, which costs less.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// The subscribers of a group. To write an event to as many takes a third of a
+/// The most subscribers of a group. Writing an event to this many takes a third of a
 /// millisecond.
 pub(crate) const GROUP: usize = 64;
 
@@ -61,8 +60,9 @@ impl Member {
 impl WakeGroups {
     pub(super) fn join(&self) -> Member {
         let groups = &mut self.0.lock().groups;
-        // Those who come one after the other are of one connection most often,
-        // whose frames are then written together. So the last group comes first.
+        // Subscribers that join one after the other mostly belong to one connection.
+        // In one group, their frames are written together. So the last group is
+        // tried first.
         let with_room = groups
             .iter_mut()
             .rev()
@@ -76,8 +76,8 @@ impl WakeGroups {
         }
     }
 
-    /// Joins as a group of its own: this subscriber writes to as many clients as
-    /// a group has.
+    /// Joins as a group of its own: this subscriber writes to a whole group of
+    /// clients.
     pub(super) fn join_alone(&self) -> Member {
         begin(&mut self.0.lock().groups, false)
     }
@@ -96,9 +96,9 @@ impl WakeGroups {
         }
     }
 
-    /// Wakes all members: those of one group at once, those of more groups in
-    /// rounds, which a task of its own makes. So a line with few members does
-    /// not wait for one with many.
+    /// Wakes all members. A single group is woken at once. Several groups are woken
+    /// in rounds by a task of their own, so that a line with few members does not
+    /// wait for one with many.
     pub(super) fn wake(self: &Arc<Self>) {
         let mut state = self.0.lock();
         if state.groups.len() > 1

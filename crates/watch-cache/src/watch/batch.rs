@@ -1,14 +1,13 @@
-//! A batch of frames, and frames as gzip members.
+//! Joins frames to a batch, and compresses frames as gzip members.
 
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::deflate;
 
-/// Returns the frames as a gzip member.
 pub(super) fn compressed(frames: &Bytes) -> Option<Bytes> {
     deflate::gzip(&[frames]).map(Bytes::from)
 }
 
-/// Returns the frame as a gzip member if it `compresses`.
+/// Returns the frame, as a gzip member if it `compresses`.
 pub(super) fn packed(frame: Bytes, compresses: bool) -> Option<Bytes> {
     match compresses {
         true => compressed(&frame),
@@ -16,8 +15,8 @@ pub(super) fn packed(frame: Bytes, compresses: bool) -> Option<Bytes> {
     }
 }
 
-/// A batch of frames. A single frame is handed out as it is, shared; several
-/// frames are joined.
+/// A batch of frames. A single frame is shared as it is, and several frames are
+/// joined.
 #[derive(Default)]
 pub(super) struct Batch {
     first: Option<Bytes>,
@@ -35,7 +34,6 @@ impl Batch {
         }
     }
 
-    /// Returns the buffer for one more frame.
     pub(super) fn add(&mut self) -> &mut BytesMut {
         self.events = self.events.saturating_add(1);
         if let Some(first) = self.first.take() {
@@ -44,7 +42,7 @@ impl Batch {
         &mut self.joined
     }
 
-    /// Returns the bytes left of `limit`, if there are any.
+    /// Returns how many bytes the batch may still take below `limit`, if any.
     pub(super) fn room(&self, limit: usize) -> Option<usize> {
         let taken = self.first.as_ref().map_or(self.joined.len(), Bytes::len);
         limit.checked_sub(taken).filter(|left| *left > 0)

@@ -7,14 +7,13 @@ use tokio::time::Instant;
 /// kube-apiserver's bookmark period.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// The time between the last bookmark and the deadline.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// The longest time until a deadline. Clients may ask for more than an
-/// `Instant` can hold. A watch of decades never ends in practice.
+/// The longest duration of a watch. Clients may ask for more than an `Instant`
+/// can hold, and a watch of decades never ends in practice.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The deadline of one watch and the moment of its next bookmark.
+/// The deadline of one watch and the time of its next bookmark.
 pub(super) struct BookmarkTimer {
     deadline: Instant,
     next: Instant,
@@ -35,7 +34,7 @@ impl BookmarkTimer {
         self.deadline
     }
 
-    /// Returns the deadline, or the time of the next bookmark if that comes
+    /// Returns the time of the next bookmark or the deadline, whichever comes
     /// first.
     pub(super) fn next_wake(&self) -> Instant {
         self.deadline.min(self.next)

@@ -1,4 +1,4 @@
-//! Writers of a watch's events: as whole objects, and as Tables.
+//! Writes a watch's events as whole objects or as Tables.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,27 +16,28 @@ use crate::store::{Event, SharedFrame, Store, StoredObject, TableShape};
 /// Writes events as bytes, for one watcher.
 pub trait FrameWriter: Send {
     /// Returns a whole frame. `None` if the object cannot be written in this
-    /// representation; the watch then ends.
+    /// representation. The watch then ends.
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
 
-    /// Returns the representation, if all its watchers share the frames of
-    /// events for ever.
+    /// Returns the representation, if its frames are the same for all watchers
+    /// at all times.
     fn shares(&self) -> Option<SharedFrame> {
         None
     }
 
-    /// Tells whether the next frame is another one than it would be later.
+    /// Tells whether the next frame differs from the frames after it.
     fn is_first(&self) -> bool {
         false
     }
 
-    /// Returns how many times an object is gone through to write it.
+    /// Returns how often an object is read to write it.
     fn passes(&self) -> usize {
         1
     }
 
-    /// Returns the frame of an event of the log, which all watchers of the
-    /// representation share if they can; `compresses`, as a gzip member.
+    /// Returns the frame of an event of the log, as a gzip member if it
+    /// `compresses`. All watchers of the representation share the frame if they
+    /// can.
     fn logged(
         &mut self,
         event: &Event,
@@ -61,8 +62,8 @@ pub trait FrameWriter: Send {
         }
     }
 
-    /// Does the same as [`event`](Self::event) at the end of `out`. Returns
-    /// false if the object cannot be written.
+    /// Does the same as [`event`](Self::event), but appends the frame to `out`.
+    /// Returns false if the object cannot be written.
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
         let frame = self.event(seen, object);
         out.extend_from_slice(frame.as_deref().unwrap_or_default());
@@ -146,7 +147,8 @@ impl FrameWriter for WholeFrames {
 }
 
 /// Frames of Tables, as JSON. The watchers of an event share a frame for a
-/// second, because the ages change. The first one of a watch has the columns.
+/// second, because ages change. The first frame of a watch also has the
+/// columns.
 pub struct TableFrames {
     store: Arc<Store>,
     printer: Arc<Printer>,
@@ -164,7 +166,6 @@ impl TableFrames {
         }
     }
 
-    /// Returns the frame of a Table of one row.
     fn row(
         &self,
         seen: EventType,
@@ -178,7 +179,7 @@ impl TableFrames {
         Some(watch_frame(seen, &table.ok()?))
     }
 
-    /// Notes that the watch has the columns, if it got this frame.
+    /// Notes that the watch has the columns, if `frame` was written.
     fn sent(&mut self, frame: Option<Bytes>) -> Option<Bytes> {
         self.first &= frame.is_none();
         frame
@@ -241,8 +242,7 @@ impl FrameWriter for TableFrames {
     }
 }
 
-/// Returns a bookmark's object as JSON, in the form in which objects are
-/// stored.
+/// Returns a bookmark's object as JSON, in the form of stored objects.
 pub(super) fn bookmark_item(
     store: &Store,
     version: u64,
@@ -253,8 +253,8 @@ pub(super) fn bookmark_item(
     store.resource.envelope.fragment(&object)
 }
 
-/// Does the same as [`bookmark_item`] for the bookmark of a watch that shows
-/// metadata. Also returns the envelope that the item is read with.
+/// Does the same as [`bookmark_item`] for a watch that shows metadata. Also
+/// returns the envelope to read the item with.
 pub(super) fn bookmark_of_metadata(
     store: &Store,
     version: u64,
@@ -268,7 +268,7 @@ pub(super) fn bookmark_of_metadata(
     let template = store.resource.bookmark.get()?.of_metadata_before_1_34();
     let object = template.object(version, initial_events_end);
     let item = envelope.fragment(&object.into())?;
-    // The metadata stays as the template writes it.
+    // With this form, the metadata stays as the template writes it.
     let mut envelope = envelope.clone();
     envelope.form = Form::Struct;
     Some((item, Cow::Owned(envelope)))

@@ -1,11 +1,11 @@
 //! Watches that wait for events, in groups that share a task.
 //!
-//! Most watches wait, and what they wait for concerns many of them. A watch that
+//! Most watches wait, and an event usually concerns many of them. A watch that
 //! has nothing to hand out leaves its own task and joins a group of its topic.
 //! The group reads an event once and gives its frame to each client that has
-//! room for it. A watch that needs anything else goes on in a task of its own:
-//! its client has no room, its bookmark or its end is due, or its history is
-//! not the others'.
+//! room for it. A watch leaves the group when it needs more: its client has no
+//! room, its bookmark or its end is due, or its history differs from the
+//! others'.
 //!
 //! ```text
 //!          joins when nothing is left to hand out
@@ -33,30 +33,31 @@ use crate::store::{Cursor, Event, Evicted, Store, Subscription, WATCHES_PER_GROU
 /// The bytes of events that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// The time that a group takes before the other tasks have their turn. Most
-/// frames are made already, and 64 clients take a tenth of this. A frame that
-/// only one watch sees is made for it.
+/// The longest time that a group works before other tasks have their turn. Most
+/// frames exist already, and 64 clients take a tenth of this. A frame that only
+/// one watch sees has to be made.
 const TURN: Duration = Duration::from_micros(500);
 
 /// The client of a watch in a group.
 pub trait WatchClient: Send {
-    /// Gives all frames to the client if it has room for them, or none.
+    /// Gives the client all frames if it has room for them, or none.
     fn give(&mut self, frames: &[Bytes]) -> Given;
 
     /// Resolves when the client is gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Counts what clients of one group, all of one resource, were given.
+    /// Counts the frames that the clients of one group were given. All of them
+    /// watch one resource.
     fn count(&self, tally: &Tally);
 
-    /// Goes on with the watch in a task of its own.
+    /// Continues the watch in a task of its own.
     fn go_on(self: Box<Self>, watch: Box<Watch>);
 
     /// Ends the watch of a client that is gone.
     fn end(self: Box<Self>);
 }
 
-/// Whether a client was given what there was for it.
+/// Whether a client took its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
     All,
@@ -64,14 +65,14 @@ pub enum Given {
     Gone,
 }
 
-/// The frames that clients were given at a time.
+/// The frames that the clients of a group were given at a time.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The frames' lengths, each with the number of frames.
+    /// The lengths of frames, and how many frames had each length.
     pub frames: Vec<(usize, u64)>,
     /// The number of clients.
     pub clients: u64,
-    /// The time since the oldest of the events arrived here.
+    /// The time since the oldest event arrived in the store.
     pub waited: Duration,
 }
 
@@ -92,19 +93,19 @@ impl Tally {
 #[derive(Default)]
 pub struct WatchGroups(Mutex<HashMap<usize, Vec<Arc<Group>>>>);
 
-/// The part of a group that watches which join it see.
+/// The part of a group that joining watches see.
 struct Group {
     line: usize,
     state: Mutex<State>,
-    /// Told of new members, and of clients that may be gone.
+    /// Notified of new members, and of clients that may be gone.
     changed: Arc<Notify>,
 }
 
 struct State {
     read: Position,
-    /// The members that the group's task does not know yet.
+    /// Members that the group's task has not taken over yet.
     new: Vec<Member>,
-    /// The number of members, new ones among them.
+    /// The number of members, including the new ones.
     members: usize,
 }
 
@@ -133,9 +134,9 @@ impl Wake for ClientWake {
 }
 
 impl WatchGroups {
-    /// Takes a watch that [waits for events](Watch::waits_for_events), until it
-    /// has something that its client cannot simply be given. Then the client
-    /// goes on with it. All of them do when `stopping` turns true.
+    /// Takes over a watch that [waits for events](Watch::waits_for_events).
+    /// When the watch needs more than events, its client continues it. All
+    /// clients do so when `stopping` turns true.
     pub fn join(
         self: &Arc<Self>,
         mut watch: Box<Watch>,
@@ -145,15 +146,15 @@ impl WatchGroups {
         watch.rest();
         let mut all = self.0.lock();
         let groups = all.entry(watch.line_id()).or_default();
-        // Those who come one after the other are of one connection most often.
-        // So the last group comes first.
+        // Watches that join one after the other are often from one connection,
+        // so the last group is tried first.
         for group in groups.iter().rev() {
             let mut state = group.state.lock();
             if state.members >= WATCHES_PER_GROUP {
                 continue;
             }
             if !watch.has_read_to(state.read.cursor) {
-                // Something was published meanwhile.
+                // An event was published meanwhile.
                 drop(state);
                 drop(all);
                 client.go_on(watch);
@@ -194,14 +195,13 @@ impl WatchGroups {
     }
 
     /// Removes a group, so that nobody joins it any more. Returns the members
-    /// that its task does not know.
+    /// that its task has not taken over.
     fn remove(&self, group: &Arc<Group>) -> Vec<Member> {
         let mut all = self.0.lock();
         remove(&mut all, group);
         mem::take(&mut group.state.lock().new)
     }
 
-    /// Removes a group if it has no members.
     fn remove_empty(&self, group: &Arc<Group>) -> bool {
         let mut all = self.0.lock();
         let is_empty = group.state.lock().members == 0;
@@ -249,43 +249,41 @@ impl Member {
         self.client.poll_gone(&mut cx).is_ready()
     }
 
-    /// Gives the client the frames of events.
     fn give(&mut self, events: &[Arc<Event>], frames: &mut Vec<Bytes>) -> Given {
         frames.clear();
         if self.watch.frames_of(events, frames).is_err() {
-            // The watch ends with this error when it goes on by itself.
+            // The watch returns this error when it continues on its own.
             return Given::NoRoom;
         }
         if frames.is_empty() {
             return Given::All;
         }
         match self.client.give(frames) {
-            // A client that takes something may have used its waker.
+            // A client that takes frames may have used up its waker.
             Given::All if self.is_gone() => Given::Gone,
             given => given,
         }
     }
 }
 
-/// The task of a group.
 struct GroupTask {
     groups: Arc<WatchGroups>,
     group: Arc<Group>,
     store: Arc<Store>,
     subscription: Subscription,
     members: Vec<Member>,
-    /// The time at which the first member has something to do by itself.
+    /// The time at which the first member has something to do on its own.
     wake_at: Option<Instant>,
-    /// The frames for one client, kept for the next.
+    /// The frames for one client. The allocation is reused.
     frames: Vec<Bytes>,
 }
 
-/// Why a group ends: its members go on by themselves.
+/// The group ends, and its members continue on their own.
 struct Dissolved;
 
 impl GroupTask {
     async fn run(mut self, mut stopping: Receiver<bool>) {
-        // The group has this receiver as long as it lives.
+        // The future keeps the receiver while the group lives.
         let stopped = async move {
             if stopping.wait_for(|stop| *stop).await.is_err() {
                 std::future::pending::<()>().await;
@@ -318,7 +316,8 @@ impl GroupTask {
         }
     }
 
-    /// Lets all members go on by themselves, from where the group has read to.
+    /// Lets all members continue on their own, from the place that the group
+    /// has read to.
     fn dissolve(mut self) {
         let new = self.groups.remove(&self.group);
         self.members.extend(new);
@@ -326,7 +325,7 @@ impl GroupTask {
         members.into_iter().for_each(|member| self.go_on(member));
     }
 
-    /// Reads the log to its end, and gives what was read to all members.
+    /// Reads the log to its end, and gives all members what was read.
     async fn read(&mut self) -> Result<(), Dissolved> {
         loop {
             let known = self.members.len();
@@ -343,8 +342,8 @@ impl GroupTask {
         }
     }
 
-    /// Returns the next events, the place before them, and whether they are all.
-    /// New members become known: these events are for them, too.
+    /// Returns the next events, the place before them, and whether they are
+    /// all. Takes over new members, because these events are for them, too.
     fn read_some(&mut self) -> Result<(Position, Vec<Arc<Event>>, bool), Evicted> {
         let state = &mut *self.group.state.lock();
         self.members.append(&mut state.new);
@@ -368,7 +367,7 @@ impl GroupTask {
         Ok((start, events, are_all))
     }
 
-    /// Looks after the members from this index on, who are new.
+    /// Takes over the new members, which begin at this index.
     fn admit(&mut self, from: usize) {
         let mut at = from;
         while let Some(member) = self.members.get_mut(at) {
@@ -417,7 +416,6 @@ impl GroupTask {
         }
     }
 
-    /// Ends the watches of clients that are gone.
     fn end_gone(&mut self) {
         let mut at = 0;
         while let Some(member) = self.members.get_mut(at) {
@@ -429,7 +427,7 @@ impl GroupTask {
         }
     }
 
-    /// Lets members go on by themselves whose bookmark or end is due.
+    /// Lets members continue on their own if their bookmark or end is due.
     fn let_due_go_on(&mut self, now: Instant) {
         if self.wake_at.is_none_or(|wake_at| now < wake_at) {
             return;
@@ -454,25 +452,25 @@ impl GroupTask {
         self.members.swap_remove(at)
     }
 
-    /// Lets a member go on by itself, from where the group has read to.
+    /// Lets a member continue on its own, from the place that the group has
+    /// read to.
     fn go_on(&self, member: Member) {
         let position = self.group.state.lock().read;
         position.leave(member);
     }
 }
 
-/// The place in the log up to which a group has read.
+/// The place in the log that a group has read to.
 #[derive(Clone, Copy)]
 struct Position {
     cursor: Cursor,
-    /// The number of publications under which the log was read to its end.
+    /// The number of publications when the log was read to its end.
     read_under: Option<u64>,
     /// The version of the last event.
     read_to: u64,
 }
 
 impl Position {
-    /// Lets a member go on by itself from this place.
     fn leave(self, member: Member) {
         let Member {
             mut watch, client, ..

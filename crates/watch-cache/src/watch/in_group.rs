@@ -1,4 +1,4 @@
-//! A watch as a member of a group, which reads the log for it.
+//! A watch as a member of a group. The group reads the log for it.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::session::{Watch, WatchEnd};
 use crate::store::{Cursor, Event, Store, Subscription};
 
 impl Watch {
-    /// Tells whether nothing but an event, the next bookmark or the end of the
-    /// store gives this watch something to hand out.
+    /// Tells whether only an event, the next bookmark or the end of the store
+    /// gives this watch something to hand out.
     pub fn waits_for_events(&self) -> bool {
-        // A view also waits for another set.
+        // The watch of a view also waits for another set.
         self.view.is_none()
             && self.has_begun()
             && !self.owed
@@ -20,8 +20,8 @@ impl Watch {
     }
 
     /// Returns a subscription to the same events for a group of watches, the
-    /// place up to which this one has read, and the publications under which it
-    /// did.
+    /// place that this watch has read to, and the number of publications at
+    /// that time.
     pub(super) fn position(&self) -> (Subscription, Cursor, Option<u64>) {
         (self.subscription.for_group(), self.cursor, self.read_under)
     }
@@ -40,20 +40,20 @@ impl Watch {
         !self.cursor.is_before(cursor) || self.read_under == Some(self.subscription.publications())
     }
 
-    /// Gives up what only a watch needs that waits for itself.
+    /// Frees what only a watch outside of a group needs.
     pub(super) fn rest(&mut self) {
         self.subscription.rest();
         self.timer = None;
     }
 
-    /// Adds the frames of events that were read for this watch.
+    /// Adds the frames of events that a group has read.
     pub(super) fn frames_of(
         &mut self,
         events: &[Arc<Event>],
         frames: &mut Vec<Bytes>,
     ) -> Result<(), WatchEnd> {
         for event in events {
-            // The group may have been behind when the watch joined.
+            // The group may have been behind this watch when it joined.
             if event.resource_version > self.read_to {
                 frames.extend(self.frame(event, self.compresses)?);
             }
@@ -61,8 +61,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Notes that all events up to a place were handed out, under this number of
-    /// publications. `read_to` is the version of the last of them.
+    /// Notes that all events up to `cursor` were handed out, at this number of
+    /// publications. `read_to` is the version of the last event.
     pub(super) fn pass(&mut self, cursor: Cursor, read_under: Option<u64>, read_to: u64) {
         if self.cursor.is_before(cursor) {
             self.cursor = self.cursor.advanced_to(cursor);

@@ -1,4 +1,4 @@
-//! Frames of PartialObjectMetadata.
+//! Writes a watch's events as PartialObjectMetadata.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! WATCH from the store: a cursor over the log, turned into frames.
+//! Answers WATCH from the store, with a cursor over the log whose events become
+//! frames.
 
 mod batch;
 mod bookmark_timer;

@@ -1,4 +1,4 @@
-//! One watch, as a sequence of byte batches. The watch does no I/O: its owner
+//! One watch, as a sequence of byte batches. The watch does no I/O: its caller
 //! writes the batches.
 //!
 //! ```text
@@ -27,21 +27,20 @@ use crate::store::{
     Topic,
 };
 
-/// Events are handed out in batches of about this size. The size is small
-/// enough that other tasks get their turn, and large enough for efficient
-/// writes.
+/// The approximate size of a batch of events. It is small enough that other
+/// tasks get their turn, and large enough for efficient writes.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Initial events come in larger batches.
 pub(super) const INITIAL_BATCH_BYTES: usize = 128 << 10;
 
-/// The number of objects that are looked at before other tasks get their turn, and the
-/// bytes that are read of them: those that selectors test, and all of the objects that
-/// are written. Either takes a few milliseconds at most.
+/// The work between two turns of other tasks: the number of objects, and the
+/// bytes that are read of them for selectors and to write them. Each takes a
+/// few milliseconds at most.
 const LOOKED_AT_OBJECTS: usize = 10_000;
 const LOOKED_AT_BYTES: usize = 1 << 20;
 
-/// Counts the objects that were looked at since other tasks had their turn.
+/// Counts the work since other tasks had their turn.
 #[derive(Default)]
 pub(super) struct LookedAt {
     objects: usize,
@@ -53,13 +52,12 @@ impl LookedAt {
         self.objects >= LOOKED_AT_OBJECTS || self.bytes >= LOOKED_AT_BYTES
     }
 
-    /// Adds an object that a selector tests.
     pub(super) fn test(&mut self, object: &StoredObject) {
         self.objects = self.objects.saturating_add(1);
         self.bytes = self.bytes.saturating_add(object.selected_bytes());
     }
 
-    /// Adds an object that is written by going through it so many times.
+    /// Adds an object that is read `passes` times to write it.
     pub(super) fn write(&mut self, object: &StoredObject, passes: usize) {
         let bytes = object.size().saturating_mul(passes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -70,25 +68,25 @@ impl LookedAt {
 pub struct WatchOptions {
     pub filter: Filter,
     pub bookmarks: bool,
-    /// The time after which the watch ends cleanly.
+    /// The time after which the watch ends normally.
     pub lasts: Duration,
 }
 
-/// The reason why there are no more events.
+/// Why there are no more events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The watch's time is over.
+    /// The watch's time is up.
     Timeout,
-    /// The watcher was too slow: the events that it needed are no longer in the
+    /// The watcher was too slow. The events that it needed are no longer in the
     /// history.
     FellBehind,
-    /// The resource is not served any more, or the view of it.
+    /// The resource, or the view of it, is not served any more.
     Closed,
-    /// An object has no form in the requested representation.
+    /// An object cannot be written in the requested representation.
     NotEncodable,
-    /// The watch could not begin at its version, and said so.
+    /// The watch could not begin at its version, and has told the client.
     Expired,
-    /// The watcher is a cache, and some of the history is not known here.
+    /// The watcher is a cache, and a part of the history is unknown here.
     Resynced,
 }
 
@@ -111,14 +109,14 @@ enum Refusal {
     Told,
 }
 
-/// The next thing that a watch hands out.
+/// The next step of a watch.
 #[derive(Debug)]
 pub enum Step {
-    /// Whole frames, and their number of events.
+    /// Hands out whole frames, and the number of events in them.
     Batch(Bytes, usize),
-    /// Nothing yet: other tasks are to have their turn first.
+    /// Lets other tasks have their turn first.
     Again,
-    /// Nothing until [`Watch::changed`].
+    /// Waits until [`Watch::changed`].
     Idle,
 }
 
@@ -127,42 +125,40 @@ pub struct Watch {
     pub(super) frames: Box<dyn FrameWriter>,
     pub(super) options: WatchOptions,
     refusal: Option<Refusal>,
-    /// Events before the log that are not yet handed out.
     earlier: Option<EarlierEvents>,
-    /// Initial events not yet handed out.
     pub(super) initial: Option<Initial>,
-    /// The version of the end bookmark that is still to be sent.
+    /// The version of the bookmark that will mark the end of the initial
+    /// events.
     pub(super) owed_end: Option<u64>,
-    /// Set if the watch shows a part of the objects that changes.
+    /// Set if the watch shows only a part of the objects, which changes.
     pub(super) view: Option<Box<View>>,
-    /// Whether batches are gzip members.
+    /// Batches are gzip members.
     pub(super) compresses: bool,
-    /// Whether the watcher is a cache, for watchers of its own.
+    /// The watcher is a cache with watchers of its own.
     pub(super) of_a_cache: bool,
-    /// Whether a bookmark is due that had nothing to tell yet.
+    /// A bookmark is due, but there was no newer version to tell.
     pub(super) owed: bool,
     pub(super) cursor: Cursor,
-    /// The version that the client knows when the watch starts. Events and
-    /// bookmarks are above it.
+    /// The version that the client knows when the watch starts. Only later
+    /// events and bookmarks are sent.
     after: u64,
     /// The version of the last event read from the log.
     pub(super) read_to: u64,
     /// The version of the last bookmark.
     told: u64,
-    /// The moment at which the watch began.
     began: std::time::Instant,
-    /// The arrival of the oldest event in the last batch, if it arrived since
-    /// the watch began.
+    /// The arrival of the oldest event in the last batch that arrived since the
+    /// watch began.
     arrived: Option<std::time::Instant>,
     pub(super) subscription: Subscription,
-    /// The number of publications under which the log was read to its end.
+    /// The number of publications when the log was read to its end.
     pub(super) read_under: Option<u64>,
     bookmarks: BookmarkTimer,
-    /// The timer is reused for each wait: its deadline seldom changes.
+    /// The timer is reused for each wait, because its deadline seldom changes.
     pub(super) timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// The objects of a snapshot from a key on.
+/// The objects of a snapshot, from the key `start`.
 pub(super) struct Initial {
     pub(super) snapshot: Arc<Snapshot>,
     start: String,
@@ -179,8 +175,9 @@ impl Watch {
         Self::from_version_or(store, version, options, frames, |_| None)
     }
 
-    /// Does the same as [`from_version`](Self::from_version). If the events after
-    /// `version` are not known, the watch tells the client what `refusal` says.
+    /// Does the same as [`from_version`](Self::from_version). If the events
+    /// after `version` are not known, the client is sent the Status that
+    /// `refusal` returns.
     pub fn from_version_or(
         store: Arc<Store>,
         version: u64,
@@ -197,9 +194,10 @@ impl Watch {
         }
     }
 
-    /// Makes a watch whose only event says why it cannot begin. kube-apiserver
-    /// refuses a version that it no longer knows in this way, and some clients know
-    /// no other: of a 410 in the head, kube-rs makes an endless repetition.
+    /// Makes a watch with one event, which says why the watch cannot begin.
+    /// kube-apiserver refuses a version that it no longer knows in this way.
+    /// Some clients understand no other way: kube-rs repeats endlessly after a
+    /// 410 as the response status.
     pub fn refused(
         store: Arc<Store>,
         version: u64,
@@ -214,8 +212,8 @@ impl Watch {
         watch
     }
 
-    /// Starts a watch that has the objects of `snapshot` as ADDED events, then
-    /// later events.
+    /// Starts a watch that sends the objects of `snapshot` as ADDED events,
+    /// then later events.
     pub fn with_initial_events(
         store: Arc<Store>,
         snapshot: Arc<Snapshot>,
@@ -233,7 +231,8 @@ impl Watch {
         watch
     }
 
-    /// Starts a watch that has events from before the log, then those of the log.
+    /// Starts a watch that sends events from before the log, then those of the
+    /// log.
     pub fn after_earlier(
         store: Arc<Store>,
         earlier: EarlierEvents,
@@ -245,23 +244,26 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Leaves out the bookmark that marks the end of the initial events.
+    /// Omits the bookmark that marks the end of the initial events.
     pub fn unmarked(mut self) -> Self {
         self.owed_end = None;
         self
     }
 
-    /// Compresses the batches: each consists of whole gzip members.
+    /// Compresses the batches. Each consists of whole gzip members.
     pub fn compressed(mut self) -> Self {
         self.compresses = true;
         self
     }
 
-    /// Serves a watcher that is a cache itself. If the watch has bookmarks, it tells
-    /// each version that has no event at once, and not each minute: the cache's
-    /// watchers would otherwise hear of the version a minute later with each cache on
-    /// their way. The watch ends at a resync: the cache would take the events of the
-    /// resync for the history, and give them to watchers who begin before it.
+    /// Serves a watcher that is itself a cache.
+    ///
+    /// If the watch has bookmarks, it tells each version that has no event at
+    /// once, and not each minute. Otherwise each cache on the way would delay
+    /// the version by up to a minute for its watchers.
+    ///
+    /// The watch ends at a resync. The cache would take the events of the
+    /// resync for the history, and send them to watchers that begin before it.
     pub fn of_a_cache(mut self) -> Self {
         self.of_a_cache = true;
         self
@@ -303,8 +305,9 @@ impl Watch {
         }
     }
 
-    /// Returns the moment at which the oldest event of the last batch arrived
-    /// here. `None` if none of them arrived since the watch began.
+    /// Returns when the oldest event of the last batch arrived in the store.
+    /// Events from before the watch began do not count. `None` if there are no
+    /// others.
     pub fn arrived(&self) -> Option<std::time::Instant> {
         self.arrived
     }
@@ -315,7 +318,7 @@ impl Watch {
         self.after
     }
 
-    /// Tells whether all initial events have been handed out.
+    /// Tells whether all initial events were handed out.
     pub fn has_begun(&self) -> bool {
         self.initial.is_none()
             && self.earlier.is_none()
@@ -333,7 +336,7 @@ impl Watch {
     }
 
     /// Waits for the next batch of whole frames, and returns it with its number
-    /// of events. Cancel-safe: a batch is lost only if it was returned.
+    /// of events. Cancel-safe: a dropped call loses no batch.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
         loop {
             match self.step()? {
@@ -344,11 +347,11 @@ impl Watch {
         }
     }
 
-    /// Returns what can be handed out without waiting.
+    /// Returns what can be done without waiting.
     pub fn step(&mut self) -> Result<Step, WatchEnd> {
         let known = self.after.max(self.read_to).max(self.told);
         let step = self.step_over_resyncs();
-        // The resync may have come while the log was read.
+        // A resync may have come while the log was read.
         let begun = self.refusal.is_none();
         if self.of_a_cache && begun && self.store.last_resync() > known {
             return Err(WatchEnd::Resynced);
@@ -356,8 +359,8 @@ impl Watch {
         step
     }
 
-    /// Does the same as [`step`](Self::step), but a cache, too, is told the events of
-    /// a resync.
+    /// Does the same as [`step`](Self::step), but a cache is sent the events of
+    /// a resync, too.
     fn step_over_resyncs(&mut self) -> Result<Step, WatchEnd> {
         self.arrived = None;
         if let Some(refusal) = &mut self.refusal {
@@ -376,15 +379,15 @@ impl Watch {
                 return Ok(Step::Idle);
             }
         }
-        // Progress is read before publications, and these before the log: once
-        // the log is read to its end, the client knows everything up to this
-        // version.
+        // The order is important: progress is read first, then publications,
+        // then the log. So when the log is read to its end, the client knows
+        // everything up to this version.
         let known = self.has_bookmark_times().then(|| self.store.progress());
         if let Some(step) = self.turn()? {
             return Ok(step);
         }
         let publications = self.subscription.publications();
-        // A view that waits keeps up with what is no event of its own, too: a
+        // A waiting view also reads events that it does not show, because a
         // change of its set is told at its place in the log.
         if self.read_under != Some(publications) || self.view.is_some() {
             if let Some((frames, events)) = self.ready(publications)? {
@@ -397,7 +400,7 @@ impl Watch {
         if self.store.progress().closed {
             return Err(WatchEnd::Closed);
         }
-        // An event can be read before its progress is published.
+        // An event may be read before its progress is published.
         if let Some(known) = known {
             let version = known.resource_version.max(self.read_to);
             if let Some(view) = &mut self.view {
@@ -410,12 +413,12 @@ impl Watch {
         Ok(Step::Idle)
     }
 
-    /// Tells whether the watch wakes at the times of bookmarks.
+    /// Tells whether the watch wakes when a bookmark is due.
     fn has_bookmark_times(&self) -> bool {
         self.options.bookmarks || self.view.is_some()
     }
 
-    /// Tells whether the client has been shown everything that it may see now.
+    /// Tells whether the client has been shown all that it may see now.
     fn is_settled(&self) -> Result<bool, WatchEnd> {
         self.view
             .as_ref()
@@ -427,7 +430,7 @@ impl Watch {
         if self.is_ahead() {
             return self.reached().await;
         }
-        // Each publication from here on ends the wait.
+        // Any publication after this point ends the wait.
         let published = self.subscription.published();
         if self.read_under != Some(self.subscription.publications()) {
             return;
@@ -450,7 +453,8 @@ impl Watch {
         }
     }
 
-    /// Resolves when there is a version for a bookmark that waits for one.
+    /// Resolves when there is a newer version for a bookmark that waits for
+    /// one.
     fn newer(&self) -> impl Future<Output = ()> + use<> {
         let known = match self.options.bookmarks {
             true if self.of_a_cache => Some(self.told.max(self.read_to)),
@@ -463,7 +467,7 @@ impl Watch {
                 return std::future::pending().await;
             };
             let newer = progress.wait_for(|p| p.closed || p.resource_version > known);
-            // An error is the end of the store, which this watch keeps alive.
+            // It cannot fail: this watch keeps the store alive.
             let _ = newer.await;
         }
     }
@@ -472,7 +476,8 @@ impl Watch {
         self.bookmarks.deadline()
     }
 
-    /// Returns the time of the next bookmark, or the end of the watch.
+    /// Returns when the next bookmark is due or the watch ends, whichever comes
+    /// first.
     pub(super) fn wake_at(&self) -> Instant {
         if self.has_bookmark_times() {
             self.bookmarks.next_wake()
@@ -481,7 +486,7 @@ impl Watch {
         }
     }
 
-    /// Returns the timer, set to the end of the watch or to the next bookmark.
+    /// Returns the timer, set to [`wake_at`](Self::wake_at).
     fn timer(&mut self) -> Pin<&mut Sleep> {
         let wake_at = self.wake_at();
         let timer = self
@@ -498,8 +503,8 @@ impl Watch {
 
     /// Returns the batch that can be handed out now.
     ///
-    /// A compressed batch of initial events is one gzip member. Later events
-    /// are members of their own, so that watchers share them.
+    /// A compressed batch of initial events is one gzip member. Each later
+    /// event is a member of its own, so that watchers share it.
     fn ready(&mut self, publications: u64) -> Result<Option<(Bytes, usize)>, WatchEnd> {
         let begins = !self.has_begun();
         let batch = self.plain(begins, publications)?.finish();
@@ -509,7 +514,6 @@ impl Watch {
         }
     }
 
-    /// Compresses a batch if the watch is compressed.
     pub(super) fn compress(&self, frames: Bytes) -> Result<Bytes, WatchEnd> {
         if !self.compresses {
             return Ok(frames);
@@ -517,9 +521,9 @@ impl Watch {
         compressed(&frames).ok_or(WatchEnd::NotEncodable)
     }
 
-    /// Returns the next batch, which has initial events if the watch `begins`.
-    /// Other events are compressed already. `publications` is their number before
-    /// the log is read.
+    /// Returns the next batch. It has initial events if the watch `begins`.
+    /// Other events are compressed already. `publications` is their number
+    /// before the log is read.
     fn plain(&mut self, begins: bool, publications: u64) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
         if let Some(mut earlier) = self.earlier.take() {
@@ -550,7 +554,7 @@ impl Watch {
                 .read_topic(&self.subscription, &mut cursor, room)
                 .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
             if !self.is_settled()? {
-                // These events may be newer than another set.
+                // These events may have been published after a newer set.
                 break;
             }
             self.cursor = cursor;
@@ -571,12 +575,12 @@ impl Watch {
         Ok(batch)
     }
 
-    /// Adds objects to an empty batch. Returns the key at which to go on, if
-    /// there are more objects.
+    /// Adds objects to an empty batch. If there are more objects, returns the
+    /// key to continue at.
     fn begin(&mut self, from: &Initial, batch: &mut Batch) -> Result<Option<String>, WatchEnd> {
-        // A watcher that takes longer than history lasts would keep objects in
-        // memory that nobody else needs, and could not be told what came after
-        // them.
+        // If a watcher takes longer than history lasts, it would keep objects
+        // in memory that nobody else needs. The events after them would be gone
+        // by then.
         if !self.store.holds(&self.cursor) {
             return Err(WatchEnd::FellBehind);
         }
@@ -599,7 +603,7 @@ impl Watch {
         Ok(None)
     }
 
-    /// Returns the frame of an event. `None` if the watch does not see it.
+    /// Returns the frame of an event. `None` if the watch does not show it.
     pub(super) fn frame(
         &mut self,
         event: &Event,
@@ -616,10 +620,12 @@ impl Watch {
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
 
-    /// Returns the bookmark that is to be sent now. One that is due and has
-    /// nothing to tell, because the client knew this version when the watch
-    /// began, is owed until there is a later version. Upstream's own bookmarks
-    /// come each minute, too, and may come just after it was due.
+    /// Returns the bookmark that is to be sent now.
+    ///
+    /// If the client knew this version when the watch began, a bookmark that is
+    /// due tells nothing. It is then owed until there is a later version:
+    /// upstream's own bookmarks come each minute, too, and may come just after
+    /// this one was due.
     fn bookmark(&mut self, version: u64, now: Instant) -> Option<Bytes> {
         self.owed |= self.bookmarks.take_due(now);
         let is_news = self.of_a_cache && version > self.told.max(self.read_to);

@@ -1,10 +1,11 @@
-//! The type of a change as a watcher with a selector sees it.
+//! The type that an event has for a watcher with a selector.
 
 use kubernetes_wire::representation::EventType;
 
 use crate::store::{Change, Event, Filter};
 
-/// Returns the type of a change that upstream told for this watcher alone.
+/// Returns the event type of a change that upstream sent for this watcher
+/// alone.
 pub(super) fn event_type(change: Change) -> EventType {
     match change {
         Change::Added => EventType::Added,
@@ -13,11 +14,10 @@ pub(super) fn event_type(change: Change) -> EventType {
     }
 }
 
-/// Returns the type of event that a watcher gets, as kube-apiserver's
-/// `cache_watcher.go` maps events. An object that enters the selection is
-/// ADDED, and an object that leaves it is DELETED, whatever happened to the
-/// object. A DELETED object is shown as it was when it last matched, at the
-/// event's version.
+/// Returns the type of event that a watcher gets, like kube-apiserver's
+/// `cache_watcher.go`. An object that enters the selection is ADDED, and an
+/// object that leaves it is DELETED, whatever happened to the object. A DELETED
+/// object is shown as it was when it last matched, at the event's version.
 pub fn transition(event: &Event, filter: &Filter) -> Option<EventType> {
     let before = event.previous.as_ref().is_some_and(|o| filter.matches(o));
     let after = event.change != Change::Deleted && filter.matches(&event.object);

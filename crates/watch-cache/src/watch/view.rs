@@ -1,9 +1,9 @@
-//! The watch of a view: of a part of the objects, which changes.
+//! The watch of a view, which shows a part of the objects that changes.
 //!
-//! When the set of what is visible changes, the watcher is at some place in the
-//! log. There it is told the difference: first DELETED for what it sees no
-//! more, then ADDED for what it sees now, both as the objects were at that
-//! place. Then it reads on under the new set.
+//! When the set of visible objects changes, the watcher is at some place in the
+//! log. There it is sent the difference: first DELETED for objects that it no
+//! longer sees, then ADDED for objects that it sees now. Both show the objects
+//! as they were at that place. Then it reads on under the new set.
 //!
 //! ```text
 //! read ─▶ is the set still the newest? ─▶ hand out
@@ -12,11 +12,11 @@
 //!         DELETED … ADDED … bookmark ─▶ read again
 //! ```
 //!
-//! The set is looked at *after* events were read. So whoever is handed an event
-//! under a set is handed one that is older than the publication of the next
-//! set. Versions that the watch tells are known before the set is looked at,
-//! too: all of them are at most [`Store::highest_version`] as it is after the
-//! publication, also those of objects that a change of the set shows.
+//! The set is checked *after* events were read. So every event that is handed
+//! out under a set is older than the publication of the next set. Versions that
+//! the watch tells are also read before the set is checked. So all of them are
+//! at most [`Store::highest_version`] as it is after the publication, also
+//! those of objects that a change of the set shows.
 //!
 //! [`Store::highest_version`]: crate::store::Store::highest_version
 
@@ -31,39 +31,38 @@ use super::visibility::Resumed;
 use super::{NotReached, Visibility};
 use crate::store::{Evicted, KeyRanges, Scope, Snapshot, Topic, Visible};
 
-/// What the watch of a view has besides what every watch has.
+/// The state of a watch of a view, beside that of every watch.
 pub(super) struct View {
     newest: Receiver<Visible>,
     /// The set under which events are handed out.
     shown: Visible,
-    /// The change of the set that is being told.
+    /// The change of the set that is being sent.
     change: Option<SetChange>,
     /// The highest version up to which the client was told everything.
     told: u64,
-    /// The store had not reached the version that the watch begins after.
+    /// The store has not reached the version that the watch begins after.
     is_ahead: bool,
     /// See [`Visibility::resumed`].
     resumed: Option<Resumed>,
 }
 
-/// The way of a client from what it has been shown to another set.
+/// The change from what the client has been shown to another set.
 struct SetChange {
     to: Visible,
-    /// What the client has been shown by now.
+    /// The keys that the client has been shown by now.
     has: KeyRanges,
-    /// The state at the watch's place in the log, as far as the change goes.
+    /// The state at the watch's place in the log, of the keys that change.
     state: Arc<Snapshot>,
     version: u64,
-    /// The client has not had all initial events.
+    /// The client has not been sent all initial events.
     begins: bool,
-    /// The client was told something, and not as initial events.
+    /// The client was sent something that is not an initial event.
     is_told: bool,
 }
 
 impl View {
-    /// Returns the newest set.
     fn newest(&self) -> Result<Visible, WatchEnd> {
-        // Nobody takes back what is not permitted any more.
+        // Without a sender, nobody would take back a permission.
         self.newest.has_changed().map_err(|_| WatchEnd::Closed)?;
         Ok(self.newest.borrow().clone())
     }
@@ -78,13 +77,12 @@ impl View {
         self.change.as_ref().is_none_or(|change| !change.begins)
     }
 
-    /// Notes that the client was told everything up to this version.
     pub(super) fn tell(&mut self, version: u64) {
         self.told = self.told.max(version);
     }
 
-    /// Resolves when there is another set, or none any more, and when the watch
-    /// began with another one.
+    /// Resolves when there is another set, when the view has ended, and when
+    /// the watch is found to have begun with another set.
     pub(super) fn changed(&self) -> impl Future<Output = ()> + use<> {
         let (mut newest, shown) = (self.newest.clone(), self.shown.clone());
         let resumed = self.resumed.clone();
@@ -96,7 +94,7 @@ impl View {
         };
         async move {
             tokio::select! {
-                // An error is the end of the view.
+                // An error means that the view has ended.
                 _ = newest.wait_for(|newest| !newest.is(&shown)) => {}
                 () = refuted => {}
             }
@@ -105,10 +103,11 @@ impl View {
 }
 
 impl Watch {
-    /// Shows a changing part of the objects only. A watch from a version begins
-    /// with what was visible at it; one with initial events has those of what is
-    /// visible now. Fails if the store has not reached the version yet: what
-    /// becomes visible is shown as the store knows it.
+    /// Shows only a changing part of the objects. A watch from a version begins
+    /// with the set that was visible at that version. A watch with initial
+    /// events sends those that are visible now. Fails if the store has not
+    /// reached the version yet, because newly visible objects are shown in the
+    /// store's state.
     pub fn of_view(self, visibility: Visibility) -> Result<Self, NotReached> {
         if self.version() > self.store.highest_version() {
             return Err(NotReached);
@@ -116,8 +115,8 @@ impl Watch {
         Ok(self.of_view_when_reached(visibility))
     }
 
-    /// Does the same, but hands out nothing until the store has reached the
-    /// version.
+    /// Does the same as [`of_view`](Self::of_view), but hands out nothing until
+    /// the store has reached the version.
     #[must_use]
     pub fn of_view_when_reached(mut self, visibility: Visibility) -> Self {
         let version = self.version();
@@ -148,7 +147,8 @@ impl Watch {
     }
 
     /// Tells whether the watch of a view begins after a version that the store
-    /// has not reached yet: that of a list that was read from upstream.
+    /// has not reached yet. Such a version comes from a list that upstream
+    /// answered.
     pub(super) fn is_ahead(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.is_ahead)
     }
@@ -171,8 +171,6 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits until the store has reached the version that the watch begins
-    /// after.
     pub(super) async fn reached(&mut self) {
         let version = self.version();
         let mut progress = self.store.subscribe();
@@ -180,12 +178,12 @@ impl Watch {
         let newest = self.view.as_ref().map(|view| view.newest.clone());
         let ended = async {
             match newest {
-                // It resolves when the sender is gone.
+                // This resolves when the sender is gone.
                 Some(mut newest) => drop(newest.wait_for(|_| false).await),
                 None => std::future::pending().await,
             }
         };
-        // No bookmark is told before.
+        // No bookmark is sent before that.
         let deadline = self.ends_at();
         tokio::select! {
             _ = reached => {}
@@ -202,14 +200,15 @@ impl Watch {
         self.read_under = None;
     }
 
-    /// Returns what is to be done before the log is read on: what leads to the
-    /// newest set. `None` if the client has been shown that one.
+    /// Returns the next step towards the newest set, which comes before the log
+    /// is read on. `None` if the client has been shown the newest set.
     pub(super) fn turn(&mut self) -> Result<Option<Step>, WatchEnd> {
         let Some(view) = &mut self.view else {
             return Ok(None);
         };
         let newest = view.newest()?;
-        // A set that puts the beginning in doubt is published after the doubt.
+        // If a change makes the first set doubtful, the doubt is published
+        // before the set, so it is seen here.
         if view.resumed.as_ref().is_some_and(Resumed::is_refuted) {
             return Err(WatchEnd::FellBehind);
         }
@@ -275,8 +274,8 @@ impl Watch {
         }
     }
 
-    /// Tells a part of the objects with these keys, which the client sees no
-    /// more or sees now. Returns the keys of the part.
+    /// Sends objects with these keys, which the client no longer sees or sees
+    /// now, as far as they fit. Returns the keys that were sent.
     fn tell_part(
         &mut self,
         change: &SetChange,
@@ -284,8 +283,8 @@ impl Watch {
         seen: EventType,
         batch: &mut Batch,
     ) -> Result<KeyRanges, WatchEnd> {
-        // As for initial events, the objects are not kept for a client that
-        // takes longer than history lasts.
+        // As for initial events, objects are not kept for a client that takes
+        // longer than history lasts.
         if !self.store.holds(&self.cursor) {
             return Err(WatchEnd::FellBehind);
         }
@@ -312,16 +311,17 @@ impl Watch {
         Ok(keys)
     }
 
-    /// Goes on under the set that the client has been shown all of.
+    /// Continues under the set, now that the client has been shown all of it.
     fn settle(&mut self, change: SetChange) -> Result<Step, WatchEnd> {
         if let Some(view) = &mut self.view {
             view.shown = change.to.clone();
             view.tell(change.version);
         }
-        // Progress may not have reached what was shown.
+        // Progress may not have reached the version that was shown.
         self.read_to = self.read_to.max(change.version);
         self.show(change.to);
-        // The versions of what was shown are older than what the client knows.
+        // The shown objects have older versions than the client knows, so a
+        // bookmark follows.
         let owes = change.is_told && self.options.bookmarks && self.owed_end.is_none();
         match owes.then(|| self.frames.bookmark(change.version, false)) {
             Some(Some(frame)) => Ok(Step::Batch(self.compress(frame)?, 1)),

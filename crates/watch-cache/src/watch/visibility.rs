@@ -1,22 +1,22 @@
-//! What the watcher of a view may see, as it changes.
+//! The set of objects that the watcher of a view may see, as it changes.
 
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use crate::store::Visible;
 
-/// The set that a watch of a view begins with, and the newest one.
+/// The set that the watch of a view begins with, and the newest set.
 #[derive(Clone, Debug)]
 pub struct Visibility {
-    /// The set that the client's state is of when the watch begins.
+    /// The set of the client's state when the watch begins.
     pub(super) begins_with: Visible,
-    /// The newest set. When its sender is gone, nobody looks after the view any
+    /// The newest set. When its sender is gone, nobody updates the view any
     /// more, and the watch ends.
     pub(super) newest: Receiver<Visible>,
     pub(super) resumed: Option<Resumed>,
 }
 
-/// The set that the watch begins with is in doubt: see [`Visibility::resumed`].
+/// The set that the watch begins with is in doubt, see [`Visibility::resumed`].
 #[derive(Clone, Debug)]
 pub(super) struct Resumed {
     doubted: Receiver<Option<Instant>>,
@@ -34,7 +34,7 @@ impl Resumed {
         let refuted = |at: &Option<Instant>| is_before(self.until, *at);
         let is_over = self.doubted.wait_for(refuted).await.is_err();
         if is_over {
-            // There will be no doubt before that moment any more.
+            // No doubt before `until` can come any more.
             std::future::pending::<()>().await;
         }
     }
@@ -46,7 +46,7 @@ fn is_before(until: Instant, doubted: Option<Instant>) -> bool {
 
 impl Visibility {
     /// `begins_with` is the set under which the watch's version was found to be
-    /// new enough: it is not read from `newest`, which may have changed since.
+    /// new enough. It is not read from `newest`, which may have changed since.
     pub fn new(begins_with: Visible, newest: Receiver<Visible>) -> Self {
         Self {
             begins_with,
@@ -55,10 +55,11 @@ impl Visibility {
         }
     }
 
-    /// Notes that another replica may have given the client its state, and that
-    /// that one may have known of a change that will be known here before
-    /// `until`. What was deleted there meanwhile would not be told. So the watch
-    /// ends if `doubted` has a moment before, and the client lists anew.
+    /// Notes that another replica may have given the client its state. That
+    /// replica may already have known a change of the set that becomes known
+    /// here later, but before `until`. The client would then miss deletions. So
+    /// if a moment before `until` is in `doubted`, the watch ends and the
+    /// client lists again.
     #[must_use]
     pub fn resumed(self, doubted: Receiver<Option<Instant>>, until: Instant) -> Self {
         Self {
@@ -68,8 +69,7 @@ impl Visibility {
     }
 }
 
-/// The store has not reached the version that the watch of a view is to begin
-/// after.
+/// The store has not reached the version that the watch of a view begins after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store has not reached the version yet")]
 pub struct NotReached;

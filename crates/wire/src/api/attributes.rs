@@ -1,4 +1,4 @@
-//! The attributes that an authorizer decides about.
+//! The attributes by which an authorizer decides.
 
 use super::GroupVersionResource;
 

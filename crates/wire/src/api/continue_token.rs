@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// The longest token that is read. A key holds a namespace and a name, 63 and
-/// 253 bytes for nearly all kinds. Upstream reads the tokens of the few kinds
-/// whose names may be longer.
+/// The longest token that is read. A key holds a namespace and a name, 63 and 253
+/// bytes for nearly all kinds. The tokens of the few kinds with longer names are
+/// left to upstream.
 const LONGEST: usize = 8 << 10;
 
-/// The position at which a list continues, and the state in which it does.
+/// The position at which a list continues, and the version of its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
     /// The version of the first page. A negative value stands for the newest
@@ -30,8 +30,8 @@ pub struct ContinueToken {
     pub start: String,
 }
 
-/// The reason for refusing a token. The API server writes it after `invalid
-/// continue token: `.
+/// Why a token is refused. The API server writes this text after `invalid continue
+/// token: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidContinueToken {
     #[error("continue key is not valid: illegal base64 data at input byte {0}")]
@@ -129,8 +129,7 @@ fn illegal_byte(error: base64::DecodeError) -> InvalidContinueToken {
     })
 }
 
-/// Returns Go's error message, which names the first byte that cannot begin a
-/// value.
+/// Returns Go's error message. It names the first byte that cannot begin a value.
 fn go_json_error(json: &[u8], error: &serde_json::Error) -> String {
     match String::from_utf8_lossy(json).chars().next() {
         Some(first) if error.is_syntax() => {

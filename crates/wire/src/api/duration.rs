@@ -19,8 +19,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// Does the same as `time.ParseDuration`, but without signs: `2m`, `1h30m`,
-/// `1.5s`, `0`.
+/// Like `time.ParseDuration`, but without signs: `2m`, `1h30m`, `1.5s`, `0`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -23,7 +23,7 @@ impl FieldSelector {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         let mut terms = split_unescaped(text);
-        // Go sorts the terms, which decides the term that an error names.
+        // Go sorts the terms, which determines the term that an error names.
         terms.sort_unstable();
         for term in terms {
             if term.is_empty() {
@@ -48,7 +48,7 @@ impl FieldSelector {
         self.text.as_deref() == Some(text)
     }
 
-    /// Returns a selector with this one requirement.
+    /// Makes a selector of this one requirement.
     pub fn of(requirement: FieldRequirement) -> Self {
         Self {
             requirements: vec![requirement],
@@ -60,7 +60,7 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns the value that an equality on `field` requires, if there is one.
+    /// Returns the value that `field` must equal, if the selector requires one.
     pub fn required(&self, field: &str) -> Option<&str> {
         self.requirements
             .iter()

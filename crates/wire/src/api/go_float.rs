@@ -1,18 +1,19 @@
-//! Floating-point numbers as Go writes them: with the fewest digits that identify the
-//! number, and of two such texts that are equally near with the one whose last digit
-//! is even. The formatter of Rust's standard library takes the larger one.
+//! Floating-point numbers as Go writes them: with the fewest digits that identify
+//! the number. If two such texts are equally near, Go takes the one whose last
+//! digit is even. Rust's standard library takes the larger one.
 
 use std::fmt::{self, Display, Formatter};
 
-/// The text of `encoding/json`, with an exponent where ECMAScript writes one.
+/// A number as `encoding/json` writes it. It has an exponent where ECMAScript
+/// writes one.
 pub struct Encoded(pub f64);
 
-/// The text of `fmt` for `%v` and of `strconv` for `g`, with an exponent below 1e-4 and
-/// from 1e6 on.
+/// A number as `fmt` writes it for `%v`, and `strconv` for `g`. It has an exponent
+/// below 1e-4 and from 1e6 on.
 pub struct Printed(pub f64);
 
-/// Numbers have an exponent if theirs is less than `below`, or `from` or more. It has at
-/// least `width` digits.
+/// When and how an exponent is written: if it is less than `below`, or `from` or
+/// more, and with at least `width` digits.
 struct Style {
     below: i32,
     from: i32,
@@ -43,7 +44,7 @@ impl Display for Printed {
     }
 }
 
-/// Returns the digits without zeros at either end, and the exponent of the first.
+/// Returns the digits without zeros at either end, and the first digit's exponent.
 fn decimal(text: &str) -> (String, i32) {
     let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -86,7 +87,7 @@ fn write(number: f64, style: &Style, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "e{sign}{size:0width$}")
 }
 
-/// Writes the digits with a point, or with zeros up to it.
+/// Writes the digits without an exponent, with a point or with zeros where needed.
 fn plain(digits: &str, exponent: i32, f: &mut Formatter<'_>) -> fmt::Result {
     let Ok(before_last) = usize::try_from(exponent) else {
         let zeros = exponent.unsigned_abs() as usize;

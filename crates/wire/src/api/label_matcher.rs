@@ -30,7 +30,6 @@ pub struct CombinedRequirements {
     never: bool,
 }
 
-/// All requirements on one label.
 #[derive(Debug, Default)]
 struct Key {
     required: bool,
@@ -192,8 +191,7 @@ mod tests {
         }
     }
 
-    /// With thirteen thousand requirements and values, 10,000 objects took 10
-    /// s.
+    /// Checked one by one, 13,000 requirements on 10,000 objects would take 10 s.
     #[test]
     fn a_selector_as_long_as_a_url_costs_an_object_no_more() {
         let keys = (0..13_000).map(|n| format!("!k{n}")).collect::<Vec<_>>();

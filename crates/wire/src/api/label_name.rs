@@ -20,7 +20,6 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const NAME_BYTES: usize = 63;
 
-/// Returns the errors in `key`.
 pub(super) fn key_error(key: &str) -> Option<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
@@ -51,7 +50,6 @@ pub(super) fn key_error(key: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Returns the errors in `value`.
 pub(super) fn value_error(value: &str) -> Option<String> {
     let mut wrong = Vec::new();
     if value.len() > NAME_BYTES {

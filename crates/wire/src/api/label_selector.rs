@@ -52,7 +52,7 @@ impl LabelSelector {
         self.text.as_deref() == Some(text)
     }
 
-    /// Returns the number of requirements and values. It measures the memory
+    /// Returns the number of requirements and values, as a measure of the memory
     /// that the selector takes.
     pub fn terms(&self) -> usize {
         let values = |r: &LabelRequirement| r.values.len().max(1);

@@ -1,4 +1,4 @@
-//! An object's labels, however they are kept.
+//! Labels of an object, in any form of storage.
 
 use std::collections::BTreeMap;
 

@@ -14,8 +14,8 @@ pub enum ResourceVersionMatch {
 pub struct ListOptions {
     pub label_selector: LabelSelector,
     pub field_selector: FieldSelector,
-    /// The shard selector. Servers that support shards set it: see
-    /// [`ShardSelector::parse`].
+    /// The shard selector. It is not read from the query; a server that supports
+    /// shards sets it: see [`ShardSelector::parse`].
     pub shard_selector: Option<ShardSelector>,
     pub watch: bool,
     pub allow_watch_bookmarks: bool,
@@ -31,7 +31,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Tells whether objects may be left out because of a selector.
+    /// Tells whether a selector may exclude objects.
     pub fn selects(&self) -> bool {
         !self.label_selector.is_empty()
             || !self.field_selector.is_empty()
@@ -58,9 +58,9 @@ impl ListOptions {
         })
     }
 
-    /// Replaces both selectors, whatever the query says. The error is the same
-    /// as that of [`ListOptions::from_query`]. A selector can have thousands of
-    /// requirements, so one that is there already is not parsed again.
+    /// Replaces both selectors, whatever the query says. The error is the same as
+    /// that of [`ListOptions::from_query`]. A selector can have thousands of
+    /// requirements, so an equal one is not parsed again.
     pub fn select(&mut self, labels: &str, fields: &str) -> Result<(), String> {
         if !self.label_selector.is_from(labels) {
             self.label_selector = LabelSelector::parse(labels)?;
@@ -71,7 +71,7 @@ impl ListOptions {
         Ok(())
     }
 
-    /// Returns the match mode. The error is a value that is not a known mode.
+    /// Returns the match mode. The error is a value that is no known mode.
     pub fn version_match(&self) -> Result<Option<ResourceVersionMatch>, &str> {
         match self.resource_version_match.as_str() {
             "" => Ok(None),

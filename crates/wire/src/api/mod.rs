@@ -1,5 +1,5 @@
-//! The wire vocabulary of the Kubernetes API, as types that hold only valid
-//! values. No I/O here.
+//! The vocabulary of the Kubernetes API on the wire, as types that hold only valid
+//! values. There is no I/O here.
 
 pub mod attributes;
 pub mod continue_token;

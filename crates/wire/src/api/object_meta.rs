@@ -31,9 +31,9 @@ pub struct PartialObject {
 const METADATA: u64 = 1;
 
 impl ObjectMeta {
-    /// Reads the metadata out of an object's protobuf message. `None` if a
-    /// field comes twice or is not text: the JSON of the message tells what
-    /// that means.
+    /// Reads the metadata out of an object's protobuf message. `None` if a field
+    /// occurs twice or is not text; then the JSON of the message decides what it
+    /// means.
     pub fn of_message(object: &[u8]) -> Option<Self> {
         let mut metadata = None;
         for field in Fields::new(object) {

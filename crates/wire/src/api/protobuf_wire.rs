@@ -15,7 +15,7 @@ pub enum Value<'a> {
     Varint(u64),
     /// A string, bytes or a message.
     Bytes(&'a [u8]),
-    /// A string, bytes or message whose end is missing.
+    /// A string, bytes or message that is truncated.
     Cut(&'a [u8]),
     /// A number of fixed width. Nothing here reads such numbers.
     Fixed,
@@ -26,10 +26,9 @@ pub enum Value<'a> {
 #[error("malformed protobuf")]
 pub struct Malformed;
 
-/// Returns the varint at the start of `bytes`, and the number of bytes that it
-/// takes. The result is `None` if its end is missing. `prost` has a slower
-/// version of this, which does not distinguish a truncated varint from one that
-/// is too long.
+/// Returns the varint at the start of `bytes`, and its number of bytes. `None` if
+/// it is truncated. `prost` has a slower version of this, which does not
+/// distinguish a truncated varint from one that is too long.
 pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0u64;
     // The last shift is by 63, within the number's width.
@@ -114,7 +113,6 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns the number of bytes of a varint.
 fn varint_len(value: usize) -> usize {
     encoding::encoded_len_varint(value as u64)
 }

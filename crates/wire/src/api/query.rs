@@ -51,9 +51,9 @@ impl Query {
     }
 }
 
-/// Writes a query anew, as Go's servers do that parse it and write it again
-/// (`url.ParseQuery`, `url.Values.Encode`): the pairs are sorted by key, and
-/// malformed ones are dropped. Octets that are not UTF-8 stay.
+/// Rewrites a query like Go's servers that parse it and write it again
+/// (`url.ParseQuery`, `url.Values.Encode`): pairs are sorted by key, and malformed
+/// ones are dropped. Octets that are not UTF-8 stay.
 pub fn rewritten(raw: &str) -> String {
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs(raw)
         .filter_map(|(key, value)| Some((unescaped_octets(key)?, unescaped_octets(value)?)))
@@ -78,7 +78,7 @@ fn pairs(raw: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// Does the same as `url.QueryEscape`.
+/// Like Go's `url.QueryEscape`.
 fn escape(text: &[u8], out: &mut String) {
     for byte in text {
         match *byte {
@@ -91,9 +91,9 @@ fn escape(text: &[u8], out: &mut String) {
     }
 }
 
-/// Does the same as `url.QueryUnescape`: `+` is a space, and a malformed escape
-/// is an error, here `None`. Bytes that are not UTF-8 become U+FFFD: no valid
-/// name contains either.
+/// Like Go's `url.QueryUnescape`: `+` is a space, and a malformed escape is an
+/// error, here `None`. Bytes that are not UTF-8 become U+FFFD: no valid name
+/// contains either.
 pub(crate) fn unescape(text: &str) -> Option<String> {
     let octets = unescaped_octets(text)?;
     let text = String::from_utf8(octets);
@@ -108,7 +108,7 @@ fn unescaped_octets(text: &str) -> Option<Vec<u8>> {
     Some(percent_decode_str(&spaced).collect())
 }
 
-/// Tells whether two hex digits follow each `%`.
+/// Tells whether every `%` is followed by two hex digits.
 pub fn has_whole_escapes(octets: &[u8]) -> bool {
     let mut afters = octets.split(|octet| *octet == b'%').skip(1);
     // The digits contain no `%`, so no escape begins inside another.
@@ -118,7 +118,7 @@ pub fn has_whole_escapes(octets: &[u8]) -> bool {
     })
 }
 
-/// Does the same as `strconv.Quote`, with which Go prints a string for `%q`.
+/// Like Go's `strconv.Quote`, with which Go prints a string for `%q`.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push('"');

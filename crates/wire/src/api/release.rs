@@ -23,7 +23,7 @@ impl From<(u32, u32)> for Release {
     }
 }
 
-/// The part of the answer to `/version` that matters here.
+/// The part of the answer to `/version` that is read.
 #[derive(Deserialize)]
 struct Version {
     major: String,
@@ -31,7 +31,7 @@ struct Version {
 }
 
 impl Release {
-    /// Parses `1.36`, as the table and the configuration write it.
+    /// Parses `1.36`, the form in tables and in the configuration.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         Some(Self {

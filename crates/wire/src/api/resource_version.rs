@@ -9,7 +9,7 @@ pub struct ResourceVersion(pub u64);
 
 impl ResourceVersion {
     /// Parses a version. The error is the message of Go's `strconv.ParseUint`,
-    /// which the API server shows its clients.
+    /// which the API server passes on to clients.
     pub fn parse(text: &str) -> Result<Self, String> {
         let quoted = || crate::api::query::go_quote(text);
         if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,21 +1,21 @@
 //! The text of a `shardSelector`, which is a CEL expression: `shardRange()`
 //! calls, joined by `||` (k8s.io/apiserver `pkg/sharding`).
 //!
-//! kube-apiserver parses the whole of CEL and then refuses everything but such
-//! calls. Only the part of CEL is read here whose meaning, or whose refusal, is
-//! known to the letter.
+//! kube-apiserver parses all of CEL, and then refuses everything but these calls.
+//! This module reads only the part of CEL whose meaning, or whose refusal, is known
+//! to the letter.
 
 use super::query::go_quote;
 
 /// The most calls of one selector. A longer text does not fit into a URL that
-/// servers take.
+/// servers accept.
 const MOST_RANGES: usize = 1_000;
 
 /// The deepest nesting of parentheses. kube-apiserver reads deeper ones, but
 /// nobody writes them.
 const DEEPEST: usize = 16;
 
-/// The number of digits of a bound. All of them are always written.
+/// The number of digits of a bound. Leading zeros are written, too.
 const DIGITS: usize = 16;
 
 /// The end of the last range, 2^64.
@@ -83,13 +83,13 @@ impl ShardRange {
     }
 }
 
-/// The reason why a text is no selector.
+/// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShard {
-    /// kube-apiserver refuses the text in these words.
+    /// kube-apiserver refuses the text with this message.
     #[error("invalid shard selector: {0}")]
     Refused(String),
-    /// CEL that is not read here. kube-apiserver may take it.
+    /// CEL that is not read here. kube-apiserver may accept it.
     #[error("invalid shard selector: only shardRange() calls joined by || are read")]
     Unreadable,
 }
@@ -100,10 +100,9 @@ impl InvalidShard {
     }
 }
 
-/// The expressions that are read.
 #[derive(Debug)]
 enum Expression<'a> {
-    /// A variable and the fields that lead on from it.
+    /// A variable, and the fields that follow it.
     Path(Vec<&'a str>),
     Text(&'a str),
     Number,
@@ -111,8 +110,8 @@ enum Expression<'a> {
     Or(Vec<Self>),
 }
 
-/// Returns the ranges of a selector in their order, with the key that all of
-/// them share.
+/// Returns the ranges of a selector in their order, and the key that all of them
+/// share.
 pub(super) fn parse(text: &str) -> Result<(ShardKey, Vec<ShardRange>), InvalidShard> {
     let text = text.trim();
     if text.is_empty() {
@@ -144,16 +143,15 @@ struct Reader<'a> {
     calls: usize,
 }
 
-/// Reads expressions. `None` for everything that is not read here.
+/// Each method returns `None` for text that is not read here.
 impl<'a> Reader<'a> {
-    /// Returns what follows the white space.
+    /// Skips white space, and returns the rest.
     fn token(&mut self) -> &'a str {
         let space = ['\t', ' ', '\r', '\n', '\u{c}'];
         self.rest = self.rest.trim_start_matches(space);
         self.rest
     }
 
-    /// Skips a sign, if it is next.
     fn skips(&mut self, sign: &str) -> bool {
         let rest = self.token().strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
@@ -219,7 +217,8 @@ impl<'a> Reader<'a> {
         let end = rest.find(|c| !named(c)).unwrap_or(rest.len());
         let (name, after) = rest.split_at_checked(end)?;
         let begins = !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty();
-        // A quote after a name makes it the prefix of a raw text or of bytes.
+        // A quote right after a name would make the name the prefix of a raw text
+        // or of bytes.
         if !begins || refused.contains(&name) || after.starts_with(['\'', '"']) {
             return None;
         }
@@ -232,7 +231,7 @@ impl<'a> Reader<'a> {
         let rest = self.rest.strip_prefix(quote)?;
         let (text, after) = rest.split_once(quote)?;
         let plain = !text.chars().any(|c| c == '\\' || c.is_control());
-        // Two quotes and a third begin a text of several lines.
+        // Three quotes begin a text of several lines.
         if !plain || text.is_empty() && after.starts_with(quote) {
             return None;
         }

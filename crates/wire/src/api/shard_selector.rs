@@ -21,8 +21,8 @@ impl ShardHash {
     }
 }
 
-/// A share of all objects: those whose hash is in one of some ranges. Texts
-/// that select the same objects give equal shards.
+/// A share of all objects: those whose hash is in one of several ranges. Texts that
+/// select the same objects give equal shards.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {
     key: ShardKey,
@@ -30,7 +30,7 @@ pub struct Shard {
     ranges: Arc<[ShardRange]>,
 }
 
-/// Selects a shard.
+/// The selector of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSelector {
     /// The ranges as they are written.
@@ -89,7 +89,7 @@ fn merge(mut ranges: Vec<ShardRange>) -> Vec<ShardRange> {
     merged
 }
 
-/// The selector as kube-apiserver writes it in `shardInfo`.
+/// The selector in the form that kube-apiserver writes in `shardInfo`.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, range) in self.ranges.iter().enumerate() {

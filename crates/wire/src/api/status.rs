@@ -1,4 +1,4 @@
-//! The `Status` object: every error that a client sees.
+//! The `Status` object, in which clients receive every error.
 //!
 //! The structure and messages are those of k8s.io/apimachinery `api/errors`.
 //! The order of the fields is that of `meta/v1 Status`, because clients compare
@@ -163,11 +163,9 @@ pub struct Status {
     #[serde(skip_serializing_if = "no_reason")]
     pub reason: Reason,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Boxed to keep errors without details small. Most errors in the program
-    /// have none.
+    /// Boxed to keep errors without details small. Most errors have none.
     pub details: Option<Box<Details>>,
-    /// The HTTP status code. It is 0 in a success that is written without a
-    /// code.
+    /// The HTTP status code, or 0 in a success that is written without a code.
     #[serde(skip_serializing_if = "no_code")]
     pub code: u16,
 }
@@ -200,8 +198,8 @@ impl Status {
         }
     }
 
-    /// Makes a success. Kubernetes writes the code in some places and omits it
-    /// in others; 0 omits it.
+    /// Makes a success. Kubernetes writes the code in some places and omits it in
+    /// others; 0 omits it.
     pub fn success(code: u16) -> Self {
         Self {
             status: "Success",
@@ -349,7 +347,7 @@ impl Status {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
 
-    /// Returns the code as an HTTP status.
+    /// Returns the code as the type of the `http` crate.
     pub fn http_status(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

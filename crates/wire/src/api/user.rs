@@ -41,13 +41,14 @@ impl UserInfo {
         self
     }
 
-    /// Tells whether the user is of `system:masters`, who may do everything.
+    /// Tells whether the user is in `system:masters`, and so may do everything.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 
-    /// Returns who has one share of what is shared: the user, or all service accounts
-    /// of a namespace, in which whoever may make one may make a thousand.
+    /// Returns the name that stands for one share of a shared resource: the user's,
+    /// or one for all service accounts of a namespace. Whoever may create one of
+    /// these may create a thousand.
     pub fn sharer(&self) -> &str {
         let namespace = self
             .name

@@ -1,6 +1,6 @@
 //! The order of API versions: GA before beta before alpha, and larger numbers
-//! first. Names that are not such versions come last (k8s.io/apimachinery
-//! `version`, `CompareKubeAwareVersionStrings`).
+//! first. Names of another form come last (k8s.io/apimachinery `version`,
+//! `CompareKubeAwareVersionStrings`).
 
 use std::cmp::Ordering;
 

@@ -3,11 +3,11 @@
 
 use http::HeaderValue;
 
-/// The most characters of all texts of an answer. Beyond this limit, long texts
+/// The most characters of all texts of one answer. Beyond this limit, long texts
 /// are cut.
 const MOST_IN_ALL: usize = 4 * 1024;
 
-/// The most characters of a text that was cut.
+/// The most characters that remain of a text that is cut.
 const MOST_OF_ONE: usize = 256;
 
 /// Returns the header for a text. The result is `None` if the text cannot be

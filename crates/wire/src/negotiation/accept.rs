@@ -31,8 +31,8 @@ impl<'a> Clause<'a> {
         last.map(|(_, v)| *v)
     }
 
-    /// Tells whether a server that is newer than this code may read something in
-    /// the clause that is ignored here.
+    /// Tells whether the clause has a parameter that is ignored here and that a
+    /// newer server may read.
     pub(super) fn has_unknown_parameter(&self) -> bool {
         let known = |(name, _): &(&str, _)| KNOWN_PARAMETERS.contains(name);
         !self.params.iter().all(known)
@@ -43,7 +43,7 @@ impl<'a> Clause<'a> {
             || (self.kind == "*" && self.subtype == "*")
     }
 
-    /// Tells whether this clause moves before `other`.
+    /// Tells whether the sort moves this clause before `other`.
     fn precedes(&self, other: &Self) -> bool {
         self.quality > other.quality
             || (self.kind != "*" && other.kind == "*")
@@ -121,8 +121,8 @@ fn parse_clause(part: &str) -> Option<Option<Clause<'_>>> {
     Some(Some(clause))
 }
 
-/// Parses a weight as `strconv.ParseFloat` does. A value that Go refuses counts
-/// as 0. `None` stands for forms that Go's parser knows and Rust's does not.
+/// Parses a weight as `strconv.ParseFloat` does. A value that Go refuses counts as
+/// 0. `None` stands for forms that Go's parser accepts and Rust's does not.
 fn quality(value: &str) -> Option<f32> {
     if value.contains("0x") || value.contains("0X") || value.contains('_') {
         return None;

@@ -13,18 +13,18 @@ use crate::api::Query;
 /// The kind that a client names for the aggregated document.
 const AGGREGATED: (&str, &str, &str) = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2");
 
-/// The same kind in the version that releases before 1.33 also serve. A client
-/// that asks a newer server for it gets the next choice in its header.
+/// The same kind in the version that releases before 1.33 also serve. If a client
+/// asks a newer server for it, it gets the next choice in its header.
 const BETA: (&str, &str, &str) = (AGGREGATED.0, AGGREGATED.1, "v2beta1");
 
 /// The aggregated documents at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregated {
-    /// All APIs, with those that only peers of the API server have.
+    /// All APIs, including those that only peers of the API server have.
     V2,
-    /// The APIs of the API server alone.
+    /// Only the API server's own APIs.
     V2WithoutPeers,
-    /// The APIs of the API server alone, in version v2beta1.
+    /// Only the API server's own APIs, in version v2beta1.
     V2Beta1,
 }
 
@@ -121,9 +121,9 @@ pub fn negotiate_discovery(
     let read = |clause: &Clause<'_>, media_type| {
         clause.param("sv").is_none_or(str::is_empty) && stream_allowed(clause, media_type)
     };
-    // The first search finds out whether the aggregated document is wanted. It
-    // passes over clauses that name no kind (`DiscoveryEndpointRestrictions`). If
-    // it finds nothing, a second search finds the encoding of the plain document.
+    // The first search decides whether the aggregated document is wanted. It skips
+    // clauses that name no kind (`DiscoveryEndpointRestrictions`). If it finds
+    // nothing, a second search finds the encoding of the plain document.
     let aggregated = |clause: &Clause<'_>, media_type| {
         transform_of(clause).is_some_and(is_served) && read(clause, media_type)
     };

@@ -1,6 +1,6 @@
-//! Reads which representation a client wants from Accept and Accept-Encoding,
-//! as k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful do.
-//! Every rule here was tried against kube-apiserver; see the tests.
+//! Reads from Accept and Accept-Encoding which representation a client wants, as
+//! k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful do. Every rule
+//! was tried against kube-apiserver; see the tests.
 
 mod accept;
 mod accept_encoding;
@@ -22,7 +22,7 @@ pub use include_object::IncludeObject;
 use crate::api::{Query, Reason, Status, status::Details};
 
 /// The media types that kube-apiserver encodes, in the order in which it offers
-/// them. CBOR is behind a feature gate: a client that names it gets
+/// them. CBOR is behind a feature gate, so a client that names it gets
 /// [`Negotiation::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {
@@ -51,7 +51,7 @@ impl MediaType {
     }
 }
 
-/// The version of meta.k8s.io that a transformed answer is written in.
+/// The version of meta.k8s.io in which a transformed answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MetaVersion {
     V1,
@@ -77,7 +77,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Tells whether a LIST (`list`) or a GET can be answered in this form. If
+    /// Tells whether a LIST (if `list`) or a GET can be answered in this form. If
     /// not, upstream answers 406 and names the Go type of the requested object.
     pub fn suits(self, list: bool) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl Transform {
 pub struct Representation {
     pub media_type: MediaType,
     pub transform: Transform,
-    /// Indented output. Only JSON can be indented, and never in a watch.
+    /// Indented output. It exists only in JSON, and never in a watch.
     pub pretty: bool,
 }
 
@@ -122,8 +122,8 @@ pub struct Offer {
     /// True if objects exist as protobuf. Objects of custom resources do not,
     /// but their PartialObjectMetadata does.
     pub protobuf: bool,
-    /// True if another server has the last word, which may know more: CBOR, which
-    /// is behind a feature gate, or parameters of a newer release. A header with
+    /// True if another server decides in the end and may know more: CBOR, which is
+    /// behind a feature gate, or parameters of a newer release. A header that has
     /// one of them is then [`Negotiation::Unknown`].
     pub perhaps_more: bool,
 }
@@ -162,8 +162,8 @@ pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
         Err(AmbiguousHeader) => Negotiation::Unknown,
         Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
-        // An event is never a list: converting the first event fails, and that
-        // ends the stream.
+        // An event is never a list. Converting the first event fails and ends the
+        // stream.
         Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
         Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
             media_type,
@@ -194,9 +194,9 @@ impl ErrorEncoding {
     }
 }
 
-/// Chooses the encoding of an error. Errors are negotiated again, with no
-/// transformation and no server version allowed. If the negotiation fails, the
-/// error is written as indented JSON.
+/// Chooses the encoding of an error. For errors the header is negotiated again,
+/// with no transformation and no server version allowed. If this fails, the error
+/// is written as indented JSON.
 pub fn error_encoding(headers: &HeaderMap, query: &Query) -> ErrorEncoding {
     let chosen = error_media(headers.get(ACCEPT));
     match chosen {
@@ -231,8 +231,7 @@ fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
     first_match(&clauses, plain).map(|(clause, media)| (media, media_pretty(clause)))
 }
 
-/// The media types of whole answers, and those of watches, as error messages
-/// list them.
+/// The media types of whole answers and of watches, as error messages list them.
 const WHOLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMED: &str =
     "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
@@ -265,7 +264,6 @@ pub fn not_acceptable_to_filter(streams: bool) -> Status {
     Status::failure(406, Reason::NotAcceptable, message).with_details(Details::default())
 }
 
-/// The header cannot be read with certainty.
 struct AmbiguousHeader;
 
 type Choice = (MediaType, Transform, bool);
@@ -316,9 +314,9 @@ fn first_match<'c, 'a>(
     })
 }
 
-/// Tells whether a newer server may choose otherwise: a parameter that is unknown
-/// here stands in the chosen clause, or in one that is tried before it. Clauses
-/// of other media types are passed over by every server.
+/// Tells whether a newer server may choose differently: the chosen clause, or one
+/// that is tried before it, has a parameter that is unknown here. Every server
+/// skips clauses of other media types.
 fn is_read_otherwise(clauses: &[Clause<'_>], chosen: Option<&Clause<'_>>) -> bool {
     let is_offered = |clause: &&Clause<'_>| {
         OFFERED
@@ -384,8 +382,8 @@ fn allowed_transform(
     }
 }
 
-/// Tells whether the output is indented. The query decides; without the
-/// parameter, the user agent does.
+/// Tells whether the output is indented. The query decides; if it lacks the
+/// parameter, the user agent decides.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     match query.get("pretty") {
         None | Some("") => headers

@@ -1,7 +1,7 @@
-//! Bookmarks. Their object is an empty object of the resource's kind, and only
-//! the server of that kind knows how to write it
-//! (`"spec":{"containers":null}`). The shape is therefore learnt from one
-//! bookmark of upstream.
+//! Bookmarks. The object in a bookmark is an empty object of the resource's kind,
+//! and only that kind's server knows how to write it
+//! (`"spec":{"containers":null}`). So its form is learnt from one of upstream's
+//! bookmarks.
 
 use std::fmt::Display;
 
@@ -14,13 +14,13 @@ use super::scan;
 /// (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The annotation with an empty list, which that bookmark also has before
-/// releases 1.32 and 1.33 if the watch asked for initial events. The list is
-/// encoded as the watch is.
+/// The annotation with an empty list. Before releases 1.32 and 1.33, the bookmark
+/// that ends requested initial events has it, too. The list is encoded like the
+/// watch.
 const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
 
-/// The most annotations of a bookmark besides these. Daemon sets have one; a
-/// bookmark with more than this limit is not a known bookmark.
+/// The most annotations of a bookmark besides these. Daemon sets have one. A
+/// bookmark with more than this is not recognized.
 const MAX_ANNOTATIONS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +84,15 @@ impl BookmarkTemplate {
         })
     }
 
-    /// Tells whether the server ends initial events that were asked for with a
-    /// bookmark that cannot be made from the template.
+    /// Tells whether the server ends requested initial events with a bookmark that
+    /// cannot be made from the template.
     pub fn had_blueprint(&self) -> bool {
         self.blueprint
     }
 
-    /// Returns the template of the bookmarks of metadata alone. Metadata is a Go
-    /// struct whatever the object's form is, and releases before 1.34 write in
-    /// it that there is no creation time.
+    /// Returns the template for bookmarks of metadata alone. Their metadata is a Go
+    /// struct in either form of the object, and releases before 1.34 write in it
+    /// that there is no creation time.
     pub fn of_metadata_before_1_34(&self) -> Self {
         Self {
             form: Form::Struct,
@@ -124,7 +124,6 @@ impl BookmarkTemplate {
         .concat()
     }
 
-    /// Returns `"annotations":{…}`, if there are any annotations.
     fn annotations_member(&self, initial_events_end: bool) -> Option<Vec<u8>> {
         let mut all: Vec<(&[u8], &[u8])> = self
             .annotations

@@ -81,8 +81,8 @@ impl fmt::Debug for Described {
     }
 }
 
-/// Always equal, since it follows from form, apiVersion and kind, which are
-/// compared too.
+/// Always equal: it follows from form, apiVersion and kind, which are compared
+/// anyway.
 impl PartialEq for Described {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -106,7 +106,7 @@ impl Envelope {
         Ok(out.into())
     }
 
-    /// Does the same as [`Envelope::transcoded`], but appends to `out`.
+    /// Like [`Envelope::transcoded`], but appends to `out`.
     pub fn transcode(
         &self,
         item: &[u8],

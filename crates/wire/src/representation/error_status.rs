@@ -1,4 +1,4 @@
-//! Encodes a Status for its client: as the body of an answer, and as the event of a
+//! Encodes a Status for its client: as the body of an answer, or as the event of a
 //! watch.
 
 use bytes::Bytes;
@@ -16,8 +16,8 @@ pub fn encode_status(status: &Status, encoding: ErrorEncoding) -> (&'static str,
         ErrorEncoding::Json => (encoding.content_type(), status.to_json()),
         ErrorEncoding::Yaml => match yaml::from_json(&status.to_json()) {
             Ok(yaml) => (encoding.content_type(), yaml.into()),
-            // Upstream could not write such a text as YAML either. JSON is also
-            // valid YAML.
+            // Upstream could not write this text as YAML either. JSON is also valid
+            // YAML.
             Err(yaml::NotExact) => (ErrorEncoding::Json.content_type(), status.to_json()),
         },
         ErrorEncoding::IndentedJson => (
@@ -27,7 +27,7 @@ pub fn encode_status(status: &Status, encoding: ErrorEncoding) -> (&'static str,
     }
 }
 
-/// Returns the frame of the event ERROR with which a watch tells why it ends.
+/// Returns the frame of the ERROR event that tells why a watch ends.
 pub fn watch_error(status: &Status, encoding: Encoding) -> Bytes {
     match encoding {
         Encoding::Json => watch_frame(EventType::Error, &status.to_json()),

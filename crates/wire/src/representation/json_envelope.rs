@@ -3,8 +3,7 @@
 //! kube-apiserver writes JSON in one of two forms. Built-in kinds are Go
 //! structs: `kind` and `apiVersion` come first, and the items of a list have
 //! neither. Custom resources are maps: keys are sorted, and items have both.
-//! The stored bytes of an object are its *fragment*: its bytes as an item of a
-//! list.
+//! The stored bytes of an object are its *fragment*: its bytes as a list item.
 
 use std::fmt;
 
@@ -111,7 +110,6 @@ impl EventType {
         }
     }
 
-    /// Returns the bytes of a frame before the object.
     fn frame_prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -178,8 +176,7 @@ impl Envelope {
                     out.extend_from_slice(rest);
                     Some(out.freeze())
                 }
-                // If the first key is `metadata`, the bytes already are a
-                // fragment.
+                // If the first key is `metadata`, the bytes are already a fragment.
                 None => object.starts_with(b"{\"metadata\":").then_some(object),
             },
         }
@@ -243,7 +240,6 @@ impl Envelope {
         out.extend_from_slice(b"}\n");
     }
 
-    /// Returns the bytes before the first item of a list.
     fn list_prefix(&self, meta: &ListMeta) -> Bytes {
         let api_version = quoted(&self.api_version);
         match self.form {
@@ -257,7 +253,6 @@ impl Envelope {
         .into()
     }
 
-    /// Returns the bytes after the last item of a list.
     fn list_suffix(&self, meta: &ListMeta) -> Bytes {
         match self.form {
             Form::Struct => Bytes::from_static(b"]}\n"),
@@ -280,13 +275,11 @@ pub fn with_type(api_version: &str, kind: &str, item: &[u8]) -> Bytes {
     }
 }
 
-/// Returns `{"kind":"Pod","apiVersion":"v1"`.
 fn type_members(api_version: &str, kind: &str) -> String {
     let (kind, api_version) = (quoted(kind), quoted(api_version));
     format!("{{\"kind\":{kind},\"apiVersion\":{api_version}")
 }
 
-/// Returns a JSON string as Go writes it.
 fn quoted(text: &str) -> String {
     String::from_utf8(go_json::to_vec(text)).unwrap_or_default()
 }

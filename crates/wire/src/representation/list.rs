@@ -12,7 +12,7 @@ use crate::api::protobuf_wire::{Fields, Value};
 
 #[derive(Debug, Default)]
 pub struct List<'a> {
-    /// The kind. It is empty if the list has none, and so is the version.
+    /// The kind, empty if the list has none. The same applies to `api_version`.
     pub kind: String,
     pub api_version: String,
     /// The resourceVersion as written, empty if there is none.
@@ -130,7 +130,6 @@ impl<'de> Visitor<'de> for ListVisitor {
     }
 }
 
-/// Deserializes the items of a list, or null.
 struct Items {
     most: usize,
 }

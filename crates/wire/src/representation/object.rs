@@ -15,8 +15,7 @@ use super::{
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::negotiation::MetaVersion;
 
-/// The reason why bytes cannot be read as an object, or an object cannot be
-/// shown.
+/// Why bytes cannot be read as an object, or an object cannot be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     #[error("the bytes have no `k8s` envelope, or no kind and apiVersion")]

@@ -1,8 +1,8 @@
 //! PartialObjectMetadata: an object reduced to its metadata.
 //!
-//! It is a Go struct whatever the object's form is. The metadata of built-in
-//! kinds already has that form and is spliced. The sorted metadata of a custom
-//! resource is put into the struct's order.
+//! It is a Go struct in either form of the object. The metadata of built-in kinds
+//! already has that form and is spliced. The sorted metadata of a custom resource
+//! is reordered.
 //!
 //! The API server makes PartialObjectMetadata from its internal object. A few
 //! kinds keep a field of the internal object in an annotation of the versioned
@@ -21,7 +21,7 @@ use crate::schema::Schema;
 const METADATA: u64 = 1;
 
 /// The fields of `metav1.ObjectMeta`, in order. Strings, lists, maps and the
-/// generation are omitted when empty. The grace period is a pointer and is not.
+/// generation are omitted when empty; the grace period, a pointer, is not.
 pub const OBJECT_META: [&str; 15] = [
     "name",
     "generateName",
@@ -61,7 +61,6 @@ pub const MANAGED_FIELDS_ENTRY: [&str; 7] = [
     "subresource",
 ];
 
-/// Returns the annotations that only the versioned object has.
 fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
     match (envelope.api_version.as_str(), envelope.kind.as_str()) {
         ("apps/v1", "DaemonSet") => &["deprecated.daemonset.template.generation"],
@@ -80,18 +79,18 @@ fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
     }
 }
 
-/// Tells whether PartialObjectMetadata lacks some annotations of an object.
+/// Tells whether PartialObjectMetadata lacks some of an object's annotations.
 pub(crate) fn hides_annotations(envelope: &Envelope) -> bool {
     !conversion_annotations(envelope).is_empty()
 }
 
-/// The metadata of an object as PartialObjectMetadata shows it. It is worth
-/// keeping with the object.
+/// An object's metadata as PartialObjectMetadata shows it. It can be kept with the
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metadata {
     /// A range of the object's JSON: start and end.
     At(u32, u32),
-    /// Bytes that were written anew.
+    /// Metadata that was written anew.
     Made(Box<[u8]>),
 }
 
@@ -248,7 +247,7 @@ fn reorder(json: &[u8], fields: &[&str], out: &mut BytesMut) -> Option<()> {
             b"0" => *field == "generation",
             _ => false,
         };
-        // Owner references alone keep empty strings.
+        // Only owner references keep empty strings.
         if empty && (fields != OWNER_REFERENCE || member.value == b"null") {
             continue;
         }

@@ -8,9 +8,9 @@ pub fn indent(json: &[u8]) -> Vec<u8> {
     indent_within(json, usize::MAX).unwrap_or_default()
 }
 
-/// Does the same as [`indent`], but returns `None` if the result has more than
-/// `most` bytes: the result can grow with the square of the input's length if
-/// the input is nested deeply.
+/// Like [`indent`], but returns `None` if the result has more than `most` bytes:
+/// for deeply nested input, the result can grow with the square of the input's
+/// length.
 pub fn indent_within(json: &[u8], most: usize) -> Option<Vec<u8>> {
     let json = json.trim_ascii();
     let mut out = Vec::with_capacity(json.len().saturating_mul(2).min(most));

@@ -31,13 +31,12 @@ impl Type {
         Self(out.freeze())
     }
 
-    /// Returns the length of an answer with a message of the length `message`.
+    /// Returns the length of an answer whose message has this length.
     fn answer_len(&self, message: usize) -> usize {
         let around = self.0.len().saturating_add(END.len());
         field_len(message).saturating_add(around)
     }
 
-    /// Writes the bytes before a message of this length.
     fn put_start(&self, length: usize, out: &mut BytesMut) {
         out.put_slice(&self.0);
         put_prefix(RAW, length, out);
@@ -64,7 +63,6 @@ impl Type {
         (out.freeze(), Bytes::from_static(END))
     }
 
-    /// Appends a frame of a watch.
     pub(crate) fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
         put_frame_start(event, self.answer_len(message.len()), out);
         self.put_start(message.len(), out);
@@ -92,7 +90,7 @@ fn put_frame_start(event: EventType, answer: usize, out: &mut BytesMut) {
     put_prefix(1, answer, out);
 }
 
-/// Returns the frame of a watch's event whose object is this answer.
+/// Returns the frame of a watch event whose object is this answer.
 pub(super) fn frame_of_answer(event: EventType, answer: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     put_frame_start(event, answer.len(), &mut out);

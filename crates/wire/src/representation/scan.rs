@@ -1,6 +1,6 @@
-//! A forward-only scanner over JSON bytes: it finds the positions of values
-//! without building them. Objects are spliced and searched on every path of the
-//! proxy, and none of these paths needs a tree.
+//! A forward-only scanner over JSON bytes: it finds the positions of values without
+//! building them. Every path of the proxy splices and searches objects, and none
+//! needs a tree.
 //!
 //! The input should be valid JSON, which is what API servers send. On anything
 //! else the scanner returns `None`, an error, or a wrong span inside the bytes.
@@ -101,7 +101,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The common part of objects and arrays: items between brackets and commas.
+/// The common part of [`Members`] and [`Elements`]: items between brackets, with
+/// commas.
 struct Items<'a> {
     json: &'a [u8],
     at: usize,
@@ -111,7 +112,7 @@ struct Items<'a> {
 
 #[derive(PartialEq)]
 enum State {
-    /// Before the opening bracket, which the value holds.
+    /// Before the opening bracket, which is this byte.
     Before(u8),
     /// After the opening bracket.
     First,
@@ -153,7 +154,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Reads the next item. The result is `Some(None)` at the closing bracket.
+    /// Reads the next item. Returns `Some(None)` at the closing bracket.
     fn advance<T>(
         &mut self,
         item: impl FnOnce(&'a [u8], usize) -> Option<(usize, T)>,
@@ -178,7 +179,6 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Returns the position of the first byte from `at` on that is not white space.
 pub(super) fn skip_space(json: &[u8], at: usize) -> usize {
     past_all(json, at, |byte| {
         matches!(byte, b' ' | b'\t' | b'\r' | b'\n')

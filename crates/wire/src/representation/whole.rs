@@ -10,8 +10,8 @@ use super::{pretty, scan, transcode, yaml};
 use crate::negotiation::MediaType;
 use crate::schema::Schema;
 
-/// Returns the body of an answer. `json` is in Go's form. The result is `None`
-/// if the object cannot be written in this media type.
+/// Returns the body of an answer. `json` must be in Go's form. `None` if the object
+/// cannot be written in this media type.
 pub fn encode(json: &Bytes, media_type: MediaType, indented: bool) -> Option<Bytes> {
     match media_type {
         MediaType::Json if indented => Some(pretty::indent(json).into()),

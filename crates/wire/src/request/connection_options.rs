@@ -1,6 +1,6 @@
-//! The fields `Connection` and `Upgrade`, by which a message tells of its own
-//! connection (RFC 9110, 7.6.1 and 7.8). Requests are read as kube-apiserver reads them, here
-//! and nowhere else: two readings would be two requests.
+//! The fields `Connection` and `Upgrade`, by which a message describes its own
+//! connection (RFC 9110, 7.6.1 and 7.8). Requests are read as kube-apiserver reads
+//! them, and only here: two different readings would make two requests out of one.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,12 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE}
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 /// Fields that stay even if `Connection` names them: they tell the request's
-/// destination and the end of its body. Without them one request could become two.
-/// RFC 9110 forbids naming them there.
+/// destination and the end of its body. Without them, one request could become two.
+/// RFC 9110 forbids `Connection` to name them.
 const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
-/// Tells whether no message may lose the field, whoever names it.
+/// Tells whether the field must stay in every message, even if `Connection` names
+/// it.
 pub fn is_framing(field: &HeaderName) -> bool {
     FRAMING.contains(field)
 }
@@ -20,15 +21,15 @@ pub fn is_framing(field: &HeaderName) -> bool {
 /// The option by which `Connection` asks for an upgrade.
 const OPTION: &[u8] = b"upgrade";
 
-/// The options of a message's `Connection`, and the upgrade that it asks for.
+/// The options in a message's `Connection`, and the upgrade that it requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionOptions {
     named: HashSet<HeaderName>,
     upgrade: Option<Upgrade>,
 }
 
-/// A request to change the connection's protocol. An `Upgrade` without the word in
-/// `Connection` asks for nothing.
+/// A request to change the connection's protocol. An `Upgrade` field requests
+/// nothing if the word `upgrade` is not in `Connection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     protocol: Protocol,
@@ -40,15 +41,15 @@ pub struct Upgrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     WebSocket,
-    /// SPDY, or anything else. A list of several protocols is another one, too.
+    /// SPDY, or anything else, including a list of several protocols.
     Other,
-    /// No `Upgrade` names it. Some reverse proxies send such a `Connection` with
-    /// every request.
+    /// There is no `Upgrade` field. Some reverse proxies send a `Connection:
+    /// upgrade` with every request.
     Unnamed,
 }
 
 impl ConnectionOptions {
-    /// The fields that are read. Whoever has read them removes them.
+    /// The fields that are read. The reader must remove them from the message.
     pub const FIELDS: [HeaderName; 2] = [CONNECTION, UPGRADE];
 
     pub fn read(headers: &HeaderMap, version: Version) -> Self {
@@ -67,22 +68,23 @@ impl ConnectionOptions {
                 read.has_option |= option.eq_ignore_ascii_case(OPTION);
                 read.closes |= option.eq_ignore_ascii_case(b"close");
                 read.keeps |= option.eq_ignore_ascii_case(b"keep-alive");
-                // Only fields that there are: a line may have very many options.
+                // Only names of existing fields are kept: a line may have very many
+                // options.
                 let name = HeaderName::from_bytes(option).ok();
                 named.extend(name.filter(|n| headers.contains_key(n) && !is_framing(n)));
             }
             all = all.and(read);
             first.get_or_insert(read);
         }
-        // A connection of HTTP/1.0 ends, unless somebody wants to keep it.
+        // An HTTP/1.0 connection ends, unless an option asks to keep it.
         all.closes |= version == Version::HTTP_10 && !all.keeps;
         let first = first.unwrap_or_default();
         let upgrade = all.has_word.then(|| Upgrade::read(headers, first, all));
         Self { named, upgrade }
     }
 
-    /// Tells whether `Connection` names a field of the message, which then concerns
-    /// this connection alone.
+    /// Tells whether `Connection` names this field of the message. Then the field
+    /// concerns only this connection.
     pub fn names(&self, field: &HeaderName) -> bool {
         self.named.contains(field)
     }
@@ -96,7 +98,7 @@ impl ConnectionOptions {
         self.upgrade.as_ref()
     }
 
-    /// Tells whether the request is one for a WebSocket, as
+    /// Tells whether the request asks for a WebSocket, as
     /// `wsstream.IsWebSocketRequest` does.
     pub fn is_websocket(&self) -> bool {
         self.upgrade()
@@ -104,7 +106,7 @@ impl ConnectionOptions {
     }
 }
 
-/// The options that one line of `Connection` has, or several lines together.
+/// The options in one line of `Connection`, or in several lines together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     has_word: bool,
@@ -123,10 +125,10 @@ impl Line {
         }
     }
 
-    /// Writes the line for the next server, or none if it has nothing to tell. An
-    /// option that has the word in it and is another is written as `like-upgrade`:
-    /// kube-apiserver looks for the word (`httpstream.IsUpgradeRequest`), other servers
-    /// for the option.
+    /// Writes the line for the next server, or none if there is nothing to tell. If
+    /// the word `upgrade` is only a part of another option, the line has
+    /// `like-upgrade`: kube-apiserver looks for the word
+    /// (`httpstream.IsUpgradeRequest`), other servers for the option.
     fn written(self, is_option: bool) -> Option<HeaderValue> {
         let text = match (self.closes, self.has_word, is_option) {
             (true, true, true) => "close, Upgrade",
@@ -142,7 +144,8 @@ impl Line {
 
 impl Upgrade {
     fn read(headers: &HeaderMap, first: Line, all: Line) -> Self {
-        // Some servers read the first line alone, so what is in others stays there.
+        // Some servers read only the first line, so the content of the other lines
+        // stays in a second one.
         let rest = Line {
             has_word: !first.has_word,
             closes: all.closes && !first.closes,
@@ -170,21 +173,21 @@ impl Upgrade {
         self.protocol
     }
 
-    /// Tells whether every server reads these fields alike.
+    /// Tells whether every server reads these fields in the same way.
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Returns the fields by which the next server is asked for the upgrade. Every
-    /// way of reading finds in them what it would have found in those that came, but
-    /// they name no other field.
+    /// Returns the fields that request the upgrade from the next server. Any way of
+    /// reading finds the same in them as in the received fields, but they name no
+    /// other field.
     pub fn fields(&self) -> &[(HeaderName, HeaderValue)] {
         &self.fields
     }
 }
 
-/// Does the same as Go's `strings.EqualFold(protocol, "websocket")`: two letters
-/// that are not in ASCII count as an `s` and a `k`.
+/// Like Go's `strings.EqualFold(protocol, "websocket")`: two letters outside ASCII
+/// count as an `s` and a `k`.
 fn is_websocket(protocol: &[u8]) -> bool {
     let folded = |c: char| match c {
         '\u{17f}' => 's',
@@ -208,7 +211,6 @@ mod tests {
         headers
     }
 
-    /// Reads `Connection` and `Upgrade` out of lines.
     fn read(connection: &[&str], upgrade: &[&str]) -> ConnectionOptions {
         let connection = connection.iter().map(|value| ("Connection", *value));
         let upgrade = upgrade.iter().map(|value| ("Upgrade", *value));
@@ -222,7 +224,7 @@ mod tests {
         for (connection, upgrade, protocol) in [
             (&[][..], &[][..], None),
             (&["keep-alive"], &[], None),
-            // Half an upgrade, which asks for nothing.
+            // Half of an upgrade, which requests nothing.
             (&[], &["websocket"], None),
             (&["keep-alive"], &["websocket"], None),
             (&["close"], &["SPDY/3.1"], None),
@@ -233,7 +235,7 @@ mod tests {
             (&["keep-alive, Upgrade"], &["websocket"], Some(WebSocket)),
             (&["close,uPGRADE ,x"], &["websocket"], Some(WebSocket)),
             (&["keep-alive", "Upgrade"], &["websocket"], Some(WebSocket)),
-            // The word may be a part of another.
+            // The word may be a part of another option.
             (&["xupgradex"], &["websocket"], Some(WebSocket)),
             (
                 &["Upgrade-Insecure-Requests"],
@@ -244,7 +246,7 @@ mod tests {
             (&["Upgrade"], &["SPDY/3.1"], Some(Other)),
             (&["Upgrade, HTTP2-Settings"], &["h2c"], Some(Other)),
             (&["Upgrade"], &["TLS/1.2"], Some(Other)),
-            // The first line counts as a whole, also if it has several protocols.
+            // The first line counts as a whole, even if it lists several protocols.
             (&["Upgrade"], &["h2c, websocket"], Some(Other)),
             (&["Upgrade"], &["websocket, h2c"], Some(Other)),
             (&["Upgrade"], &["websocket/13"], Some(Other)),
@@ -263,8 +265,9 @@ mod tests {
         }
     }
 
-    /// `Upgrade` is passed on line by line. `Connection` has what each way of
-    /// reading it looks for: the word in its first line, the word in any, the option.
+    /// `Upgrade` is passed on line by line. `Connection` keeps what each way of
+    /// reading looks for: the word in the first line, the word in any line, the
+    /// option.
     #[test]
     fn the_next_server_reads_what_this_one_read() {
         for (connection, upgrade, asked, is_plain) in [
@@ -299,8 +302,8 @@ mod tests {
                 &["keep-alive", "like-upgrade", "a"],
                 false,
             ),
-            // Go tells the next server in a line of its own that the connection ends,
-            // unless the first line says so.
+            // The end of the connection is told in a line of its own, as Go does,
+            // unless the first line tells it.
             (&["Close, Upgrade"], &["a"], &["close, Upgrade", "a"], true),
             (
                 &["close", "xupgradex"],
@@ -385,7 +388,7 @@ mod tests {
         assert_eq!(options.upgrade(), None);
     }
 
-    /// The options of one line could once be compared with each field of a head.
+    /// The options of a line are not compared with each field of the head.
     #[test]
     fn very_many_options_cost_little() {
         let many = "a,".repeat(400_000);

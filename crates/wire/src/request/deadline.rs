@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::api::Query;
 use crate::api::duration::parse_duration;
 
-/// The shortest limit that is handled here. Whether a shorter limit runs out is
-/// a matter of chance, so upstream decides.
+/// The shortest limit that is handled here. Whether a request meets a shorter one
+/// is a matter of chance, so upstream decides.
 const LEAST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub enum Deadline {
     /// The parameter is absent or empty: the server's own limit applies.
     Default,
     Within(Duration),
-    /// The limit is malformed, negative, zero or very short. Upstream writes
-    /// the error message.
+    /// The limit is malformed, negative, zero or very short. The error message is
+    /// upstream's.
     Unclear,
 }
 
@@ -44,7 +44,7 @@ mod tests {
             ("timeout=", Deadline::Default),
             ("timeout=10s", Deadline::Within(Duration::from_secs(10))),
             ("timeout=1m30s", Deadline::Within(Duration::from_secs(90))),
-            // The first of several values counts.
+            // Of several values, the first one counts.
             (
                 "timeout=5s&timeout=x",
                 Deadline::Within(Duration::from_secs(5)),

@@ -18,7 +18,7 @@ impl RequestInfo {
             || !self.is_resource_request && self.path.starts_with("/debug/pprof/")
     }
 
-    /// Tells whether the request is not read-only. The in-flight limits divide
+    /// Tells whether the request is not read-only. The in-flight limits distinguish
     /// requests in this way.
     pub fn is_mutating(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
@@ -46,13 +46,12 @@ impl RequestInfo {
         )
     }
 
-    /// Tells whether kube-apiserver hands over the connection of an upgrade: to a
+    /// Tells whether kube-apiserver hands an upgraded connection over: to a
     /// kubelet, a pod or a service. Logs are streams that it writes itself.
     pub fn takes_upgrades(&self) -> bool {
         self.is_connect() && self.subresource != "log"
     }
 
-    /// Tells whether the subresource carries a stream.
     fn is_connect(&self) -> bool {
         self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())
     }

@@ -23,9 +23,9 @@ pub enum Verb {
 impl Verb {
     pub const COUNT: usize = 10;
 
-    /// Returns the label's value. `watch`: the request asks for a watch;
-    /// `apply`: the body is an apply patch; `connect`: the subresource is
-    /// attach, exec, log, portforward or proxy.
+    /// Returns the label's value. `watch`: the request asks for a watch; `apply`:
+    /// the body is an apply patch; `connect`: the subresource is attach, exec, log,
+    /// portforward or proxy.
     pub fn of(method: &Method, scope: Scope, watch: bool, apply: bool, connect: bool) -> Self {
         if connect {
             return Self::Connect;

@@ -1,6 +1,6 @@
-//! Reads requests as k8s.io/apiserver does: `RequestInfo`, the objects that a
-//! path names, the request's time limit, its metric labels, its target's octets, and
-//! the upgrade that it asks for.
+//! Reads requests as k8s.io/apiserver does: `RequestInfo`, the objects that a path
+//! names, the request's time limit, its metric labels, the octets of its target,
+//! and the upgrade that it requests.
 
 mod connection_options;
 mod deadline;

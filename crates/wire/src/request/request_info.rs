@@ -1,7 +1,7 @@
-//! Reads what a request asks for from method, path and query, as
-//! k8s.io/apiserver does in `endpoints/request/requestinfo.go`. Authorization,
-//! routing and metrics all depend on the result, so it must agree with
-//! upstream's even for paths that nobody serves.
+//! Reads from method, path and query what a request is about, as k8s.io/apiserver
+//! does in `endpoints/request/requestinfo.go`. Authorization, routing and metrics
+//! all depend on the result, so it must agree with upstream's even for paths that
+//! nobody serves.
 
 use http::Method;
 
@@ -23,8 +23,8 @@ const VERBS_WITH_SELECTORS: [&str; 3] = ["list", "watch", "deletecollection"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestInfoError {
-    /// A malformed escape. Go's HTTP server answers 400 before any handler sees
-    /// the request.
+    /// A malformed escape. Go's HTTP server answers 400 before the request reaches
+    /// a handler.
     #[error("invalid URL escape in the path")]
     BadEscape,
     /// `/api/v1/watch` alone. kube-apiserver answers 500 with this text,
@@ -38,7 +38,7 @@ pub struct RequestInfo {
     pub method: Method,
     /// The path, percent-decoded.
     pub path: String,
-    /// The verb in lower case. For non-resource requests it is the method. It
+    /// The verb in lower case. For non-resource requests it is the HTTP method. It
     /// is empty for a method that resources do not have.
     pub verb: String,
     pub is_resource_request: bool,
@@ -46,7 +46,7 @@ pub struct RequestInfo {
     pub api_prefix: &'static str,
     /// The resource. All its parts are empty for non-resource requests.
     pub gvr: GroupVersionResource,
-    /// The namespace. For `/namespaces/N` itself it is N too.
+    /// The namespace. For `/namespaces/N` it is N, too.
     pub namespace: String,
     /// The name from the path, or from a `metadata.name=` field selector of a
     /// list or watch.
@@ -60,7 +60,7 @@ pub struct RequestInfo {
     canonical: bool,
     /// True if `watch` or `proxy` is in the path: `/api/v1/watch/pods`.
     verb_via_path: bool,
-    /// The `watch` query parameter. Metrics use it whatever the verb is.
+    /// The `watch` query parameter. Metrics use it for every verb.
     pub(super) asks_watch: bool,
 }
 
@@ -152,8 +152,8 @@ impl RequestInfo {
 
     fn read_query(&mut self, query: &Query) {
         if self.name.is_empty() && self.verb == "get" {
-            // If the options do not decode, the handler reports the error. Here
-            // only the field selector is ignored.
+            // If the options do not decode, only the field selector is ignored
+            // here. The handler reports the error.
             let options = query
                 .get("fieldSelector")
                 .filter(|selector| selector.contains("metadata.name"))
@@ -169,8 +169,8 @@ impl RequestInfo {
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection".to_owned();
         }
-        // A watch of one object by a legacy path ignores selectors, so no
-        // selector may be authorized for it.
+        // A legacy path's watch of one object ignores selectors, so no selector may
+        // be authorized for it.
         if !self.verb_via_path && VERBS_WITH_SELECTORS.contains(&self.verb.as_str()) {
             let text = |key| query.get(key).unwrap_or_default().to_owned();
             self.field_selector = text("fieldSelector");
@@ -178,9 +178,9 @@ impl RequestInfo {
         }
     }
 
-    /// Tells whether the path is canonical. The cache answers only canonical
-    /// paths, because upstream's router treats `//`, `..`, a slash at the end
-    /// and escapes in its own way.
+    /// Tells whether the path is canonical. The cache answers only canonical paths,
+    /// because upstream's router handles `//`, `..`, a slash at the end and escapes
+    /// in its own way.
     pub fn is_canonical(&self) -> bool {
         self.canonical
     }
@@ -222,7 +222,7 @@ fn resource_verb(method: &Method) -> &'static str {
     }
 }
 
-/// Does the same as apimachinery `content.IsPathSegmentName`.
+/// Like apimachinery's `content.IsPathSegmentName`.
 fn is_path_segment_name(name: &str) -> bool {
     name != "." && name != ".." && !name.contains(['/', '%'])
 }

@@ -1,12 +1,10 @@
-//! The objects that a request reads, for a caller who was granted its
-//! attributes.
+//! The objects that a request reads, if its caller was granted its attributes.
 //!
-//! kube-apiserver's authorizer sees the [`RequestInfo`](super::RequestInfo)
-//! that was read from a path, and its router sees the path itself. The two
-//! differ for paths that nobody serves: `/api/v1/namespaces/a/namespaces` is
-//! authorized as "namespaces in a". For this reason the scope is made from the
-//! attributes alone, and the path must be the one path at which kube-apiserver
-//! serves exactly this scope.
+//! kube-apiserver's authorizer sees the [`RequestInfo`](super::RequestInfo) that
+//! was read from a path, and its router sees the path itself. The two differ for
+//! paths that nobody serves: `/api/v1/namespaces/a/namespaces` is authorized as
+//! "namespaces in a". So the scope is made from the attributes alone, and the path
+//! must be the one at which kube-apiserver serves exactly this scope.
 
 use super::request_info::PATH_VERBS;
 use crate::api::{Attributes, GroupVersionResource};
@@ -52,14 +50,12 @@ impl<'a> Scope<'a> {
             "watch" => legacy_watch && !name.is_empty(),
             _ => return None,
         };
-        // kube-apiserver reads these words as verbs wherever a resource may
-        // stand.
+        // kube-apiserver reads these words as verbs at any place of a resource.
         let is_verb = PATH_VERBS.contains(&gvr.resource.as_str());
         if is_verb || !subresource.is_empty() || one && name.is_empty() {
             return None;
         }
-        // For the authorizer, a namespace object is in the namespace of its own
-        // name.
+        // The authorizer sees a namespace object in the namespace of its own name.
         let itself = gvr.group.is_empty() && gvr.resource == "namespaces" && one;
         let stored_in = match (namespaced, namespace.is_empty()) {
             (true, false) => namespace.as_str(),
@@ -98,7 +94,6 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Tells whether the path contains its verb: `/api/v1/watch/pods`.
 fn is_legacy_watch(gvr: &GroupVersionResource, path: &str) -> bool {
     under(gvr, path).is_some_and(|rest| rest.starts_with("/watch/"))
 }
@@ -126,7 +121,6 @@ mod tests {
     use crate::api::Query;
     use crate::request::RequestInfo;
 
-    /// Returns `namespace/name` of the scope of a request for `target`.
     fn scope(target: &str, namespaced: bool) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let info = RequestInfo::parse(&Method::GET, path, &Query::parse(query)).unwrap();

@@ -1,4 +1,4 @@
-//! The target of a request: its path and query, as octets.
+//! The octets of a request's target: its path and query.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ mod tests {
         );
     }
 
-    /// The URI type keeps every octet that is left.
+    /// The URI type keeps every remaining octet.
     #[test]
     fn every_escaped_target_is_a_uri() {
         for octet in 0x21..=0xffu8 {

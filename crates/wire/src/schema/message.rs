@@ -8,7 +8,7 @@ pub struct Message {
     pub(super) name: Box<str>,
     pub(super) form: Form,
     pub(super) type_meta: bool,
-    /// The fields in JSON's order, which is that of the Go struct.
+    /// The fields in JSON's order, which is the order of the Go struct.
     pub(super) fields: Box<[Field]>,
     /// The position of a field by its protobuf key, or [`NO_FIELD`].
     pub(super) by_tag: Box<[u8]>,
@@ -18,16 +18,16 @@ pub struct Message {
     pub(super) written_unset: u64,
     /// The positions of the fields in protobuf's order.
     pub(super) ascending: Box<[u16]>,
-    /// The members of the JSON object. They are the fields, with each inlined
-    /// message replaced by its members.
+    /// The members of the JSON object: the fields, with each inlined message
+    /// replaced by its members.
     pub(super) members: Box<[Member]>,
     pub(super) member_names: Names,
     /// The protobuf encoding of a message in which nothing is set.
     pub(super) zero: Box<[u8]>,
 }
 
-/// The most fields of a message, so that a word has a bit for each. The largest
-/// message of Kubernetes has 44.
+/// The most fields of a message. A word has a bit for each. Kubernetes' largest
+/// message has 44.
 pub(super) const MAX_FIELDS: usize = 64;
 /// The value in `by_tag` of a key that belongs to no field.
 pub(super) const NO_FIELD: u8 = u8::MAX;
@@ -49,13 +49,12 @@ pub enum Form {
     FieldsV1,
     /// `apiextensions.JSON`.
     Json,
-    /// Types that may hold the message with this schema position.
+    /// Types that may hold the message at this position of the schema.
     SchemaOrArray(u16),
     SchemaOrBool(u16),
     SchemaOrStrings(u16),
 }
 
-/// A field of a message.
 #[derive(Debug)]
 pub struct Field {
     pub number: u32,
@@ -67,11 +66,11 @@ pub struct Field {
     pub omit_zero: bool,
     /// The name in JSON, with quotes and colon.
     pub key: Box<[u8]>,
-    /// The members that kube-apiserver adds to the object: kind and apiVersion
-    /// of nested objects. Protobuf has no field for them.
+    /// The members that kube-apiserver adds to nested objects: kind and apiVersion.
+    /// Protobuf has no field for them.
     pub added: Box<[u8]>,
-    /// The position of its member in the message, or of its first member if it
-    /// is inlined.
+    /// The position of the field's member in the message, or of its first member if
+    /// it is inlined.
     pub(super) member: u16,
     /// The protobuf encoding of the field when it is not set. It is empty for a
     /// field that may be absent.
@@ -88,7 +87,7 @@ pub enum Shape {
     List,
     /// A map with strings as keys.
     Map,
-    /// Always one message. JSON puts its members among those of its owner.
+    /// Always one message, whose members are among its owner's in JSON.
     Inline,
 }
 
@@ -114,7 +113,7 @@ pub struct Member {
 }
 
 impl Message {
-    /// Returns the last parts of the Go package's path and the type's name:
+    /// Returns the last parts of the Go package's path, and the type's name:
     /// `core/v1.Pod`.
     pub fn name(&self) -> &str {
         &self.name
@@ -124,8 +123,7 @@ impl Message {
         self.form
     }
 
-    /// Tells whether the JSON may have kind and apiVersion, which protobuf does
-    /// not have.
+    /// Tells whether the JSON may have kind and apiVersion, which protobuf lacks.
     pub(crate) fn has_type_meta(&self) -> bool {
         self.type_meta
     }
@@ -154,7 +152,6 @@ impl Message {
         self.written_unset
     }
 
-    /// Returns the fields in the order of their protobuf numbers.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = &Field> {
         let field = |at: &u16| self.fields.get(usize::from(*at));
         self.ascending.iter().filter_map(field)

@@ -1,6 +1,6 @@
-//! Kubernetes' built-in types, as both encodings need them. Each message has
-//! its fields in JSON's order, with JSON name, protobuf number, type, and the
-//! condition under which JSON omits them. `tools/schema` reads this off the Go
+//! Kubernetes' built-in types, as both encodings need them. Each message has its
+//! fields in JSON's order, with their JSON name, protobuf number, type, and
+//! condition under which JSON omits them. `tools/schema` reads this from the Go
 //! types and writes `kubernetes.txt` (`make schema`); a test compares the two.
 //!
 //! The schema is valid for one release. Its users refuse every field that it
@@ -30,8 +30,8 @@ pub struct Schema {
 static BUILTIN: LazyLock<Schema> = LazyLock::new(|| {
     let read = Schema::parse(include_str!("kubernetes.txt"));
     debug_assert!(read.is_ok(), "{:?}", read.err());
-    // A test reads the file, so this does not happen. Without a schema, nothing
-    // could be transcoded and everything would be forwarded.
+    // A test reads the file, so this does not fail. Without a schema, nothing could
+    // be transcoded and everything would be forwarded.
     read.unwrap_or_default()
 });
 

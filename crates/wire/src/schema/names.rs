@@ -1,5 +1,4 @@
-//! Finds members by their JSON names. Every key that is transcoded is looked up
-//! here.
+//! Finds members by their JSON names. Each transcoded key is looked up here.
 
 /// Positions by name, in a hash table with open addressing that is at most half
 /// full.

@@ -35,8 +35,8 @@ fn unreadable(what: &str, line: &str) -> Unreadable {
 /// largest is below 50.
 const MAX_NUMBER: u32 = 1000;
 
-/// The limit for messages that contain one another without a pointer.
-/// Kubernetes has 6 levels, and a cycle would be a struct of infinite size.
+/// The deepest nesting of messages without a pointer between them. Kubernetes has 6
+/// levels. A cycle would be a struct of infinite size.
 const MAX_NESTING: usize = 32;
 
 impl Schema {
@@ -181,7 +181,7 @@ impl Schema {
             member: 0,
             zero: Box::default(),
         };
-        // In Go it is a slice: nil is absent, which is different from empty.
+        // Go has a slice here: nil is absent, which differs from empty.
         if shape == Shape::One && kind == Kind::Bytes {
             field.shape = Shape::Optional;
         }

@@ -1,4 +1,4 @@
-//! Answers reads in degraded mode: from the last known state, and with its age.
+//! Answers reads in degraded mode from the last known state, and tells its age.
 
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,25 @@ use super::plan::Plan;
 use crate::server::answer::forward::RETRY_AFTER_SECONDS;
 use crate::server::stage::{Granted, Identified, PendingGrant};
 
-/// The annotation of audit events about answers in degraded mode.
 const ANNOTATION: &str = "apifront.dev/degraded";
 
-/// An answer in degraded mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Degraded {
-    /// The time since the state was last known to be as upstream.
+    /// The time since the state was last known to be the same as upstream.
     pub(super) age: Duration,
 }
 
-/// The effect of degraded mode on a read.
 #[derive(Debug)]
 pub(super) enum Mode {
-    /// The read is answered as always.
+    /// The read is answered as usual.
     Off,
     On(Degraded),
-    /// The state is too old. This is the answer.
+    /// The state is too old, and this is the answer.
     TooOld(Status),
 }
 
-/// Decides whether a read is answered in degraded mode. The request's grant was
-/// given in that mode, or it is not.
+/// Decides whether a read is answered in degraded mode. It is not, unless its grant
+/// was given in degraded mode.
 pub(super) fn mode(granted: &Granted, entry: &Entry, store: &Store, plan: &Plan) -> Mode {
     let Some(bounds) = granted.degraded() else {
         return Mode::Off;
@@ -70,8 +67,8 @@ fn decide(
         (Some(age), Freshness::MostRecent) if age < max_age && !has_own_writes => Mode::Off,
         (Some(age), _) if age < max_age => Mode::On(Degraded { age }),
         (age, Freshness::MostRecent) => Mode::TooOld(too_old(age, max_age, gvr)),
-        // Other reads are answered for `cache.maxStaleness`, as without the
-        // mode.
+        // As without degraded mode, other reads are answered for
+        // `cache.maxStaleness`.
         (_, Freshness::Any | Freshness::NotOlderThan(_)) => Mode::Off,
     }
 }
@@ -98,7 +95,6 @@ impl Degraded {
         ))
     }
 
-    /// Notes the answer in the metrics and in the audit log.
     pub(super) fn note(self, granted: &Granted, grant: &mut PendingGrant<'_>) {
         let Some(bounds) = granted.degraded() else {
             return;
@@ -112,7 +108,7 @@ impl Degraded {
     }
 }
 
-/// Returns the warning of a 403 in degraded mode.
+/// Returns the warning for a 403 in degraded mode.
 pub(super) fn refusal_warning(status: &Status, identified: &Identified) -> Vec<HeaderValue> {
     let is_ours = status.code == 403 && identified.degraded().is_some();
     let text = "no API server can be reached: rights are those that were known before";
@@ -120,7 +116,7 @@ pub(super) fn refusal_warning(status: &Status, identified: &Identified) -> Vec<H
     warning.into_iter().collect()
 }
 
-/// Replaces the demand for the most recent state by one that the store meets.
+/// Replaces the demand for the most recent state by one that the store can meet.
 pub(super) fn relaxed(freshness: Freshness) -> Freshness {
     match freshness {
         Freshness::MostRecent => Freshness::Any,
@@ -128,7 +124,7 @@ pub(super) fn relaxed(freshness: Freshness) -> Freshness {
     }
 }
 
-/// Returns the answer to a request that would have to be forwarded.
+/// Returns the answer to a request that would otherwise be forwarded.
 pub(super) fn unreachable(reason: BypassReason) -> Status {
     Status::service_unavailable(format!(
         "no API server can be reached, and memory cannot answer this ({})",

@@ -1,5 +1,5 @@
-//! Notes the forms in which all of a resource is listed, so that they can be
-//! made ahead (`make_ahead.rs`).
+//! Notes the forms in which whole resources are listed, so that they can be made
+//! ahead (`make_ahead.rs`).
 
 use apifront_watch_cache::read;
 use apifront_watch_cache::reflector::{Cache, Entry};
@@ -23,8 +23,8 @@ pub(super) fn note(
     }
 }
 
-/// Notes a list that came before the resource was in the cache. The encodings
-/// that the resource has are not known yet: those that it lacks are not made.
+/// Notes a list that came before the resource was in the cache. The encodings of the
+/// resource are not known yet, so forms in other encodings are later left out.
 pub(super) fn note_early(
     cache: &Cache,
     gvr: &GroupVersionResource,
@@ -37,7 +37,7 @@ pub(super) fn note_early(
     }
 }
 
-/// Returns the forms of a list without selectors. Others are not made of whole
+/// Returns the forms of a list without selectors. Other lists are not made of whole
 /// leaves.
 fn forms(
     representation: Representation,

@@ -13,35 +13,33 @@ use super::newest::Newest;
 use crate::flow::HeldBytes;
 use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 
-/// The most objects that are matched with a selector, or written anew, on a
-/// thread that serves other requests. More objects take milliseconds, so they
-/// are left to `cpu_offload.rs`.
+/// The most objects that are matched with a selector, or written anew, on a thread
+/// that serves other requests. More objects take milliseconds, so `cpu_offload.rs`
+/// handles them.
 const SELECTED_AT_ONCE: usize = 10_000;
 const WRITTEN_AT_ONCE: usize = 500;
 
-/// A requirement or value of a selector costs as much as this many objects,
-/// because all are grouped by key first.
+/// Each requirement or value of a selector costs as much as this many objects,
+/// because all of them are first grouped by key.
 const OBJECTS_PER_TERM: usize = 4;
 
-/// The rough size of an object's row or metadata. Those of pods are 2 to 5 KB
+/// The approximate size of an object's row or metadata. For pods it is 2 to 5 KB,
 /// with the metadata that Tables have by default.
 const WRITTEN_BYTES: usize = 3 << 10;
 
-/// The body of a list.
 pub(super) enum Body {
     Plain(Vec<Bytes>, HeldBytes),
-    /// The body is long, and its client takes gzip.
+    /// The body is long, and its client accepts gzip.
     Gzip(Box<GzipList>),
 }
 
-/// The objects that a grant lets a list hold.
+/// The objects that a list may hold, by its grant.
 pub(super) enum Extent {
-    /// All objects of a namespace, or of the resource if it is empty.
+    /// All objects of a namespace, or of the whole resource if the name is empty.
     Namespace(String),
     View(Visible),
 }
 
-/// The parameters of a list.
 pub(super) struct Wanted {
     pub(super) extent: Extent,
     pub(super) options: ListOptions,
@@ -58,7 +56,6 @@ impl Wanted {
         }
     }
 
-    /// Returns the most objects that are listed.
     fn page(&self) -> usize {
         match self.plan.limit {
             0 => usize::MAX,
@@ -70,15 +67,15 @@ impl Wanted {
 /// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
-    /// Objects that are matched with a selector, and the cost of the selector.
+    /// The objects that are matched with a selector, and the cost of the selector.
     selected: usize,
-    /// Objects that are written for this answer alone. All others are
-    /// references to stored objects.
+    /// The objects that are written for this answer alone. All others are references
+    /// to stored objects.
     written: usize,
 }
 
 impl Cost {
-    /// Returns the cost of a list of at most so many objects.
+    /// Returns the cost of a list of at most this number of objects.
     fn of(wanted: &Wanted, objects: usize) -> Self {
         let options = &wanted.options;
         let fields = options.field_selector.requirements.len();
@@ -101,8 +98,8 @@ impl Cost {
     }
 }
 
-/// Makes the body, and returns it with its version. Expensive work is done
-/// where it delays no other request.
+/// Makes the body, and returns it with its version. Expensive work runs where it
+/// delays no other request.
 pub(super) async fn make(
     wanted: Wanted,
     store: &Arc<Store>,

@@ -1,4 +1,4 @@
-//! A list whose state and selection are known, about to be made.
+//! Makes a list whose state and selection are known.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,9 +15,10 @@ use super::newest::Newest;
 use crate::flow::HeldBytes;
 use crate::server::answer::compression;
 
-/// The most bytes of objects that are written, and of labels and fields that are matched,
-/// on a thread that serves other requests. Both take a few milliseconds. Whoever may write
-/// objects says how large they are.
+/// The most bytes of objects that are written, and of labels and fields that are
+/// matched, on a thread that serves other requests. Both take a few milliseconds.
+/// Their number must be limited, because callers who may write objects determine
+/// their size.
 pub(super) const WRITTEN_AT_ONCE: usize = 1 << 20;
 const SELECTED_AT_ONCE: usize = 4 << 20;
 
@@ -27,7 +28,6 @@ pub(super) struct Listing {
     gzip: bool,
 }
 
-/// The objects that a list is made of.
 enum Objects {
     State {
         snapshot: Arc<Snapshot>,
@@ -36,7 +36,7 @@ enum Objects {
         selection: Box<Selection>,
         plan: ListPlan,
     },
-    /// The page that upstream cut.
+    /// A page that upstream cut.
     Page(SharedPage),
 }
 
@@ -76,7 +76,7 @@ impl Listing {
         Ok(Self { of, shape, gzip })
     }
 
-    /// Tells whether the texts that a selector is compared with are short together.
+    /// Tells whether the texts to compare with the selector are short, all together.
     pub(super) fn is_selected_at_once(&self, scope: &Scope) -> bool {
         let Objects::State { snapshot, .. } = &self.of else {
             return true;
@@ -89,11 +89,10 @@ impl Listing {
         sum.is_some()
     }
 
-    /// Makes the body, unless that needs objects to be written that are large
-    /// together.
+    /// Makes the body, unless objects must be written that are large all together.
     pub(super) fn at_once(&self, store: &Store) -> Result<Option<(Body, u64)>, BypassReason> {
         let page = self.page();
-        // A long list is compressed elsewhere.
+        // Long lists are compressed elsewhere.
         let is_compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
         let most = WRITTEN_AT_ONCE;
         if !is_compressed && read::makes_more_than(most, &store.resource, &page, &self.shape) {
@@ -122,7 +121,6 @@ impl Listing {
         }
     }
 
-    /// Makes the body of the list's page, and returns it with its version.
     pub(super) fn body(
         &self,
         store: &Store,
@@ -139,26 +137,26 @@ impl Listing {
             }
         };
         let is_cut = !page.meta.continue_token.is_empty();
-        // No server of such a release makes the tokens of shards.
+        // Servers of a release with other lists make no continue tokens of shards.
         let is_sharded = !page.meta.shard_selector.is_empty();
         if is_cut && !is_sharded && store.presentation().other_lists {
             return Err(BypassReason::UnusualRequest);
         }
-        // Only the lists of the API itself name their shard.
+        // Only lists of the API itself name their shard.
         if !matches!(self.shape, Shape::Whole(_)) {
             page.meta.shard_selector.clear();
         }
         let body = body(store, &page, &self.shape, self.gzip, held)?;
         if complete && is_cut {
-            // The client will ask for the rest of this very state.
+            // The client will ask for the rest of this same state.
             store.retain(snapshot, Instant::now());
         }
         Ok((body, snapshot.resource_version))
     }
 }
 
-/// Makes the body. Tables and PartialObjectMetadata are made anew for each
-/// answer, so their compressed form is not kept.
+/// Makes the body. Tables and PartialObjectMetadata are made anew for each answer,
+/// so their compressed form is not kept.
 fn body(
     store: &Store,
     page: &Page<'_>,

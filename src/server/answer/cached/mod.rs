@@ -45,31 +45,31 @@ use crate::flow::{HeldBytes, RETRY_AFTER};
 use crate::server::stage::context::{CacheResult, Hit};
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 
-/// The time that a watch waits for the first list of its resource, before the
-/// watch is forwarded. kube-apiserver's cache waits 3 s.
+/// How long a watch waits for the first list of its resource before it is forwarded.
+/// kube-apiserver's cache waits 3 s.
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
-/// The same for a list of any state, such as an informer's first. Most resources are
-/// small, and are listed in milliseconds.
+/// How long a list of any state, such as an informer's first list, waits for the
+/// first list of its resource. Most resources are small, and are listed in
+/// milliseconds.
 const LIST_WAITS: Duration = Duration::from_millis(500);
 
-/// The time that a watch with initial events waits for the form of bookmarks,
-/// where upstream has no initial events. If it were forwarded, it would be
-/// refused, and client-go would not try again. Upstream sends a bookmark within
-/// seconds of the list.
+/// If upstream has no initial events: how long a watch with initial events waits
+/// until the form of bookmarks is known. If it were forwarded, it would be refused,
+/// and client-go would not try again. Upstream sends a bookmark within seconds of
+/// the list.
 const BOOKMARK_WAITS: Duration = Duration::from_secs(8);
 
 pub(in crate::server) enum Outcome {
     Answer(Answer),
-    /// A watch, with what its header tells.
+    /// A watch, and the values for its header.
     Watch(Box<Watch>, WatchHead),
     /// The request is forwarded to upstream, for this reason.
     Bypass(BypassReason),
-    /// The cache has no part in such requests.
+    /// The cache could never answer a request like this.
     NotAsked,
 }
 
-/// Answers a read from the cache if possible.
 pub(in crate::server) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -84,7 +84,7 @@ pub(in crate::server) async fn answer(
         Outcome::NotAsked => BypassReason::UnusualRequest,
         answered => return answered,
     };
-    // A caller who was identified by what is remembered cannot be named to
+    // The caller was identified by what is remembered, and cannot be named to
     // upstream.
     if grant.identified().degraded().is_none() {
         return outcome;
@@ -94,8 +94,7 @@ pub(in crate::server) async fn answer(
     Outcome::Answer(answer.out_of(CacheResult::Bypass(reason)))
 }
 
-/// Returns what the cache would answer, from the state that upstream's answer
-/// shows.
+/// Returns what the cache would answer from the state that upstream's answer shows.
 pub(in crate::server) async fn answer_at(
     request: &RequestHeader,
     identified: Arc<Identified>,
@@ -117,8 +116,8 @@ pub(in crate::server) fn watch_plan(identified: &Identified) -> Option<WatchPlan
     }
 }
 
-/// Tells whether upstream answers, and the cache only compares. A resource that
-/// is cached stays so, as long as it is read.
+/// Tells whether upstream answers, and the cache is only compared. A cached resource
+/// stays cached while it is read.
 fn is_in_shadow(identified: &Identified) -> bool {
     let generation = identified.generation();
     let gvr = &identified.info().gvr;
@@ -131,8 +130,8 @@ fn is_in_shadow(identified: &Identified) -> bool {
     in_shadow
 }
 
-/// Reads from the cache if possible. The checks go from cheap to expensive:
-/// options, consistency mode, authorization, and only then the cache itself.
+/// Reads from the cache if possible. The checks go from cheap to expensive: options,
+/// consistency mode, authorization, and only then the cache itself.
 async fn read(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -194,7 +193,8 @@ async fn read(
     }
 }
 
-/// Tells whether upstream is asked for each such read, though it is of one object.
+/// Tells whether each read like this asks upstream something, even though it is a
+/// read of one object.
 fn costs_a_request(identified: &Identified, plan: &Plan) -> bool {
     let generation = identified.generation();
     matches!(plan, Plan::Get(Freshness::MostRecent))
@@ -214,7 +214,6 @@ fn say(
     answer
 }
 
-/// Serves the read within the time limit that the request sets.
 async fn serve_within(
     granted: &Granted,
     headers: &HeaderMap,
@@ -243,7 +242,6 @@ fn timed_out() -> Status {
     Status::failure(504, Reason::Timeout, message)
 }
 
-/// Serves the read. `degraded` is set when it is answered in degraded mode.
 async fn serve(
     granted: &Granted,
     headers: &HeaderMap,
@@ -254,7 +252,7 @@ async fn serve(
     let generation = granted.generation();
     let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
     let (namespaced, cluster_wide) = (granted.scope(true), granted.scope(false));
-    // No reflector is started for a path that leads to no resource of any scope.
+    // If the path leads to no resource of any scope, no reflector is started.
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
@@ -270,8 +268,8 @@ async fn serve(
         false => cluster_wide,
     };
     let Some(scope) = scope else {
-        // Upstream refuses a path that does not fit the resource's scope. What it says
-        // is known of its own resources.
+        // Upstream refuses a path that does not fit the resource's scope. The answer
+        // is known for upstream's own resources.
         let is_own = is_built_in_group(&gvr.group) && granted.route().is_none();
         return match is_own && !store.resource.namespaced {
             true => Ok(Served::NoSuchResource),
@@ -302,7 +300,7 @@ async fn serve(
     };
     *degraded = match degraded::mode(granted, &entry, &store, &plan) {
         degraded::Mode::Off => None,
-        // The answer to a WebSocket's handshake has no place for the warning.
+        // The answer to a WebSocket's handshake cannot hold the warning.
         degraded::Mode::On(_) if granted.handshake().is_some() => {
             return Err(BypassReason::WatchProtocol);
         }
@@ -344,13 +342,13 @@ async fn serve(
     }
 }
 
-/// Tells whether the columns of a Table are those of the objects in it: the
-/// definition of the resource may have changed since the columns were chosen.
+/// Tells whether the columns of a Table fit the objects in it. The definition of the
+/// resource may have changed since the columns were chosen.
 async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, store: &Store) -> bool {
     let Shape::Table(printer, _) = shape else {
         return true;
     };
-    // A single object was read from upstream alone.
+    // This object was read from upstream by itself.
     let alone = matches!(newest, Newest::Object(_));
     if alone && !entry.is_listed_by_current_definition().await {
         return false;
@@ -362,11 +360,11 @@ async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, stor
         .is_some_and(|now| Arc::ptr_eq(now, printer))
 }
 
-/// Returns the time for which the read waits while the resource is read into the
-/// cache, rather than being forwarded.
+/// Returns how long the read waits while the resource is read into the cache, before
+/// the read is forwarded.
 fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Duration {
     match plan {
-        // A forwarded watch would stay at upstream as long as it lasts.
+        // A forwarded watch would stay with upstream until its end.
         Plan::Watch(..) => WATCH_WAITS,
         Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => {
             WATCH_WAITS
@@ -375,13 +373,13 @@ fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Du
         Plan::Get(_) | Plan::List(..) if overlay::is_for(identified.generation(), gvr) => {
             WATCH_WAITS
         }
-        // The watch after a forwarded list may begin before the cache does.
+        // The watch after a forwarded list might begin before the cache does.
         Plan::List(..) if plan.freshness() == Freshness::Any && !plan.is_exact() => LIST_WAITS,
         Plan::Get(_) | Plan::List(..) => Duration::ZERO,
     }
 }
 
-/// Finds the resource in the cache, and waits for it for this time.
+/// Finds the resource in the cache. Waits for it for at most `waits`.
 async fn find(
     identified: &Identified,
     gvr: &GroupVersionResource,
@@ -399,7 +397,7 @@ async fn find(
     Ok(generation.cache.lookup_within(gvr, selection, left).await?)
 }
 
-/// Everything that an answer is made of. No further request goes to upstream.
+/// Everything that an answer needs. No further request goes to upstream.
 struct Prepared<'a> {
     granted: &'a Granted,
     headers: &'a HeaderMap,
@@ -407,7 +405,7 @@ struct Prepared<'a> {
     store: Arc<Store>,
     scope: Scope<'a>,
     newest: Newest,
-    /// What upstream was asked for it.
+    /// The requests to upstream that the answer needed.
     cost: HitCost,
     representation: Representation,
     shape: Shape,
@@ -460,7 +458,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Makes the watch, compressed if that was agreed.
+    /// Makes the watch, and compresses it if that was agreed.
     async fn watch_fitted(
         self,
         gvr: &GroupVersionResource,
@@ -548,8 +546,9 @@ fn head(warnings: Vec<HeaderValue>, cost: HitCost) -> WatchHead {
     }
 }
 
-/// Tells whether shards are answered here: always, or since upstream would
-/// answer them, too. Backends may be of any release.
+/// Tells whether shards are answered here: always, or because upstream would answer
+/// them, too. Backends may be of any release, so upstream's release tells nothing
+/// about them.
 async fn serves_shards(granted: &Granted) -> bool {
     let generation = granted.generation();
     sharded::is_always_served(granted)

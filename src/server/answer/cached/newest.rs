@@ -1,5 +1,5 @@
-//! The state that answers a read: the store's own, or one that was requested
-//! from upstream.
+//! Finds the state that answers a read: the store's own, or one that upstream was
+//! asked for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,19 +19,18 @@ use super::{degraded, overlay};
 use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
 
-/// The time that a list of a view waits for a version that a client can watch
-/// from, as long as kube-apiserver's cache waits for a version.
+/// How long a list of a view waits for a version from which a client can watch.
+/// kube-apiserver's cache waits for a version as long.
 const LATER_WITHIN: Duration = Duration::from_secs(3);
 
-/// While something of the resource changes, such a version comes within this
-/// time by itself.
+/// While objects of the resource change, a later version comes by itself within this
+/// time.
 const COMES_WITHIN: Duration = Duration::from_millis(10);
 
-/// While nothing at all is written, there is no such version. The state is looked at
+/// While nothing at all is written, no later version comes. The state is checked
 /// again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The resource that a read is about.
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
     pub(super) generation: &'a Generation,
@@ -60,13 +59,11 @@ impl<'a> Resource<'a> {
 pub(super) enum Newest {
     State {
         snapshot: Arc<Snapshot>,
-        /// Whether the state has the whole resource, not only the requested
+        /// Whether the state has the whole resource, and not only the requested
         /// part.
         complete: bool,
     },
-    /// The requested page.
     Page(SharedPage),
-    /// The requested object.
     Object(Option<Arc<StoredObject>>),
 }
 
@@ -113,8 +110,8 @@ pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -
     }
 }
 
-/// Returns the state for a plan, once it is known to be recent enough. In
-/// degraded mode, every state in memory is.
+/// Returns the state for a plan, once it is known to be recent enough. In degraded
+/// mode, any state in memory is recent enough.
 pub(super) async fn newest(
     resource: Resource<'_>,
     plan: &Plan,
@@ -131,7 +128,7 @@ pub(super) async fn newest(
         && let ListVersion::Exact(version) = plan.version
         && let Some(snapshot) = store.snapshot_at(version)
     {
-        // The version may be one that the store itself has not reached.
+        // The store itself may not have reached this version yet.
         let complete = true;
         return Ok((Newest::State { snapshot, complete }, HitCost::Nothing));
     }
@@ -169,9 +166,9 @@ pub(super) async fn newest(
     Ok((newest, HitCost::Names))
 }
 
-/// Returns the state for a view, once it is as recent as the plan demands. That
-/// of a list is later than `since` if there is such a state in time: a client
-/// can then watch from it.
+/// Returns the state for a view, once it is as recent as the plan demands. For a
+/// list, it waits some time for a state later than `since`, because a client can
+/// watch from that.
 pub(super) async fn of_view(
     resource: Resource<'_>,
     plan: &Plan,
@@ -205,8 +202,8 @@ pub(super) async fn of_view(
         if since.is_some_and(|since| snapshot.resource_version > since) {
             return Ok((snapshot, cost));
         }
-        // A state that upstream told is as recent as the store's own, which has
-        // reached nothing after it.
+        // A state from upstream is as recent as the store's own, if the store has
+        // reached nothing later.
         if let Some(later) = since.and_then(|since| store.later_than(since)) {
             return Ok((later, cost));
         }
@@ -222,7 +219,7 @@ pub(super) async fn of_view(
     }
 }
 
-/// Tells where a state is that is as recent as the plan demands.
+/// Tells where to find a state that is as recent as the plan demands.
 async fn recent(resource: Resource<'_>, plan: &Plan) -> Result<AnswerSource, Unanswered> {
     let freshness = plan.freshness();
     let is_list = matches!(plan, Plan::List(..));
@@ -238,8 +235,8 @@ async fn recent(resource: Resource<'_>, plan: &Plan) -> Result<AnswerSource, Una
     Ok(resource.consistent().ensure(freshness).await?)
 }
 
-/// Returns a state of the store itself that shows the same visible objects, or
-/// later ones. `None` if the store does not have them in time.
+/// Returns a state of the store itself that shows the same visible objects, or later
+/// ones. Returns `None` if the store does not have one in time.
 pub(super) async fn as_stored(
     store: &Store,
     snapshot: Arc<Snapshot>,
@@ -263,12 +260,11 @@ pub(super) async fn as_stored(
     }
 }
 
-/// Returns an object's key and version.
 fn of(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
     (&object.key, object.resource_version)
 }
 
-/// Returns all of the resource at its most recent version.
+/// Returns the whole resource at its most recent version.
 async fn whole(resource: Resource<'_>) -> Result<Arc<Snapshot>, Unanswered> {
     let Resource {
         generation,
@@ -290,7 +286,7 @@ async fn whole(resource: Resource<'_>) -> Result<Arc<Snapshot>, Unanswered> {
     }
 }
 
-/// Returns what upstream is asked for a read.
+/// Returns the question to upstream that a read needs.
 fn question(plan: &Plan, scope: &Scope<'_>, overlaid: bool) -> Question {
     let query = |limit| {
         Question::List(ListQuery {
@@ -301,16 +297,16 @@ fn question(plan: &Plan, scope: &Scope<'_>, overlaid: bool) -> Question {
         })
     };
     match plan {
-        // The configured APIServices are added to all of upstream's.
+        // The configured APIServices are added to the whole of upstream's.
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         // The object is in the state that this proves.
         Plan::Get(_) => Question::Version,
-        // A list that continues at the newest state needs the whole state,
-        // because a page does not have the objects before its start.
+        // A list that continues at the newest state needs the whole state, because a
+        // page lacks the objects before its start.
         Plan::List(_, plan) if !plan.start.is_empty() => {
             Question::List(ListQuery::everything(scope.namespace))
         }
-        // Upstream is not asked for shards, and its page would have other
+        // Upstream is not asked for shards, and a page of its own would have other
         // objects.
         Plan::List(options, plan) if options.shard_selector.is_some() && plan.limit > 0 => {
             Question::List(ListQuery::everything(scope.namespace))

@@ -1,9 +1,8 @@
-//! The configured APIServices among those of upstream.
+//! Adds the configured APIServices to those of upstream.
 //!
-//! The configured APIServices are added to the state that answers a read, and
-//! not to the store. The versions in the store are upstream's, but a change of
-//! a configured APIService has no version. Watches of APIServices are in
-//! `overlay_watch.rs`.
+//! They are added to the state that answers a read, and not to the store. The
+//! versions in the store are upstream's, but a change of a configured APIService has
+//! no version. Watches of APIServices are in `overlay_watch.rs`.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use crate::aggregation::api_service_objects;
 use crate::server::state::generation::Generation;
 
-/// Tells whether configured APIServices are among the objects of a resource.
+/// Tells whether configured APIServices belong to the objects of a resource.
 pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> bool {
     gvr.resource == api_service_objects::RESOURCE
         && gvr.group == api_service_objects::GROUP
@@ -21,8 +20,7 @@ pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> boo
         && !generation.aggregation.is_empty()
 }
 
-/// Returns the configured APIServices as stored objects, at a version of
-/// upstream.
+/// Returns the configured APIServices as stored objects, with a version of upstream.
 pub(super) fn objects(
     generation: &Generation,
     store: &Store,

@@ -1,8 +1,8 @@
-//! Watches of APIServices, configured ones among them.
+//! Watches of APIServices that include the configured ones.
 //!
-//! Each watch has a store of its own. A task keeps that store up to date, with
-//! the events of upstream's APIServices and the changes of the configured ones.
-//! Users share the places for such watches (`state/api_service_watches.rs`).
+//! Each watch has a store of its own. A task keeps that store up to date with the
+//! events of upstream's APIServices and the changes of the configured ones. Users
+//! share the places for these watches (`state/api_service_watches.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -29,21 +29,21 @@ use crate::server::state::api_service_watches::Place;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 
-/// The greatest size of a list of APIServices. Each APIService takes a
-/// kilobyte, and another one for its certificate authority.
+/// The greatest size of a list of APIServices. Each APIService takes a kilobyte, and
+/// one more for its certificate authority.
 const MAX_LIST_BYTES: usize = 16 << 20;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between checks of the configured APIServices. Their changes are
-/// reported with up to this delay.
+/// The time between checks of the configured APIServices. Their changes are reported
+/// with up to this delay.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The version of items that are made only for a comparison.
 const NO_VERSION: u64 = 0;
 /// The number of events that are read at once.
 const BATCH: usize = 100;
-/// A client that resumes a watch may have missed the changes of configured
-/// APIServices within this time, so they are reported again. The history of
-/// other resources reaches as far back.
+/// Changes of configured APIServices within this time are reported again to a client
+/// that resumes a watch, because it may have missed them. The history of other
+/// resources reaches as far back.
 const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(5);
 
 struct Follower {
@@ -52,16 +52,15 @@ struct Follower {
     cursor: Cursor,
     /// The store of the watch, which is dropped with the watch.
     merged: Weak<Store>,
-    /// The configured APIServices as they were last reported, without a
-    /// version.
+    /// The configured APIServices as they were last reported, without versions.
     told: BTreeMap<String, Bytes>,
     #[expect(dead_code, reason = "held until the watch is over")]
     place: Place,
 }
 
 /// Opens a watch of upstream's APIServices, which are in `base`, and of the
-/// configured ones. `newest` is the state at the beginning of the watch, if it
-/// begins with a state. The inner error is upstream's, or a 429.
+/// configured ones. If the watch begins with a state, `newest` is that state. The
+/// inner error is upstream's, or a 429.
 pub(super) async fn open(
     granted: &Granted,
     base: Arc<Store>,
@@ -135,8 +134,8 @@ fn too_many() -> Status {
     Status::failure(429, Reason::TooManyRequests, why.to_owned()).with_retry_after(1)
 }
 
-/// Lists upstream's APIServices. The error is upstream's own, or says that
-/// upstream cannot be reached.
+/// Lists upstream's APIServices. The error is upstream's own, or says that upstream
+/// cannot be reached.
 async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstreams, Box<Status>> {
     let path = format!(
         "/apis/{}/v1/{}{query}",
@@ -161,7 +160,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstr
     api_service_objects::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
-/// Returns the configured APIServices as they are now, by name, at this version.
+/// Returns the present configured APIServices by name, with this version.
 fn ours(aggregation: &Aggregation, version: u64) -> impl Iterator<Item = (String, Bytes)> {
     aggregation.registered().iter().map(move |registered| {
         let service = &registered.service;
@@ -176,8 +175,8 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
     items.into_iter().map(parse).collect()
 }
 
-/// Starts the task that keeps `merged` up to date as long as the watch reads
-/// it. `resumed` says that the client has seen an earlier state.
+/// Starts the task that keeps `merged` up to date while the watch reads it.
+/// `resumed` tells that the client has seen an earlier state.
 fn follow(
     generation: &Generation,
     base: Arc<Store>,
@@ -203,8 +202,8 @@ fn follow(
             }
         }
     }
-    // The history of `base` has each change. If the history does not contain
-    // `version`, a list gives the result of the changes.
+    // The history of `base` has each change. If it does not reach back to `version`,
+    // a list gives the result of all changes.
     let reached = base.progress().resource_version >= version;
     let cursor = base.position(version).ok().filter(|_| reached);
     let mut follower = Follower {
@@ -227,8 +226,8 @@ fn follow(
 }
 
 impl Follower {
-    /// Reports the changes so far, and waits for more. Returns `None` when the
-    /// watch is over.
+    /// Reports the changes so far, and waits for more. Returns `None` when the watch
+    /// is over.
     async fn step(&mut self, whole: bool) -> Option<()> {
         let mut progress = self.base.subscribe();
         progress.mark_unchanged();
@@ -247,8 +246,8 @@ impl Follower {
     /// Applies upstream's events, in order.
     fn events(&mut self) -> Option<()> {
         let merged = self.merged.upgrade()?;
-        // Events may come while others are read: the version up to which all of
-        // them are read is known before.
+        // This is read first, because more events may come while others are read.
+        // All events up to this version will have been applied.
         let known = self.base.progress().resource_version;
         loop {
             let events = self.base.read(&mut self.cursor, BATCH).ok()?;
@@ -257,7 +256,8 @@ impl Follower {
             }
             for event in events {
                 let object = &event.object;
-                // A configured APIService hides upstream's of the same name.
+                // A configured APIService hides upstream's APIService of the same
+                // name.
                 if self.told.contains_key(object.key.as_str()) {
                     continue;
                 }
@@ -271,10 +271,10 @@ impl Follower {
         Some(())
     }
 
-    /// Reports the changes of the configured APIServices. These have no
-    /// versions of their own, so each gets one that no object of upstream has,
-    /// up to that of a list of upstream, and the objects in that list are
-    /// reported at the same time. Changes for which there is no version yet are
+    /// Reports the changes of the configured APIServices. They have no versions of
+    /// their own. So each change gets a version that no object of upstream has,
+    /// between the last report and a new list of upstream. The objects in that list
+    /// are reported at the same time. If there is no free version, the change is
     /// reported later. Leases alone move upstream's version every few seconds.
     async fn relist(&mut self, now: BTreeMap<String, Bytes>) -> Option<()> {
         let cache = self.process.cache.clone();

@@ -8,13 +8,11 @@ use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 
 use super::newest::{Newest, Resource};
 
-/// The state that upstream's answer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Pin {
-    /// Any that is not older than this version: the answer does not depend on
-    /// it.
+    /// Any state that is not older than this version, because the answer does not
+    /// depend on it.
     NotOlderThan(u64),
-    /// The state at this version.
     Version(u64),
     /// An object at its version.
     Object(u64),
@@ -29,16 +27,16 @@ pub(in crate::server) struct Pinned {
     since: Option<u64>,
     /// Whether upstream read a state no older than the request.
     most_recent: bool,
-    /// The time that the read waits for the version.
+    /// How long the read waits for the version.
     patience: Duration,
-    /// Whether the version may be one that the store has not heard of, if its
-    /// answer turns out to be upstream's.
+    /// Whether the read may use a version that the store has not heard of, in case
+    /// its answer is the same as upstream's.
     trusts: bool,
-    /// Whether the store had not heard of the version.
+    /// Set if the store had not heard of the version.
     pub(in crate::server) unheard: bool,
     /// The reason why the store has no such state.
     pub(in crate::server) not_comparable: Option<&'static str>,
-    /// The moment at which the state was there.
+    /// The moment at which the state was ready.
     pub(in crate::server) ready: Option<Instant>,
 }
 
@@ -56,7 +54,7 @@ impl Pinned {
         }
     }
 
-    /// Says which version the store had before upstream was asked, and whether
+    /// Sets the version that the store had before upstream was asked, and whether
     /// upstream read a state no older than the request.
     pub(in crate::server) fn since(mut self, version: Option<u64>, most_recent: bool) -> Self {
         self.since = version;
@@ -64,15 +62,15 @@ impl Pinned {
         self
     }
 
-    /// Takes the newest state for that of a version that the store has not
-    /// heard of. While nothing of a resource changes, the store hears of later
-    /// versions once a minute.
+    /// If the store has not heard of the version, takes the newest state in its
+    /// place. While nothing of a resource changes, the store hears of later versions
+    /// only once a minute.
     pub(in crate::server) fn trusting(mut self) -> Self {
         self.trusts = true;
         self
     }
 
-    /// Returns the state. `is_exact` says that the read itself names the
+    /// Returns the state. `is_exact` tells whether the read itself names the
     /// version.
     pub(super) async fn newest(
         &mut self,
@@ -134,8 +132,8 @@ impl Pinned {
         if let Some(object) = objects.find(is_it) {
             return Ok(Newest::Object(Some(object)));
         }
-        // The store knows that there was no such object, or it would have had it
-        // before and after upstream read it.
+        // Either the store knows that there was no such object, or it must have had
+        // it before and after upstream read it.
         let had_to_have_it = self.most_recent && before.is_some() && self.since >= Some(version);
         match &then {
             Some(then) => Ok(Newest::Object(
@@ -148,7 +146,7 @@ impl Pinned {
 
     async fn absent(&mut self, resource: Resource<'_>) -> Result<Newest, &'static str> {
         let Resource { entry, store, .. } = resource;
-        // Upstream read no later state.
+        // Upstream read no later state than this.
         let version = entry.upstream_version().await.ok_or("not_proven_fresh")?;
         if !reached(store, version, self.patience).await {
             if !self.trusts {
@@ -163,7 +161,7 @@ impl Pinned {
         let before = before.ok_or("evicted")?;
         let was_there = object_in(&before, resource).is_some_and(|was| was.uid() == object.uid());
         match was_there && self.most_recent {
-            // It was there all the time.
+            // The object was there all the time.
             true => Ok(Newest::Object(Some(object))),
             false => Err("written_meanwhile"),
         }
@@ -178,7 +176,7 @@ fn object_in(snapshot: &Snapshot, resource: Resource<'_>) -> Option<Arc<StoredOb
 fn whole(snapshot: Arc<Snapshot>) -> Newest {
     Newest::State {
         snapshot,
-        // Nobody will ask for the rest of it.
+        // Nobody will ask for the rest of the state.
         complete: false,
     }
 }

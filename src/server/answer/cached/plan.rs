@@ -50,9 +50,9 @@ impl Plan {
             .map_err(|_| BypassReason::FieldSelector)?;
         match self {
             Self::Watch(options, _) => watch::check(options, store),
-            // Releases before 1.34 read later pages from etcd, which heeds the
-            // limit that their cache ignores for version 0. No server of such a
-            // release makes the tokens of shards.
+            // Releases before 1.34 read later pages from etcd. It respects the
+            // limit, which their cache ignores for version 0. Servers of these
+            // releases make no continue tokens of shards.
             Self::List(options, _)
                 if options.resource_version == "0"
                     && !options.continue_token.is_empty()
@@ -65,9 +65,9 @@ impl Plan {
         }
     }
 
-    /// Narrows the selection to that of the grant: its selectors are those that
-    /// were authorized. A legacy watch is authorized without selectors, so its
-    /// own selectors only narrow the selection.
+    /// Narrows the selection to that of the grant, whose selectors were authorized.
+    /// A legacy watch is authorized without selectors, so its own selectors only
+    /// narrow the selection.
     pub(super) fn narrow(
         self,
         scope: &Scope<'_>,
@@ -88,8 +88,8 @@ impl Plan {
     }
 }
 
-/// Plans how a request is read from the cache. Returns `None` if the cache has
-/// no part in such requests.
+/// Plans how a request is read from the cache. Returns `None` if the cache could
+/// never answer a request like this.
 pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     let (info, query) = (received.info(), received.query());
     let verb = info.verb.as_str();
@@ -99,7 +99,8 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !received.generation().config.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
-    // Only a WebSocket watch whose handshake is right changes the protocol here.
+    // The cache answers an upgrade only if it is a WebSocket watch with a correct
+    // handshake.
     let is_answered_here = verb == "watch" && received.handshake().is_some();
     if received.upgrade().is_some() && !is_answered_here {
         return Err(BypassReason::WatchProtocol);
@@ -107,7 +108,7 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !info.is_canonical() {
         return Err(BypassReason::UnusualRequest);
     }
-    // A watch has a time limit of its own, `timeoutSeconds`.
+    // A watch has its own time limit, `timeoutSeconds`.
     if verb != "watch" && received.deadline() == Deadline::Unclear {
         return Err(BypassReason::InvalidOptions);
     }

@@ -1,4 +1,4 @@
-//! The answer to a read from the cache.
+//! The result of a read from the cache.
 
 use apifront_watch_cache::read::BypassReason;
 use apifront_watch_cache::watch::Watch;
@@ -13,13 +13,13 @@ use crate::server::stage::context::Hit;
 /// The result of a read that the cache could answer.
 pub(super) enum Served {
     Answer(Answer),
-    /// A failure, with its warnings, and with what shows it if that is a state of the
-    /// cache.
+    /// A failure with its warnings. The `Hit` is set if a state of the cache shows
+    /// the failure.
     Status(Status, Vec<HeaderValue>, Option<Hit>),
-    /// No server has such a path: the resource has no namespaces.
+    /// No server has this path, because the resource has no namespaces.
     NoSuchResource,
-    /// The time limit of the request has passed. kube-apiserver answers outside of
-    /// its flow control then.
+    /// The time limit of the request has passed. In this case, kube-apiserver
+    /// answers outside of its flow control.
     TimedOut(Status),
     /// The 429 of the in-flight filter, which is not a Status.
     Overloaded,

@@ -38,9 +38,9 @@ pub(super) fn representation(
     Ok((accepted, shape(accepted, query, store, plan)?))
 }
 
-/// Returns the shape of the answer. A list cannot be one PartialObjectMetadata,
-/// nor an object a list of them: such a request is forwarded, because upstream
-/// words the error.
+/// Returns the shape of the answer. A list cannot be a single PartialObjectMetadata,
+/// and an object cannot be a list of them. These requests are forwarded, so that
+/// upstream words the error.
 fn shape(
     accepted: Representation,
     query: &Query,
@@ -53,7 +53,7 @@ fn shape(
     let encoding = Encoding::from(accepted.media_type);
     match accepted.transform {
         Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
-        // Protobuf made of the JSON would have fields that the release lacks.
+        // Protobuf made from the JSON would have fields that the release lacks.
         Transform::None if encoding == Encoding::Protobuf && store.presentation().other_release => {
             Err(BypassReason::Representation)
         }
@@ -73,8 +73,8 @@ fn shape(
             let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }
-        // An earlier watch ended at an object that it could not write. Another
-        // watch would end there, too.
+        // An earlier watch ended at an object that it could not write. Another watch
+        // would also end there.
         Transform::PartialObjectMetadata(_)
             if matches!(plan, Plan::Watch(..)) && store.failed_to_write(encoding) =>
         {
@@ -85,9 +85,9 @@ fn shape(
     }
 }
 
-/// Makes the answer from a body: as YAML or indented if the client wants that,
-/// and compressed if the client accepts it. The body comes with the [`HeldBytes`] of
-/// its bytes.
+/// Makes the answer from a body: as YAML or indented if the client wants that, and
+/// compressed if the client accepts it. The body comes with the [`HeldBytes`] that
+/// account for it.
 pub(super) async fn answer(
     body: (Vec<Bytes>, HeldBytes),
     representation: Representation,
@@ -109,15 +109,14 @@ pub(super) async fn answer(
     Ok(answer)
 }
 
-/// Tells whether a list, if it is long, is sent as gzip that `GzipList` joins
-/// from compressed parts. The bytes of these parts cannot be converted.
+/// Tells whether a list, if it is long, is sent as gzip that `GzipList` joins from
+/// compressed parts. The bytes of these parts cannot be converted.
 pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
     representation.media_type != MediaType::Yaml
         && !representation.pretty
         && negotiation::accepts_gzip(headers)
 }
 
-/// Makes the answer from the body of a list.
 pub(super) async fn list(
     body: list::Body,
     representation: Representation,

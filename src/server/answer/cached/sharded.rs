@@ -1,10 +1,10 @@
-//! Lists and watches with a `shardSelector` (KEP-5866) that are never
-//! forwarded, because of `cache.shardedListAndWatch: Always`.
+//! Lists and watches with a `shardSelector` (KEP-5866) that are never forwarded,
+//! because of `cache.shardedListAndWatch: Always`.
 //!
 //! An API server without the feature ignores the selector and answers with all
-//! objects. Therefore what the cache cannot answer is refused here, whatever
-//! upstream could do: upstream may have several servers, and each may be
-//! replaced by another one at any time.
+//! objects. So a request that the cache cannot answer is refused here. Upstream's
+//! abilities do not matter: it may have several servers, and each may be replaced by
+//! another one at any time.
 
 use apifront_watch_cache::ShardedListAndWatch;
 use apifront_watch_cache::read::{BypassReason, parameters};
@@ -15,20 +15,20 @@ use super::Outcome;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
-/// The time after which a client may try again what the cache could not answer
-/// yet.
+/// The time after which a client may repeat a request that the cache could not
+/// answer yet.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Tells whether the cache answers the shards of this request, whatever
-/// upstream can do.
+/// Tells whether the cache answers the shards of this request, whatever upstream can
+/// do.
 pub(super) fn is_always_served(received: &Received) -> bool {
     let cache = &received.generation().config.cache;
     cache.sharded_list_and_watch == ShardedListAndWatch::Always
 }
 
-/// Tells whether the request may not be forwarded. A DELETE of a collection
-/// selects objects as a LIST does: without the selector, all of them. Upstream
-/// may read an unusual path in another way than it is read here.
+/// Tells whether the request must not be forwarded. A DELETE of a collection selects
+/// objects as a LIST does; without the selector, it would delete all. Upstream may
+/// read an unusual path in another way than apifront.
 pub(super) fn is_kept(received: &Received) -> bool {
     let info = received.info();
     let selects = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
@@ -38,8 +38,8 @@ pub(super) fn is_kept(received: &Received) -> bool {
         && parameters::shard_selector(received.query()).is_some()
 }
 
-/// Returns the outcome of a request that may not be forwarded: the refusal
-/// where it would be forwarded.
+/// Returns the outcome of a request that must not be forwarded. If it would be
+/// forwarded, this is a refusal.
 pub(super) async fn keep(
     outcome: Outcome,
     request: &RequestHeader,
@@ -50,7 +50,7 @@ pub(super) async fn keep(
         Outcome::Bypass(reason) => Some(reason),
         Outcome::NotAsked => None,
     };
-    // Whoever may not read learns no more than that.
+    // A caller who may not read learns only that.
     let status = match grant.ask().await {
         Err(NotGranted::Refused(status)) => status,
         Ok(_) | Err(NotGranted::OnlyUpstream) => refusal(reason, grant.identified().query()),
@@ -81,7 +81,7 @@ fn unanswered(reason: BypassReason) -> Status {
     status(reason, message)
 }
 
-/// Returns the refusal of a read that may not be forwarded and that the cache
+/// Returns the refusal of a read that must not be forwarded and that the cache
 /// cannot answer.
 pub(super) fn status(reason: BypassReason, message: String) -> Status {
     match reason {
@@ -95,7 +95,7 @@ pub(super) fn status(reason: BypassReason, message: String) -> Status {
             let status = Status::failure(503, Reason::ServiceUnavailable, message);
             status.with_retry_after(RETRY_AFTER_SECONDS)
         }
-        // The client has to list again.
+        // The client must list again.
         BypassReason::SnapshotGone | BypassReason::HistoryTooShort => Status::expired(message),
         BypassReason::Representation => Status::failure(406, Reason::NotAcceptable, message),
         BypassReason::UnusualRequest

@@ -1,8 +1,8 @@
-//! Answers lists and watches over all namespaces with a view, for callers who
-//! may not read all of the resource.
+//! Answers lists and watches over all namespaces with a view, for callers who may
+//! not read the whole resource.
 //!
-//! A caller who gets no view has the 403 that was the answer without views. So
-//! has every request that a view cannot answer exactly.
+//! A caller who gets no view gets the same 403 as without views. So does every
+//! request that a view cannot answer exactly.
 
 use std::sync::Arc;
 
@@ -31,9 +31,8 @@ use crate::server::stage::{
 };
 use crate::views::{Coverage, Refusal, Versions};
 
-/// The reason why a request is not answered with a view.
 enum Unviewed {
-    /// The caller keeps the 403.
+    /// The caller gets the same 403 as without views.
     Refused,
     /// The cache cannot answer.
     Bypass(BypassReason),
@@ -47,8 +46,8 @@ impl From<BypassReason> for Unviewed {
     }
 }
 
-/// Answers with a view. `None` if there is none: then the caller is refused as
-/// without views.
+/// Answers with a view. Returns `None` if there is none; then the caller is refused
+/// as without views.
 pub(super) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -60,7 +59,7 @@ pub(super) async fn answer(
     if refusal.code != 403 || !wants_view(&identified, &request.headers) {
         return None;
     }
-    // No resource is read into memory for somebody who may not see any of it.
+    // No resource is read into memory for a caller who may not see any of it.
     if !grant.may_have_view().await {
         metrics.refused(Refusal::Nothing);
         return None;
@@ -96,14 +95,15 @@ pub(super) async fn answer(
 }
 
 /// Returns the size of the view with which a plain list or watch of the whole
-/// resource would be answered to the caller now. `None` if there would be none.
+/// resource would be answered to the caller now. Returns `None` if there would be no
+/// view.
 pub(in crate::server) async fn coverage(
     identified: &Identified,
     verb: &'static str,
     gvr: &GroupVersionResource,
 ) -> Option<Coverage> {
     let generation = identified.generation();
-    // As for a list, nothing is read into memory for somebody who may see nothing.
+    // As for a list, nothing is read into memory for a caller who may see nothing.
     if overlay::is_for(generation, gvr)
         || generation.config.cache.modes.of(gvr) == CacheMode::Shadow
         || !may_have_view(identified, verb, gvr).await
@@ -122,8 +122,8 @@ pub(in crate::server) async fn coverage(
     view_coverage(identified, verb, gvr, namespaced, versions).await
 }
 
-/// Returns the answer to a request that a view cannot answer now, or not from
-/// this state. `None` if it can never answer it.
+/// Returns the answer to a request that a view cannot answer now, or not from this
+/// state. Returns `None` if a view can never answer it.
 fn unanswered(reason: BypassReason, gvr: &GroupVersionResource) -> Option<Status> {
     let resource = gvr.group_resource();
     let why = reason.as_str();
@@ -148,7 +148,7 @@ async fn serve(
     if scope_of(true).is_none() && scope_of(false).is_none() {
         return Err(Unviewed::Refused);
     }
-    // Upstream would refuse it.
+    // This waits for the cache, because upstream would refuse the request.
     let entry = super::find(&identified, gvr, super::WATCH_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespaced = store.resource.namespaced;
@@ -202,7 +202,7 @@ fn scope<'a>(
     Scope::of(attributes, namespaced, path)
 }
 
-/// Everything that an answer is made of, besides the state.
+/// Everything that an answer needs, except for the state.
 struct Prepared<'a> {
     granted: &'a GrantedView,
     request: &'a RequestHeader,
@@ -215,8 +215,8 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Returns the state that the plan demands, later than the view's present
-    /// set if possible.
+    /// Returns the state that the plan demands. If possible, it is later than the
+    /// view's present set.
     async fn newest(&self, plan: &Plan) -> Result<(Arc<Snapshot>, HitCost), Unviewed> {
         let resource = Resource {
             generation: self.granted.generation(),
@@ -229,7 +229,7 @@ impl Prepared<'_> {
         newest.map_err(|unanswered| match newest::refuse(unanswered) {
             Err(reason) => Unviewed::Bypass(reason),
             Ok(Served::Status(status, ..)) => Unviewed::Status(status),
-            // The limit of requests in flight.
+            // The limit of requests in flight was reached.
             Ok(_) => Unviewed::Status(overloaded()),
         })
     }
@@ -241,7 +241,8 @@ impl Prepared<'_> {
         let Plan::List(options, plan) = plan else {
             return Err(Unviewed::Refused);
         };
-        // The set is read after the state, and counts for what is later.
+        // The set is read after the state. It holds for the state's version and
+        // later ones.
         let visible = self.granted.list_at(snapshot.resource_version);
         let visible = visible.ok_or(BypassReason::NotProvenFresh)?;
         if visible.is_empty() {
@@ -288,8 +289,8 @@ impl Prepared<'_> {
             WatchPlan::FromNow(_) | WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
                 let (snapshot, question) = self.newest(&whole).await?;
                 cost = question;
-                // The store's own state is one that changes of the view can be
-                // told from.
+                // Changes of the view can be told only from a state of the store
+                // itself.
                 let visible = self.granted.visible();
                 let known = newest::as_stored(self.store, snapshot, visible).await;
                 let snapshot = known.ok_or(BypassReason::NotProvenFresh)?;
@@ -331,7 +332,7 @@ impl Prepared<'_> {
     }
 
     /// Returns the start of a watch from a version at which the client may have had
-    /// another set.
+    /// another set of objects.
     fn expired(&self, version: u64) -> watch::Start {
         let oldest = self.granted.since().unwrap_or(version).saturating_add(1);
         let status = watch::too_old(version, oldest);
@@ -339,7 +340,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Returns the start after a version. Upstream would refuse the caller.
+/// Returns the start of a watch after a version. It is not forwarded, because
+/// upstream would refuse the caller.
 fn from(version: u64) -> watch::Start {
     let forwards = false;
     watch::Start::Version { version, forwards }
@@ -357,7 +359,6 @@ fn overloaded() -> Status {
     Status::failure(429, Reason::TooManyRequests, message).with_retry_after(1)
 }
 
-/// The versions of a resource in the cache.
 struct OfCache {
     gvr: GroupVersionResource,
     cache: Arc<Cache>,

@@ -17,30 +17,28 @@ use rand::Rng;
 
 use crate::server::stage::Granted;
 
-/// The beginning of a watch.
 pub(super) enum Start {
     /// The watch begins with the objects of this state as events.
     State(Arc<Snapshot>),
     /// The watch begins with the events after this version. If they are not known
-    /// here, upstream is asked for the watch, or the client is told so.
+    /// here, the watch is forwarded to upstream, or the client is told so.
     Version { version: u64, forwards: bool },
-    /// The watch begins with events from before the store's history, which took this
-    /// time to get.
+    /// The watch begins with events from before the store's history. It took this
+    /// time to get them.
     Earlier(EarlierEvents, Duration),
     /// The client is told that the events after its version are not known.
     Expired(u64, Box<Status>),
 }
 
-/// The most requirements and values in a watch's selector. They are held as
-/// long as the watch lasts, at some 100 bytes each. A watch with more of them
-/// is forwarded.
+/// The most requirements and values in a watch's selector. They are kept until the
+/// watch ends, and take some 100 bytes each. A watch with more of them is forwarded.
 const MAX_TERMS: usize = 1_000;
 
-/// The greatest `timeoutSeconds` that is served here. Go counts time in
-/// nanoseconds, so greater values wrap around. Upstream knows the result.
+/// The greatest `timeoutSeconds` that is served here. Go counts time in nanoseconds,
+/// so greater values wrap around, with a result that only upstream knows.
 const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000;
 
-/// Checks whether the store can serve such a watch at all.
+/// Checks whether the store can serve a watch with these options at all.
 pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassReason> {
     let lasts = options.timeout_seconds.unwrap_or_default();
     if !(0..=MAX_SECONDS).contains(&lasts) {
@@ -65,25 +63,25 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
     Ok(())
 }
 
-/// Tells whether the answer depends on upstream's knowing initial events. With
-/// bookmarks, a watch from the newest state then has a bookmark at their end.
-/// A server that does not know them refuses the option.
+/// Tells whether the answer depends on upstream knowing initial events. If it does,
+/// a watch with bookmarks from the newest state has a bookmark at their end. A
+/// server that does not know them refuses the option.
 fn wants_initial_events(options: &ListOptions) -> bool {
     let newest = matches!(options.resource_version.as_str(), "" | "0");
     options.send_initial_events.is_some() || (newest && options.allow_watch_bookmarks)
 }
 
-/// Tells whether a watch asks for what upstream lacks and is given here: initial
-/// events, or a beginning at the newest version without them. Upstream would
-/// refuse the option, so that no answer of its own differs from this one.
+/// Tells whether a watch asks for something that upstream lacks and that is given
+/// here: initial events, or a beginning at the newest version without them. Upstream
+/// would refuse the option, so it has no answer from which this one could differ.
 pub(super) fn is_given(options: &ListOptions, store: &Store) -> bool {
     options.send_initial_events.is_some() && store.presentation().lacks_initial_events
 }
 
-/// Tells whether a watch is compressed: one that begins with a list and has
-/// bookmarks, for a client that takes gzip. A watch without options for its
-/// beginning begins with a list, too (apimachinery `SetListOptionsDefaults`),
-/// although it does not mark its end.
+/// Tells whether a watch is compressed. It must begin with a list and have
+/// bookmarks, and its client must accept gzip. A watch without options for its
+/// beginning also begins with a list (apimachinery `SetListOptionsDefaults`),
+/// although it does not mark the list's end.
 pub(super) fn is_compressed(options: &ListOptions, headers: &HeaderMap) -> bool {
     let newest = matches!(options.resource_version.as_str(), "" | "0");
     let lists = match options.send_initial_events {
@@ -93,17 +91,18 @@ pub(super) fn is_compressed(options: &ListOptions, headers: &HeaderMap) -> bool 
     lists && options.allow_watch_bookmarks && negotiation::accepts_gzip(headers)
 }
 
-/// Returns the 410 for a version that is known no more.
+/// Returns the 410 for a version that is not known any more.
 pub(super) fn too_old(version: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
-/// The shortest watch for which upstream is asked for the events before the store's
-/// history: that takes seconds.
+/// The shortest watch, in seconds, for which upstream is asked for the events before
+/// the store's history. Asking takes seconds.
 const ASKS_FOR_EARLIER: i64 = 30;
 
-/// Returns the events that upstream must tell before the store can go on, if the
-/// watch begins before the store's history and is worth the question.
+/// Returns the events to ask upstream for, before the store can continue. Returns
+/// `None` if the watch does not begin before the store's history, or is not worth
+/// the question.
 pub(super) fn wanted_earlier<'a>(
     granted: &'a Granted,
     namespace: &'a str,
@@ -126,7 +125,6 @@ pub(super) fn wanted_earlier<'a>(
     })
 }
 
-/// Returns the filter for the objects that a read selects.
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
     Filter::new(
         namespace,
@@ -138,8 +136,8 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
     .map_err(|_| BypassReason::FieldSelector)
 }
 
-/// Compresses the watch if that was agreed, and serves the cache of another
-/// apifront as one.
+/// Compresses the watch if that was agreed, and adapts it to a client that is the
+/// cache of another apifront.
 pub(super) fn fitted(mut watch: Watch, compressed: bool, headers: &HeaderMap) -> Watch {
     if compressed {
         watch = watch.compressed();
@@ -160,8 +158,7 @@ pub(super) fn watch(
 ) -> Result<Watch, BypassReason> {
     let lasts = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        // The time is spread, so that watches opened together do not end
-        // together.
+        // The time is spread, so that watches opened together do not end together.
         _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
     };
     let bookmarks = options.allow_watch_bookmarks;
@@ -186,10 +183,10 @@ pub(super) fn watch(
             frames,
         )),
         Start::Version { version, forwards } => {
-            // Upstream may still have a version within a resync, but its next events
-            // would not follow from those that were sent here. For example, they
-            // could change an object whose creation was never sent, or delete an
-            // object twice.
+            // Within a resync, upstream may still have a version. But its next
+            // events would not follow from those that were sent here. For example,
+            // they could change an object whose creation was never sent, or delete
+            // an object twice.
             let refusal = |evicted: Evicted| {
                 let tells = evicted.within_resync || !forwards;
                 tells.then(|| too_old(version, evicted.oldest))

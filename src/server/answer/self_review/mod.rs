@@ -6,9 +6,9 @@
 //!                └─▶ forwarded ─▶ upstream's answer ────┘
 //! ```
 //!
-//! An answer is upstream's own, from memory or on its way. It differs in one case:
-//! upstream says no to a list or watch of a whole resource, and the caller's list
-//! or watch would be answered with a view.
+//! The answer is upstream's own, from memory or just received. It is changed in one
+//! case: upstream says no to a list or watch of a whole resource, but the caller's
+//! list or watch would be answered with a view.
 
 mod passing;
 mod question;
@@ -40,16 +40,16 @@ use crate::server::state::gate::Gate;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// The longest question that is looked at: pingora keeps up to 64 KiB of a body
+/// The longest question that is read here. pingora keeps at most 64 KiB of a body
 /// that was read before it is forwarded. Usual questions have 400 bytes.
 const MAX_QUESTION: usize = 32 << 10;
 
-/// The time in which a question must have come to be looked at. Whoever is slower
-/// is forwarded, without a seat.
+/// How long a question may take to arrive. A slower one is forwarded, without a
+/// seat.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 
-/// Answers a question from memory if possible. Otherwise upstream's answer is
-/// looked at on its way.
+/// Answers a question from memory if possible. Otherwise upstream's answer is read
+/// while it is passed on.
 pub(in crate::server) async fn answer(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -71,12 +71,12 @@ pub(in crate::server) async fn answer(
     };
     let headers = &session.req_header().headers;
     let authorizer = &gate.authorizer;
-    // What another apifront has remembered would be older than it seems.
+    // An answer that another apifront has remembered is older than it seems.
     let remembers = !headers.contains_key(CDN_LOOP);
     let key = self_review_key(user, identified.identity(), headers, &body);
     let believed = || remembers.then(|| authorizer.self_review(&key)).flatten();
     let viewed = viewed(identified, headers, &body, believed().as_deref()).await;
-    // The view may have taken longer than the answer is believed.
+    // The view may have taken longer than the answer may be believed.
     if let Some(known) = believed() {
         if let Some(trail) = &mut ctx.audit {
             trail.request_piece(&body);
@@ -98,8 +98,8 @@ pub(in crate::server) async fn answer(
     Ok(None)
 }
 
-/// Returns the length of the question if the request is one that is looked at: with
-/// no parameter, and nothing else that upstream might heed.
+/// Returns the length of the question. Returns `None` if the request has a
+/// parameter, or anything else that upstream might take into account.
 fn question_length(request: &RequestHeader, identified: &Identified) -> Option<usize> {
     let info = identified.info();
     let is_question = request.method == Method::POST
@@ -118,8 +118,8 @@ fn question_length(request: &RequestHeader, identified: &Identified) -> Option<u
     (is_question && (1..=MAX_QUESTION).contains(&length)).then_some(length)
 }
 
-/// Reads a body of this length, which pingora keeps in case that the request is
-/// forwarded. `None` if it does not come at once.
+/// Reads a body of this length. pingora keeps it in case the request is forwarded.
+/// Returns `None` if it does not come in time.
 async fn read(session: &mut Session, length: usize) -> Result<Option<Bytes>> {
     let session = session.as_mut();
     session.enable_retry_buffering();
@@ -140,8 +140,9 @@ async fn read(session: &mut Session, length: usize) -> Result<Option<Bytes>> {
     }
 }
 
-/// Returns what the answer shall be if upstream says no: `None` if the caller's list
-/// or watch would have no view either, or if the question is another one.
+/// Returns the answer to give if upstream says no. Returns `None` if the caller's
+/// list or watch would not have a view either, or if the question is about something
+/// else.
 async fn viewed(
     identified: &Identified,
     headers: &HeaderMap,
@@ -166,8 +167,8 @@ async fn viewed(
     })
 }
 
-/// Returns the resource that is asked about: in the first version of its group, if
-/// the question is about no certain version.
+/// Returns the resource of the question. If the question names no version, it is
+/// that in the first version of its group that has the resource.
 async fn located(
     identified: &Identified,
     OfWhole {
@@ -201,8 +202,8 @@ fn remembered(known: &SelfReview, viewed: Option<&Viewed>, authorizer: &Authoriz
     Answer::of_parts(StatusCode::CREATED, headers, body).out_of(CacheResult::Remembered)
 }
 
-/// Returns the warnings that the configuration has for all such requests. An answer
-/// with a warning of upstream's own is not remembered.
+/// Returns the warnings that the configuration has for all requests like this. An
+/// answer with a warning of upstream's own is not remembered.
 fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
     let generation = identified.generation();
     let configured = &generation.config.apis.deprecations;
@@ -210,7 +211,7 @@ fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
     generation.deprecations.of_cached(gvr, &[], configured)
 }
 
-/// Sees the head of upstream's answer. An answer that may change has another length.
+/// Sees the head of upstream's answer. The length is removed if the body may change.
 pub(in crate::server) fn answer_begins(
     request: &RequestHeader,
     response: &mut ResponseHeader,

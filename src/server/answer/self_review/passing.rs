@@ -1,5 +1,5 @@
-//! Upstream's answer on its way to the caller: it is remembered, and it says yes if
-//! it would say no and the caller has a view.
+//! Upstream's answer on its way to the caller. It is remembered. If it says no and
+//! the caller has a view, it is changed to a yes.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::authz::{Authorizer, Decision, SelfReview};
 use crate::server::answer::respond::NOT_CACHED;
 use crate::server::stage::observed::AnswerKeeper;
 
-/// The most bytes of an answer that is looked at.
+/// The most bytes of an answer that are read here.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// The headers of an answer that is remembered. The others that are sent with it are
-/// those of every answer.
+/// The headers that an answer may have if it is to be remembered. Apart from the
+/// content type, they are those of every answer.
 const HEADERS: [&str; 9] = [
     "audit-id",
     "cache-control",
@@ -33,7 +33,7 @@ const HEADERS: [&str; 9] = [
     "x-kubernetes-pf-prioritylevel-uid",
 ];
 
-/// A question that has a view, and the reason that the answer shall have.
+/// A question for which there is a view, and the reason to put into the answer.
 pub(super) struct Viewed {
     pub(super) spec: Spec,
     pub(super) reason: String,
@@ -57,22 +57,22 @@ pub(super) struct Memory {
     pub(super) asked: Instant,
 }
 
-/// An answer that is passed on.
 pub(super) struct Passing {
     pub(super) authorizer: Arc<Authorizer>,
-    /// `None` if the answer is not to be remembered.
+    /// `None` if the answer must not be remembered.
     pub(super) memory: Option<Memory>,
     pub(super) viewed: Option<Viewed>,
     pub(super) head: Option<Head>,
 }
 
-/// The head of an answer that can be read.
+/// The head of an answer that can be read here.
 pub(super) struct Head {
     media_type: MediaType,
     content_type: HeaderValue,
-    /// `None` if upstream does not tell. It tells those of usual answers.
+    /// `None` if upstream does not tell the length. It does tell it for usual
+    /// answers.
     length: Option<usize>,
-    /// Whether nothing but the content type need be remembered of the head.
+    /// Whether only the content type of the head must be remembered.
     is_plain: bool,
     body: BytesMut,
 }
@@ -98,7 +98,7 @@ impl Head {
         })
     }
 
-    /// Tells whether all of the answer has come, or more than is looked at.
+    /// Tells whether the whole answer has come, or more than is read here.
     fn is_whole(&self) -> bool {
         match self.length {
             Some(length) => self.body.len() >= length,
@@ -107,7 +107,7 @@ impl Head {
     }
 }
 
-/// Tells whether an answer from memory has the same head.
+/// Tells whether an answer from memory would have the same head.
 fn is_plain(headers: &HeaderMap) -> bool {
     let is_usual = headers.get(CACHE_CONTROL).is_some_and(|v| v == NOT_CACHED);
     is_usual && headers.keys().all(|name| HEADERS.contains(&name.as_str()))

@@ -1,5 +1,5 @@
-//! The question of a SelfSubjectAccessReview, as far as it is understood here. What
-//! is not understood is upstream's to answer.
+//! The question of a SelfSubjectAccessReview, as far as apifront understands it. All
+//! other questions are left to upstream.
 
 use kubernetes_wire::negotiation::MediaType;
 use kubernetes_wire::representation::protobuf_envelope::Answer;
@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 const API_VERSION: &str = "authorization.k8s.io/v1";
 const KIND: &str = "SelfSubjectAccessReview";
 
-/// A SelfSubjectAccessReview. Its protobuf has kind and apiVersion outside.
+/// A SelfSubjectAccessReview. In protobuf, kind and apiVersion are outside of it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Object {
@@ -48,7 +48,7 @@ struct ResourceAttributes {
 pub(super) struct OfWhole<'a> {
     pub(super) verb: &'static str,
     pub(super) group: &'a str,
-    /// `None` if the question is about no certain version.
+    /// `None` if the question names no version.
     pub(super) version: Option<&'a str>,
     pub(super) resource: &'a str,
 }
@@ -62,8 +62,8 @@ impl Object {
 }
 
 impl Spec {
-    /// Reads the question out of a request's body. `None` if it has anything that is
-    /// not understood here.
+    /// Reads the question from a request's body. Returns `None` if it has anything
+    /// that is not understood here.
     pub(super) fn of_request(media_type: MediaType, body: &[u8]) -> Option<Self> {
         match media_type {
             MediaType::Json => Some(Object::parse(body)?.spec),
@@ -118,7 +118,7 @@ mod tests {
     fn about(attributes: Value) -> Option<Spec> {
         let body = object(json!({ "resourceAttributes": &attributes }));
         let spec = Spec::of_request(MediaType::Json, &body);
-        // The same in protobuf, which has no null.
+        // The same question in protobuf, which has no null.
         let mut message = Vec::new();
         let of_kind = Schema::builtin().kind(API_VERSION, KIND).unwrap();
         let encoded = transcode::to_protobuf(of_kind, &body, &mut message);

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::question::{Object, Spec, json_of};
 use crate::authz::Decision;
 
-/// What upstream said.
+/// Upstream's decision, and the question that it is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Review {
     /// The question as upstream understood it. `None` if it is not understood here.
@@ -41,8 +41,8 @@ struct Answered<'a> {
     status: &'a RawValue,
 }
 
-/// Returns the encoding of upstream's answer. `None` if it has another one than
-/// those that are read here, or a parameter.
+/// Returns the encoding of upstream's answer. Returns `None` if it has a parameter,
+/// or an encoding that is not read here.
 pub(super) fn media_type(content_type: &[u8]) -> Option<MediaType> {
     [MediaType::Json, MediaType::Protobuf]
         .into_iter()
@@ -53,13 +53,12 @@ pub(super) fn media_type(content_type: &[u8]) -> Option<MediaType> {
 pub(super) fn is_whole(media_type: MediaType, body: &[u8]) -> bool {
     match media_type {
         MediaType::Json => serde_json::from_slice::<IgnoredAny>(body).is_ok(),
-        // Go writes its last field, an empty one.
+        // Go also writes the last field, which is empty.
         MediaType::Protobuf => Answer::parse(body).is_some() && body.ends_with(&[4 << 3 | 2, 0]),
         MediaType::Yaml => false,
     }
 }
 
-/// Reads upstream's answer.
 pub(super) fn read(media_type: MediaType, body: &[u8]) -> Option<Review> {
     let json;
     let body = match media_type {
@@ -84,7 +83,7 @@ pub(super) fn read(media_type: MediaType, body: &[u8]) -> Option<Review> {
 }
 
 /// Returns upstream's answer with `allowed: true` for this reason, and everything
-/// else as it was. `None` if it has anything that is not understood here.
+/// else unchanged. Returns `None` if it has anything that is not understood here.
 pub(super) fn allowed(media_type: MediaType, body: &Bytes, reason: &str) -> Option<Bytes> {
     match media_type {
         MediaType::Json => allowed_json(body, reason),
@@ -98,7 +97,7 @@ fn allowed_json(body: &[u8], reason: &str) -> Option<Bytes> {
     let (before, after) = (body.get(..span.start)?, body.get(span.end..)?);
     let before_text = body.get(span)?;
     let status: Status<'_> = serde_json::from_slice(before_text).ok()?;
-    // Upstream indents for browsers and the like.
+    // Upstream indents its answers to browsers and some other clients.
     let (line, end, colon) = match before_text.contains(&b'\n') {
         true => ("\n    ", "\n  ", ": "),
         false => ("", "", ":"),

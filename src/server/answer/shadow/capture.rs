@@ -11,7 +11,6 @@ use super::{Sampled, compare};
 use crate::server::stage::observed::AnswerObserver;
 use crate::shadow::{HeldBytes, Verdict};
 
-/// Upstream's answer to a read.
 pub(in crate::server) struct Capture {
     pub(super) sampled: Sampled,
     head: Option<Head>,
@@ -19,7 +18,6 @@ pub(in crate::server) struct Capture {
     held: HeldBytes,
 }
 
-/// The head of upstream's answer.
 pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -27,7 +25,6 @@ pub(super) struct Head {
     pub(super) took: Duration,
 }
 
-/// The whole of upstream's answer.
 pub(super) struct Whole {
     pub(super) head: Head,
     pub(super) body: Bytes,
@@ -83,7 +80,7 @@ impl Capture {
         });
     }
 
-    /// Takes more of the body. Returns false if there is no room for it.
+    /// Keeps more of the body. Returns false if there is no room for it.
     fn hold(&mut self, bytes: &[u8]) -> bool {
         if self.held.grow(bytes.len()).is_err() {
             let (sampled, shadow) = (&self.sampled, self.sampled.shadow());
@@ -95,7 +92,7 @@ impl Capture {
         true
     }
 
-    /// Compares the answer, which has ended.
+    /// Compares the answer, which is complete.
     fn finish(self) {
         let Self {
             sampled,
@@ -113,7 +110,7 @@ impl Capture {
         }
     }
 
-    /// Follows the events of a watch. `None` if the answer is no watch.
+    /// Follows the events of a watch. Returns `None` if the answer is not a watch.
     pub(in crate::server) fn follow(
         mut self: Box<Self>,
         status: StatusCode,

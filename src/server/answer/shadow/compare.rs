@@ -1,5 +1,5 @@
-//! Makes the answer of the cache at the version that upstream's answer shows,
-//! and compares the two.
+//! Makes the cache's answer at the version that upstream's answer shows, and
+//! compares the two.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +20,16 @@ use crate::shadow::{
     compare_pieces, plain,
 };
 
-/// The time that an answer waits for a version at first. Events arrive within
-/// milliseconds.
+/// How long an answer first waits for a version. Events arrive within milliseconds.
 const SOON: Duration = Duration::from_millis(500);
 
-/// The reason why an answer of ours was not made.
+/// The reason why the cache's answer was not made.
 enum NotMade {
     Bypass(BypassReason),
     NotComparable(&'static str),
 }
 
-/// An answer of ours, and what it took.
+/// The cache's answer, and the time it took.
 struct Made {
     answer: Answer,
     took: Duration,
@@ -92,7 +91,6 @@ pub(super) async fn compare(mut sampled: Sampled, mut whole: Whole) {
     }
 }
 
-/// Returns upstream's body without its compression.
 async fn unpacked(whole: &mut Whole, most: usize) -> Result<Bytes, &'static str> {
     if !whole.head.is_gzip() {
         return Ok(whole.body.clone());
@@ -114,15 +112,14 @@ async fn unpacked(whole: &mut Whole, most: usize) -> Result<Bytes, &'static str>
 struct Compared<'a> {
     sampled: &'a Sampled,
     whole: &'a Whole,
-    /// Upstream's body, not compressed.
     upstream: Bytes,
     subject: &'a Subject,
     pin: Pin,
 }
 
 impl Compared<'_> {
-    /// Makes our answer and compares it. Returns `None` if the cache would not
-    /// have answered.
+    /// Makes the cache's answer and compares it. Returns `None` if the cache would
+    /// not have answered.
     async fn verdict(&self, shadow: &Arc<Shadow>, turn: Turn) -> Option<Verdict> {
         let first = self.make(self.pinned(SOON).trusting()).await;
         let would = match &first {
@@ -194,7 +191,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Returns the first difference from our answer.
+    /// Returns the first difference from the cache's answer.
     async fn difference(&self, ours: &Answer) -> Result<Option<Difference>, &'static str> {
         let head = &self.whole.head;
         if head.status != ours.status {
@@ -209,7 +206,7 @@ impl Compared<'_> {
             is_gzip: ours.headers.contains_key(CONTENT_ENCODING),
         };
         let (upstream, label) = (self.upstream.clone(), self.subject.representation);
-        // Both were made between the request and now.
+        // Both answers were made between the request and now.
         let between = self.sampled.asked.elapsed();
         let work = move || {
             if !body.is_gzip && compare_pieces(&upstream, &body.pieces) {
@@ -217,7 +214,8 @@ impl Compared<'_> {
             }
             match plain(&body, usize::MAX) {
                 Ok(ours) => compare_bodies(label, &upstream, &ours, between),
-                // No client could read this answer, so it is different.
+                // No client could read the cache's answer, so it counts as
+                // different.
                 Err(_) => {
                     let ours = body.pieces.concat();
                     Some(Difference::of_bytes("body", Some(&upstream), Some(&ours)))
@@ -232,7 +230,6 @@ enum Judged {
     /// The comparison is over. `None` if the cache would not have answered.
     Said(Option<Verdict>),
     Made(Made, Option<Difference>),
-    /// The store has not reached the version.
     Late,
 }
 
@@ -245,9 +242,9 @@ fn sent(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Explains a difference in rights by a change of these: they differ before
-/// upstream was asked and now, or now from what was in memory. A right that is
-/// in memory is asked for again when it is not believed any more.
+/// Excuses a difference in rights if the rights have changed: if upstream's decision
+/// fits the rights now, or those before upstream was asked. It first waits until
+/// remembered rights are not believed any more, so that they are asked for again.
 async fn excused(sampled: &mut Sampled, verdict: Verdict, upstream: StatusCode) -> Verdict {
     let Verdict::Difference(found) = &verdict else {
         return verdict;

@@ -1,5 +1,5 @@
-//! Follows a forwarded watch with a watch of the cache, and compares their
-//! events one by one.
+//! Follows a forwarded watch with a watch of the cache, and compares their events
+//! one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::shadow::{
     Columns, Difference, Frame, FrameReader, HeldBytes, Label, Shadow, Subject, Verdict,
 };
 
-/// The time in which an event of upstream arrives in the cache, or one of the
-/// cache at the caller.
+/// The time within which an event of upstream reaches the cache, or an event of the
+/// cache reaches the caller.
 const ARRIVES: Duration = Duration::from_secs(10);
 
-/// The pieces of upstream's stream that are on their way to the comparison.
+/// The most pieces of upstream's stream that are on their way to the comparison.
 const PIECES: usize = 1_024;
 
 /// The caller's side of a followed watch. Dropping it ends the comparison.
@@ -32,16 +32,15 @@ pub(in crate::server) struct Tee {
     way: Arc<Mutex<Way>>,
 }
 
-/// The pieces that are on their way from the caller's side to the comparison.
+/// The pieces on their way from the caller's side to the comparison.
 struct Way {
     held: HeldBytes,
     /// Whether there was no room for some bytes.
     is_broken: bool,
 }
 
-/// The reason why a watch is not followed any more.
 enum End {
-    /// Upstream or the caller ended it, or the cache's watch came to its end.
+    /// Upstream or the caller ended the watch, or the cache's watch came to its end.
     Over,
     NotComparable(&'static str),
     /// The cache would have forwarded it.
@@ -50,7 +49,7 @@ enum End {
 }
 
 impl Tee {
-    /// Begins to follow a watch, if it can be.
+    /// Begins to follow a watch, if that is possible.
     pub(super) fn start(sampled: Sampled, head: Head, held: HeldBytes) -> Option<Self> {
         let label = sampled.representation.answered_as(head.content_type());
         let shadow = sampled.shadow().clone();
@@ -86,7 +85,8 @@ impl Tee {
         Some(Self { events, way })
     }
 
-    /// Takes what upstream sends. Returns false if it is not compared any more.
+    /// Takes bytes that upstream sends. Returns false if the watch is not compared
+    /// any more.
     pub(in crate::server) fn push(&self, bytes: &Bytes) -> bool {
         let mut way = self.way.lock();
         let goes =
@@ -104,10 +104,10 @@ struct Follower {
     arriving: Receiver<Bytes>,
     way: Arc<Mutex<Way>>,
     reader: FrameReader,
-    /// Events that have arrived, and are not compared yet, and their bytes.
+    /// Events that have arrived but are not compared yet, and their bytes.
     upstream: VecDeque<Frame>,
     queued: HeldBytes,
-    /// The bytes of an event that has not arrived as a whole.
+    /// The bytes of an event that has not arrived completely.
     pending: usize,
     columns: Columns,
 }
@@ -141,13 +141,13 @@ impl Follower {
         self.compare(watch).await.err().unwrap_or(End::Over)
     }
 
-    /// Opens the watch of the cache where upstream's begins.
+    /// Opens the watch of the cache where upstream's watch begins.
     async fn open(&mut self) -> Result<Box<Watch>, End> {
         let pin = match cached::watch_plan(&self.sampled.identified) {
             Some(WatchPlan::From(version)) => Pin::NotOlderThan(version),
             None => Pin::NotOlderThan(0),
             Some(WatchPlan::FromNow(_)) => {
-                // Nothing tells where it begins, but its first event does.
+                // Only its first event tells where the watch begins.
                 let first = self.fill(|_| true).await?;
                 let (version, is_bookmark) = self.version_at(first)?;
                 Pin::Version(version.saturating_sub(u64::from(!is_bookmark)))
@@ -181,7 +181,7 @@ impl Follower {
         }
     }
 
-    /// Reads upstream's events until one is wanted, and returns its position.
+    /// Reads upstream's events until a wanted one comes, and returns its position.
     async fn fill(&mut self, wanted: impl Fn(&Frame) -> bool) -> Result<usize, End> {
         loop {
             let had = self.upstream.len();
@@ -195,7 +195,7 @@ impl Follower {
         }
     }
 
-    /// Returns the version of one of upstream's events, and whether it is a
+    /// Returns the version of one of upstream's events, and whether the event is a
     /// bookmark.
     fn version_at(&self, position: usize) -> Result<(u64, bool), End> {
         let frame = self.upstream.get(position);
@@ -204,7 +204,7 @@ impl Follower {
         Ok((version, frame.is_some_and(Frame::is_bookmark)))
     }
 
-    /// Waits for bytes of upstream. Cancel-safe.
+    /// Waits for bytes from upstream. Cancel-safe.
     async fn arrive(&mut self) -> Result<(), End> {
         let Some(bytes) = self.arriving.recv().await else {
             return Err(match self.way.lock().is_broken {
@@ -261,12 +261,12 @@ impl Follower {
         }
     }
 
-    /// Compares the events that are there on both sides. Tells whether there
-    /// were any.
+    /// Compares the events that are there on both sides. Tells whether there were
+    /// any.
     fn pair(&mut self, ours: &mut VecDeque<Frame>) -> Result<bool, End> {
         let mut paired = false;
         loop {
-            // Each side sends bookmarks when it likes.
+            // Bookmarks are left out, because each side sends them at its own times.
             let counts = |frame: &Frame| !frame.is_bookmark() || frame.ends_initial_events();
             while self.upstream.front().is_some_and(|frame| !counts(frame)) {
                 self.take();
@@ -295,7 +295,6 @@ impl Follower {
         }
     }
 
-    /// Takes the first event of upstream.
     fn take(&mut self) {
         if let Some(frame) = self.upstream.pop_front() {
             self.queued.shrink(frame.bytes.len());
@@ -322,7 +321,8 @@ impl Follower {
     }
 }
 
-/// Returns the difference of two events. The rows of Tables have ages.
+/// Returns the difference of two events. The rows of Tables have ages, which may
+/// differ.
 fn differs(label: Label, theirs: &Frame, ours: &Frame, columns: &Columns) -> Option<Difference> {
     let repeated = columns.repeated(theirs, ours);
     let ours = repeated.as_ref().unwrap_or(ours);
@@ -331,7 +331,7 @@ fn differs(label: Label, theirs: &Frame, ours: &Frame, columns: &Columns) -> Opt
     }
     let (one, other) = (theirs.content(), ours.content());
     if one == other {
-        // Something around the object differs.
+        // The difference is around the object.
         let (theirs, ours) = (Some(theirs.bytes.as_ref()), Some(ours.bytes.as_ref()));
         return Some(Difference::of_bytes("event", theirs, ours));
     }

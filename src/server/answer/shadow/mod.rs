@@ -1,9 +1,9 @@
-//! Shadow mode: makes the answers that the cache would have given, and compares
-//! them with upstream's. The caller gets upstream's answer, and never waits for
-//! a comparison.
+//! Shadow mode: makes the answers that the cache would have given, and compares them
+//! with upstream's. The caller gets upstream's answer, and never waits for a
+//! comparison.
 //!
-//! `capture.rs` keeps what upstream answers. `compare.rs` makes the own answer
-//! at the version that it shows, and `follow.rs` does the same for a watch.
+//! `capture.rs` keeps upstream's answer. `compare.rs` makes the cache's answer at
+//! the version that upstream's answer shows. `follow.rs` does the same for a watch.
 
 mod capture;
 mod compare;
@@ -23,7 +23,7 @@ use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Identified, NotGranted, PendingGrant};
 use crate::shadow::{HeldBytes, Label, Shadow, Subject, Verdict};
 
-/// The time in which the store hears of any version: upstream sends a bookmark
+/// The time within which the store hears of any version. Upstream sends a bookmark
 /// each minute.
 const HEARS_WITHIN: Duration = Duration::from_secs(75);
 
@@ -35,11 +35,11 @@ pub(in crate::server) struct Sampled {
     asked: Instant,
     /// The version that the store had before upstream was asked.
     since: Option<u64>,
-    /// Whether the caller might read before upstream was asked.
+    /// Whether the caller was allowed to read before upstream was asked.
     allowed: JoinHandle<bool>,
 }
 
-/// Draws whether the answer to a forwarded request is compared.
+/// Decides by chance whether the answer to a forwarded request is compared.
 pub(in crate::server) fn begin(
     request: &RequestHeader,
     identified: &Arc<Identified>,
@@ -79,21 +79,20 @@ impl Sampled {
         &self.identified.generation().shadow
     }
 
-    /// Returns the caller who is charged for the comparison. `None` is apifront's own
-    /// user.
+    /// Returns the caller to whom the comparison is charged. `None` is apifront's
+    /// own user.
     fn caller(&self) -> Option<Arc<str>> {
         let user = self.identified.user();
         user.map(|user| user.name.as_str().into())
     }
 
-    /// Begins to hold bytes for the comparison.
     fn begin(&self) -> HeldBytes {
         let limits = &self.identified.generation().config.cache.modes.shadow;
         self.shadow().begin(self.caller(), limits.max_held_bytes)
     }
 
-    /// Notes the result of a comparison. A difference refutes what the owner says of
-    /// an extension API server.
+    /// Notes the result of a comparison. A difference refutes the owner's claim
+    /// about an extension API server.
     fn judged(&self, subject: &Subject, verdict: Verdict) {
         let is_difference = matches!(verdict, Verdict::Difference(_));
         self.shadow().judged(subject, verdict);
@@ -104,7 +103,7 @@ impl Sampled {
         }
     }
 
-    /// Returns what is compared, of an answer in this representation.
+    /// Returns the subject of a comparison whose answer has this representation.
     fn subject(&self, representation: Label) -> Subject {
         Subject {
             gvr: self.identified.info().gvr.clone(),

@@ -1,8 +1,8 @@
-//! The end of a request on an HTTP/1 connection.
+//! Finds the end of a request on an HTTP/1 connection.
 //!
-//! What a client sends behind a request belongs to its next one, or to the
-//! protocol that it upgrades to. pingora reads as much as there is. So it is
-//! given the bytes of its own request, and the others are kept for later.
+//! The bytes after a request belong to the client's next request, or to the protocol
+//! that it upgrades to. pingora would read all bytes that have come. So it is given
+//! the bytes of its own request, and the others are kept for later.
 
 use std::io;
 use std::pin::Pin;
@@ -12,16 +12,16 @@ use bytes::{Buf, BytesMut};
 use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The most bytes that are kept of what follows. A client that sends more waits
-/// until its request is answered.
+/// The most bytes after the request that are kept. A client that sends more must
+/// wait until its request is answered.
 const KEPT: usize = 4 << 10;
-/// The bytes of one read of what follows.
+/// The bytes of one read after the end of the request.
 const READ: usize = 512;
 
-/// The bytes that are still to come of the request in progress.
+/// How many bytes of the request in progress are still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// All that comes: the length is not known in advance, or no request is in
+    /// All bytes that come: the length is not known in advance, or no request is in
     /// progress.
     All,
     Counted(u64),
@@ -30,7 +30,7 @@ enum Left {
 #[derive(Debug)]
 pub(super) struct Boundary {
     left: Left,
-    /// Bytes behind the request in progress.
+    /// Bytes after the request in progress.
     next: BytesMut,
 }
 
@@ -42,21 +42,21 @@ impl Boundary {
         }
     }
 
-    /// Begins a request whose head has been read together with `next`, which
-    /// follows it. `body` is the number of bytes that its body still has, or
-    /// `None` if only its reader can tell.
+    /// Begins a request. `next` holds the bytes after its head that were read with
+    /// it. `body` is the number of bytes that its body still has, or `None` if only
+    /// its reader can tell.
     pub(super) fn begin_request(&mut self, body: Option<u64>, next: BytesMut) {
         self.left = body.map_or(Left::All, Left::Counted);
         self.next = next;
     }
 
-    /// Ends the request. Returns the bytes that were read of what follows.
+    /// Ends the request. Returns the bytes after it that were read.
     pub(super) fn end_request(&mut self) -> BytesMut {
         self.left = Left::All;
         std::mem::take(&mut self.next)
     }
 
-    /// Gives the reader everything that comes from here on.
+    /// Gives the reader all bytes from here on.
     pub(super) fn open(&mut self) {
         self.left = Left::All;
     }
@@ -95,7 +95,7 @@ impl Boundary {
         Poll::Ready(Ok(()))
     }
 
-    /// Keeps what follows the request, and tells only when the client closes.
+    /// Keeps the bytes after the request. Resolves only when the client closes.
     fn poll_closed(&mut self, inner: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.next.len() < KEPT {
             let mut read = [0; READ];
@@ -106,7 +106,7 @@ impl Boundary {
             }
             self.next.extend_from_slice(read.filled());
         }
-        // The reader has other things to wait for: its answer.
+        // The reader also waits for its answer.
         Poll::Pending
     }
 }

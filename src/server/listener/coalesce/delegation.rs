@@ -1,5 +1,4 @@
-//! The traits that pingora wants of a stream. The connection below answers
-//! them.
+//! The traits that pingora requires of a stream, delegated to the connection below.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::Coalesced;
 #[async_trait]
 impl Shutdown for Coalesced {
     async fn shutdown(&mut self) {
-        // A client that reads no more does not notice if this fails.
+        // If this fails, the client has stopped reading and misses nothing.
         let _ = AsyncWriteExt::shutdown(self).await;
     }
 }

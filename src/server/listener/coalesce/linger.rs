@@ -1,9 +1,9 @@
 //! The end of an HTTP/1 connection whose client may still send.
 //!
-//! When a socket is closed while bytes come that nobody has read, the kernel resets
-//! the connection, and the client may lose the end of its answer. So the connection
-//! is closed for writing first, and what comes is thrown away until the client closes
-//! it, too. Nobody waits for that: the request has ended.
+//! If a socket is closed while unread bytes arrive, the kernel resets the
+//! connection, and the client may lose the end of its answer. So the connection is
+//! first closed for writing. Then bytes that come are thrown away until the client
+//! closes it, too. Nothing waits for this, because the request has ended.
 
 use std::time::Duration;
 
@@ -13,14 +13,16 @@ use tokio::time::timeout;
 
 use super::Seat;
 
-/// The time that a client has to take its answer and to stop sending. Go's server
+/// How long a client may take to receive its answer and to stop sending. Go's server
 /// waits as long (`rstAvoidanceDelay`).
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The most bytes that are thrown away. Whoever sends more waits for the end.
+/// The most bytes that are thrown away. A client that sends more is not read any
+/// more.
 const DISCARDED: usize = 4 << 20;
 
-/// Waits for the end of a connection that is closed for writing. It keeps its seat.
+/// Waits for the end of a connection that is closed for writing. It keeps its seat
+/// until then.
 pub(super) async fn linger(mut stream: Stream, seat: Option<Seat>) {
     let discard = async {
         let mut read = [0; 4 << 10];

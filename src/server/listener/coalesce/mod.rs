@@ -42,23 +42,22 @@ use super::connections::Seat;
 use super::frame_meter::FrameMeter;
 use super::http2_head::Http2Heads;
 
-/// The most bytes that are gathered before they are written: four full TLS
-/// records, as much as rustls takes at a time and TCP in one segment to
-/// offload.
+/// The most bytes that are gathered before they are written: four full TLS records,
+/// which is as much as rustls takes at a time and as TCP offloads in one segment.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// The bytes that a task writes before other tasks have their turn: a part of a
-/// millisecond. tokio's own budget is 128 writes, which is 8 MiB and takes ten.
+/// How many bytes a task writes before other tasks get a turn. They take a part of a
+/// millisecond. tokio's own budget is 128 writes, which is 8 MiB and takes ten
+/// milliseconds.
 const WRITTEN_PER_TURN: usize = 256 << 10;
 
 /// The most bytes that a TLS record holds.
 const RECORD_BYTES: usize = 16 << 10;
 
-/// The size of writes for which the buffer does not grow to its full size at
-/// once.
+/// For writes up to this size, the buffer does not grow to its full size at once.
 const SMALL: usize = 1 << 10;
 
-/// The most bytes of HTTP/1's pieces that are joined. A header and most answers
+/// The most bytes of small HTTP/1 pieces that are joined. A header and most answers
 /// fit.
 const JOINED_BYTES: usize = 16 << 10;
 
@@ -76,15 +75,15 @@ enum Turn {
 pub(in crate::server) struct Coalesced {
     inner: Stream,
     protocol: Protocol,
-    /// The bytes that were read, and that are for later turns.
+    /// Bytes that were read, but are for later turns.
     unread: Bytes,
-    /// [`SKEW`] bytes and then the bytes to write, or nothing at all.
+    /// Empty, or [`SKEW`] bytes and then the bytes to write.
     buffer: Vec<u8>,
-    /// The number of bytes of `buffer` that are written or skew.
+    /// How many bytes of `buffer` are written already or are skew.
     sent: usize,
-    /// The bytes written since the task last let others have their turn.
+    /// The bytes that the task has written in its present turn.
     written_this_turn: usize,
-    /// True if a frame was written since the last flush.
+    /// Whether a frame was written since the last flush.
     written: bool,
     turn: Turn,
     /// Whether the connection is closed for writing while its client may still send.
@@ -137,16 +136,16 @@ impl Coalesced {
         Self::new(inner, Protocol::Http2 { meter, heads }, seat)
     }
 
-    /// Begins a request on an HTTP/1 connection: see
-    /// [`Boundary::begin_request`].
+    /// Begins a request on an HTTP/1 connection, as [`Boundary::begin_request`]
+    /// does.
     pub(in crate::server) fn begin_request(&mut self, body: Option<u64>, next: BytesMut) {
         if let Protocol::Http1 { boundary, .. } = &mut self.protocol {
             boundary.begin_request(body, next);
         }
     }
 
-    /// Ends the request on an HTTP/1 connection. Returns the bytes that were
-    /// read of what follows.
+    /// Ends the request on an HTTP/1 connection. Returns the bytes after it that
+    /// were read.
     pub(in crate::server) fn end_request(&mut self) -> BytesMut {
         match &mut self.protocol {
             Protocol::Http1 { boundary, .. } => boundary.end_request(),
@@ -154,8 +153,8 @@ impl Coalesced {
         }
     }
 
-    /// Lets the reader of an HTTP/1 connection have everything that comes, also
-    /// what follows the request: the connection speaks another protocol.
+    /// Lets the reader of an HTTP/1 connection have all bytes, also those after the
+    /// request, because the connection speaks another protocol.
     pub(in crate::server) fn open(&mut self) {
         if let Protocol::Http1 { boundary, .. } = &mut self.protocol {
             boundary.open();
@@ -166,7 +165,7 @@ impl Coalesced {
         matches!(self.protocol, Protocol::Http2 { .. })
     }
 
-    /// Joins small pieces of HTTP/1, and passes large ones on.
+    /// Joins small pieces of HTTP/1, and writes large ones directly.
     fn join(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         if self.gathered().saturating_add(total) > JOINED_BYTES {
@@ -183,7 +182,7 @@ impl Coalesced {
         ready!(self.poll_turn(cx));
         let inner = Pin::new(&mut self.inner);
         let written = match (&self.protocol, bufs) {
-            // The rest of the piece begins at an offset that is copied fast.
+            // The rest of the piece then begins at an offset that is copied fast.
             (Protocol::Http1 { tls: true, .. }, [buf])
                 if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
             {
@@ -197,7 +196,7 @@ impl Coalesced {
         written
     }
 
-    /// Reads frames of HTTP/2: see [`FrameMeter`] and [`Http2Heads`].
+    /// Reads HTTP/2 frames through [`FrameMeter`] and [`Http2Heads`].
     fn read_frames(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let Protocol::Http2 { meter, heads } = &mut self.protocol else {
@@ -239,14 +238,14 @@ impl Coalesced {
         }
     }
 
-    /// Ends the turn of a task that has read enough, and for ever that of one whose
-    /// client has sent too much.
+    /// Ends the turn of a task that has read enough. If the client has sent too much
+    /// that asks for nothing, reading ends for ever.
     fn poll_read_turn(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Protocol::Http2 { meter, .. } = &mut self.protocol else {
             return Poll::Ready(());
         };
         if meter.state().has_stopped_reading() {
-            // The connection's task has been told, and ends the connection.
+            // The connection's task has been told, and will end the connection.
             return Poll::Pending;
         }
         if !meter.take_read() {
@@ -256,8 +255,8 @@ impl Coalesced {
         Poll::Ready(())
     }
 
-    /// Ends the turn of a task that has written enough. It is polled again
-    /// after the others.
+    /// Ends the turn of a task that has written enough. It is polled again after the
+    /// others.
     fn poll_turn(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.written_this_turn < WRITTEN_PER_TURN {
             return Poll::Ready(());
@@ -284,7 +283,6 @@ impl Coalesced {
         self.buffer.len().saturating_sub(SKEW)
     }
 
-    /// Writes the bytes that are gathered.
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.buffer.len() {
             ready!(self.poll_turn(cx));
@@ -360,10 +358,10 @@ impl AsyncWrite for Coalesced {
         self.begin_buffer();
         let room = GATHERED_BYTES.saturating_sub(self.gathered());
         if total > SMALL {
-            // The buffer grows at once, rather than by doubling.
+            // Reserving the room at once is cheaper than doubling.
             self.buffer.reserve_exact(room);
         }
-        // The last piece is cut where a record ends.
+        // The last piece is cut at the end of a record.
         let mut left = room;
         for buf in bufs {
             let taken = buf.get(..left).unwrap_or(buf);
@@ -385,7 +383,7 @@ impl AsyncWrite for Coalesced {
         if !self.gathers() {
             return self.drain_and_flush(cx);
         }
-        // h2 flushes after each frame, and once more after the last.
+        // h2 flushes after each frame, and once more after the last one.
         let more = std::mem::take(&mut self.written);
         match self.turn {
             Turn::Clean | Turn::Due if !more => return self.drain_and_flush(cx),
@@ -393,7 +391,8 @@ impl AsyncWrite for Coalesced {
             Turn::Yielded | Turn::Due => {}
         }
         if more {
-            // A task that wakes itself is polled after all that are awake.
+            // A task that wakes itself is polled after all other tasks that are
+            // awake.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))

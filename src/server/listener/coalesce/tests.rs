@@ -53,7 +53,7 @@ async fn what_is_flushed_waits_for_the_others_turn() {
     let read = client.read(&mut arrived).now_or_never();
     assert_eq!(read.unwrap().unwrap(), 6);
     assert_eq!(&arrived[..6], b"abcdef");
-    // Bytes that nobody flushes in their turn go with the next.
+    // Bytes that are not flushed in their turn go with the next flush.
     poll_fn(|cx| {
         assert!(Pin::new(&mut server).poll_write(cx, b"gh").is_ready());
         Pin::new(&mut server).poll_flush(cx)
@@ -88,8 +88,8 @@ fn neither_frames_nor_pieces_lie_where_copies_are_slow() {
     }
 }
 
-/// As HTTP/1 writes: nothing waits, and where a piece begins makes no
-/// difference to what arrives.
+/// Pieces as HTTP/1 writes them. None waits, and the offset at which a piece begins
+/// does not change what arrives.
 #[tokio::test]
 async fn pieces_pass_wherever_they_begin() {
     let piece: Vec<u8> = (0..40_000u32).map(|n| (n % 251) as u8).collect();
@@ -105,12 +105,12 @@ async fn pieces_pass_wherever_they_begin() {
     }
 }
 
-/// Small last frames, empty ones and pieces larger than a window.
+/// Small last frames, empty frames, and pieces larger than a window.
 #[tokio::test]
 async fn nothing_is_left_behind() {
     const STREAMS: usize = 20;
     const PIECES: [usize; 5] = [10, 300, 20_000, 100_000, 1];
-    // Less than is gathered, so that writes block.
+    // The pipe holds less than is gathered, so that writes block.
     let (client, server) = duplex(10_000);
     let server: Stream = Box::new(gathering(Box::new(server)));
     let serving = tokio::spawn(async move {
@@ -154,8 +154,8 @@ async fn nothing_is_left_behind() {
     serving.abort();
 }
 
-/// The bug: a client that read fast had megabytes written to it before any
-/// other task of the thread had its turn.
+/// Without an end of the turn, a client that reads fast would get megabytes before
+/// any other task of the thread had its turn.
 #[tokio::test]
 async fn a_turn_of_writing_has_an_end() {
     const TOTAL: usize = 2 << 20;
@@ -190,8 +190,8 @@ async fn a_turn_of_writing_has_an_end() {
     }
 }
 
-/// Frames that ask for nothing are read over many turns. Nothing is lost,
-/// repeated or moved.
+/// Frames that ask for nothing are read over many turns. No byte is lost, repeated
+/// or moved.
 #[tokio::test]
 async fn bytes_pass_unchanged_over_many_turns() {
     const PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -224,8 +224,7 @@ async fn bytes_pass_unchanged_over_many_turns() {
     }
 }
 
-/// A client that sends the rest of its body after the answer has come keeps the
-/// answer.
+/// A client that sends the rest of its body after the answer still gets the answer.
 #[tokio::test]
 async fn an_answer_before_the_end_of_the_body_arrives() {
     const BODY: usize = 256 << 10;

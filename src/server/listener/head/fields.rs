@@ -12,11 +12,11 @@ use crate::server::listener::framing::is_host_byte;
 
 const MALFORMED: HeadRefusal = HeadRefusal::Malformed("malformed MIME header line");
 
-/// The longest name that the type of fields holds.
+/// The longest name that the type of a field's name holds.
 pub(in crate::server::listener) const LONGEST_NAME: usize = u16::MAX as usize;
 
-/// A field as it was received. Its value is one line: what was folded is joined
-/// by single spaces (RFC 9112, 5.2).
+/// A field as it was received. Its value is one line: folded lines are joined by
+/// single spaces (RFC 9112, 5.2).
 pub(super) struct Field<'a> {
     pub(super) name: &'a [u8],
     pub(super) value: Cow<'a, [u8]>,
@@ -28,13 +28,13 @@ impl Field<'_> {
     }
 }
 
-/// The lines of a head behind its request line, as fields.
+/// The lines of a head after its request line, as fields.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// `rest` begins behind the request line and ends behind the empty line.
+    /// `rest` begins after the request line and ends after the empty line.
     pub(super) fn of(rest: &'a [u8]) -> Self {
         Self { rest }
     }
@@ -87,14 +87,14 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 fn has_control(value: &[u8]) -> bool {
-    // Without an early end the compiler looks at many octets at once.
+    // Without an early exit, the compiler makes code that checks many octets at
+    // once.
     value.iter().fold(false, |found, octet| {
         found | ((*octet < b' ') & (*octet != b'\t')) | (*octet == 0x7f)
     })
 }
 
-/// Everything that the fields say about where the request ends and whom it
-/// asks.
+/// Facts from the fields about the end of the request and about its host.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     pub(super) lines: usize,
@@ -118,8 +118,7 @@ impl Framing {
         if framing.chunked && !is_http_11 {
             return Err(HeadRefusal::Malformed("Transfer-Encoding in HTTP/1.0"));
         }
-        // RFC 9112, 6.1: both fields together are an attempt at request
-        // smuggling.
+        // RFC 9112, 6.1: both fields together are an attempt at request smuggling.
         if framing.chunked && framing.length.is_some() {
             return Err(HeadRefusal::Malformed(
                 "both Content-Length and Transfer-Encoding",
@@ -128,7 +127,7 @@ impl Framing {
         Ok(framing)
     }
 
-    /// Returns the length of the body, unless only its chunks tell.
+    /// Returns the length of the body, or `None` if only the body's chunks tell it.
     pub(super) fn body(&self) -> Option<u64> {
         match self.chunked {
             true => None,
@@ -139,7 +138,7 @@ impl Framing {
     fn add(&mut self, field: &Field<'_>) -> Result<(), HeadRefusal> {
         self.lines = self.lines.saturating_add(1);
         self.folded |= matches!(field.value, Cow::Owned(_));
-        // The lengths tell most fields apart from these.
+        // The length of the name rules out most other fields.
         match field.name.len() {
             4 if field.is(&HOST) => self.host(&field.value),
             6 if field.is(&EXPECT) => self.expectation(&field.value),
@@ -149,7 +148,7 @@ impl Framing {
         }
     }
 
-    /// Go's server meets one expectation, and ignores an empty one. It reads the
+    /// Go's server can meet one expectation, and ignores an empty one. It reads the
     /// first field alone.
     fn expectation(&mut self, value: &[u8]) -> Result<(), HeadRefusal> {
         let known = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"100-continue");

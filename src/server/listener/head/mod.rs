@@ -1,9 +1,9 @@
 //! The head of an HTTP/1 request: its request line and its fields.
 //!
-//! pingora cuts a target at `#`, refuses octets and folded lines that Go's
-//! server takes, takes no more than 256 lines, and answers what it refuses
-//! without a word. So heads are read here first. pingora is then given a head
-//! that it reads to the same effect: nearly always the one that came.
+//! pingora cuts a target at `#`, refuses octets and folded lines that Go's server
+//! takes, takes no more than 256 lines, and gives no reason when it refuses a head.
+//! So heads are read here first. Then pingora is given a head with the same meaning,
+//! which is nearly always the one that came.
 
 mod fields;
 mod refusal;
@@ -25,21 +25,21 @@ pub(super) use self::request_line::{LONGEST_TARGET, is_token, is_unescapable};
 use super::coalesce::Coalesced;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 
-/// The bytes that a head may have above the limit. Go's server has the same
-/// margin, for what its buffer reads beyond the head.
+/// How many bytes a head may have above the limit. Go's server has the same margin,
+/// for what its buffer reads beyond the head.
 const MARGIN: usize = 4 << 10;
 
-/// The room for the first read. It holds most requests.
+/// The room for the first read. Most requests fit.
 const FIRST_READ: usize = 4 << 10;
 /// The most bytes of one read.
 const READ: usize = 64 << 10;
 
-/// The octets of empty lines behind a POST that are passed over.
+/// How many octets of empty lines after a POST are skipped.
 const EMPTY_LINES: usize = 4;
 
-/// The lines that pingora takes, with some to spare.
+/// The most lines that are given to pingora: somewhat less than it takes.
 const PINGORAS_LINES: usize = 250;
-/// The most lines of a head. The type that holds them has room for few more.
+/// The most lines of a head. The type that holds the fields has room for few more.
 pub(super) const LINES: usize = 16 << 10;
 
 /// The fields that pingora needs to read the rest of a request.
@@ -60,15 +60,15 @@ pub(in crate::server) struct HeadLimits {
     pub(in crate::server) large: LargeHeads,
 }
 
-/// A head, and what was read with it.
+/// A head, and the bytes that were read with it.
 #[derive(Debug)]
 pub(super) struct Head {
     /// The head for pingora, and the part of the body that has been read.
     pub(super) for_pingora: BytesMut,
-    /// The bytes of the body that are still to come; `None` if only its chunks
+    /// The bytes of the body that are still to come, or `None` if only its chunks
     /// tell.
     pub(super) body: Option<u64>,
-    /// Bytes behind the request.
+    /// Bytes after the request.
     pub(super) next: BytesMut,
     pub(super) is_post: bool,
     pub(super) rest: Rest,
@@ -83,16 +83,16 @@ pub(in crate::server) struct Rest {
 }
 
 impl Rest {
-    /// Puts the fields in the place of those that pingora has read. Returns the
-    /// head's part of the budget, which the request holds.
+    /// Replaces the fields that pingora has read by all fields. Returns the head's
+    /// share of the budget, which the request then holds.
     pub(in crate::server) fn complete(self, request: &mut RequestHeader) -> Option<LargeHead> {
         let fields = self.fields?;
         for name in &PINGORAS {
             request.remove_header(name);
         }
         for (name, value) in fields {
-            // Names and values were checked when they were read, and there are
-            // fewer than the type has room for.
+            // Names and values were checked when they were read. There are fewer of
+            // them than the type has room for.
             let appended = request.append_header(name, value);
             debug_assert!(appended.is_ok(), "{appended:?}");
         }
@@ -100,9 +100,9 @@ impl Rest {
     }
 }
 
-/// Reads a head. `read` is what was read of it already. Returns `None` if the
-/// client closes the connection. Some clients send an empty line behind the body
-/// of a POST. As Go's server, apifront passes over it, and over no other.
+/// Reads a head. `read` holds the bytes of it that were read already. Returns `None`
+/// if the client closes the connection. Some clients send an empty line after the
+/// body of a POST. Like Go's server, apifront skips it, but no other empty line.
 pub(super) async fn read(
     stream: &mut Coalesced,
     mut read: BytesMut,
@@ -142,7 +142,7 @@ pub(super) async fn read(
     judge(read, behind, large).map(Some)
 }
 
-/// Takes room for one more read of a large head.
+/// Takes the budget for one more read of a large head.
 fn hold(
     large: &mut Option<LargeHead>,
     limits: &HeadLimits,
@@ -163,8 +163,8 @@ fn hold(
     }
 }
 
-/// Returns the length of the head with its empty line, once that has come. The
-/// first `seen` bytes were looked at before.
+/// Returns the length of the head with its empty line, once that has come. The first
+/// `seen` bytes were searched before.
 fn end_of_head(read: &[u8], seen: usize) -> Option<usize> {
     let from = seen.saturating_sub(2);
     memchr::memchr_iter(b'\n', read.get(from..)?).find_map(|line_end| {
@@ -178,8 +178,9 @@ fn end_of_head(read: &[u8], seen: usize) -> Option<usize> {
     })
 }
 
-/// Splits off what follows, mostly nothing. Bytes that are split are shared from then
-/// on, which costs each of their users.
+/// Splits off what follows, which is mostly nothing. After a split, both parts share
+/// their memory, which makes later work on them slower, so an empty rest is not
+/// split.
 fn split_off(bytes: &mut BytesMut, at: usize) -> BytesMut {
     match at < bytes.len() {
         true => bytes.split_off(at),
@@ -211,7 +212,7 @@ fn judge(
     if rest.fields.is_none() {
         rest.large = None;
     }
-    // What has come of the body goes to pingora; the rest is the next request's.
+    // The bytes of the body go to pingora; the rest belongs to the next request.
     let own = body.map_or(behind.len(), |body| {
         usize::try_from(body).map_or(behind.len(), |body| body.min(behind.len()))
     });
@@ -231,8 +232,8 @@ fn judge(
 /// The fields that do not go through pingora.
 type Kept = Option<Vec<(Bytes, HeaderValue)>>;
 
-/// Writes a head of the same meaning that pingora reads. The fields of a long
-/// one are returned instead.
+/// Writes a head with the same meaning, which pingora reads. If the head is long,
+/// all its fields are returned, too, and only those that pingora needs are written.
 fn rewrite(
     line: &RequestLine<'_>,
     rest: &[u8],

@@ -1,4 +1,5 @@
-//! Answers of the connection itself: to heads that are not read as requests.
+//! Answers that the connection itself gives, to heads that are not accepted as
+//! requests.
 
 use std::time::Duration;
 
@@ -11,21 +12,21 @@ use tokio::time::timeout;
 
 use crate::server::listener::coalesce::Coalesced;
 
-/// The time that a client has to take the answer.
+/// How long a client may take to receive the answer.
 const WRITTEN_WITHIN: Duration = Duration::from_millis(500);
 
-/// The reason why a head is not read as a request, in the words of Go's server
-/// where it has some.
+/// The reason why a head is not accepted as a request. If Go's server has words for
+/// it, these are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum HeadRefusal {
     Malformed(&'static str),
     /// The head is over `serving.maxRequestHeaderBytes`.
     TooLarge,
-    /// The target is longer than a URI may be here.
+    /// The target is longer than a URI may be in apifront.
     TargetTooLong,
-    /// Too many bytes of large heads are held already.
+    /// The budget for large heads is used up.
     TooManyLarge,
-    /// A method that asks for a tunnel.
+    /// The method asks for a tunnel.
     Connect,
     Expectation,
     TransferCoding,
@@ -79,9 +80,8 @@ impl HeadRefusal {
         }
     }
 
-    /// Answers on an HTTP/1 connection, and ends it.
     pub(in crate::server::listener) async fn answer(self, mut stream: Box<Coalesced>) {
-        // A client that reads no more does not notice if this fails.
+        // If this fails, the client has stopped reading and misses nothing.
         let _ = timeout(WRITTEN_WITHIN, stream.write_all(&self.message())).await;
         let _ = timeout(WRITTEN_WITHIN, stream.flush()).await;
         let _ = stream.shutdown().await;

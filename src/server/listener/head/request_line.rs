@@ -16,11 +16,11 @@ pub(in crate::server::listener) const LONGEST_TARGET: usize = u16::MAX as usize 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RequestLine<'a> {
     pub(super) method: &'a [u8],
-    /// The path and the query, with the octets that no URI may hold escaped.
+    /// The path and the query. Octets that no URI may hold are escaped.
     pub(super) target: Cow<'a, [u8]>,
     pub(super) version: &'a [u8],
-    /// The authority of a target in absolute form. It takes the place of the
-    /// field `Host` (RFC 9112, 3.2.2).
+    /// The authority of a target in absolute form. It replaces the field `Host` (RFC
+    /// 9112, 3.2.2).
     pub(super) authority: Option<&'a [u8]>,
 }
 
@@ -74,14 +74,14 @@ impl<'a> RequestLine<'a> {
         })
     }
 
-    /// Tells whether pingora reads the line to the same effect.
+    /// Tells whether pingora would read the line with the same meaning.
     pub(super) fn is_plain(&self) -> bool {
         self.authority.is_none() && matches!(self.target, Cow::Borrowed(_))
     }
 }
 
-/// Returns the authority, and the path with the query, of a target such as
-/// `http://host:port/path`.
+/// Returns the authority of a target like `http://host:port/path`, and its path with
+/// the query.
 fn absolute_form(target: &[u8]) -> Option<(&[u8], Cow<'_, [u8]>)> {
     let rest = ["http://", "https://"].iter().find_map(|scheme| {
         let (start, rest) = target.split_at_checked(scheme.len())?;
@@ -101,8 +101,8 @@ fn absolute_form(target: &[u8]) -> Option<(&[u8], Cow<'_, [u8]>)> {
     Some((authority, path))
 }
 
-/// Tells whether each `%` of the path begins an escape. Go's server reads escapes
-/// in the query later, and passes over those that are wrong.
+/// Tells whether each `%` of the path begins an escape. Go's server reads escapes in
+/// the query later, and ignores wrong ones.
 pub(in crate::server::listener) fn is_unescapable(target: &[u8]) -> bool {
     let path = match memchr::memchr(b'?', target) {
         Some(end) => target.get(..end).unwrap_or(target),
@@ -117,8 +117,7 @@ pub(super) fn cut(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((before, rest.get(1..)?))
 }
 
-/// Tells whether a method or a field's name may have the octet (RFC 9110,
-/// 5.6.2).
+/// Tells whether a method or a field's name may hold the octet (RFC 9110, 5.6.2).
 pub(in crate::server::listener) fn is_token(octet: u8) -> bool {
     octet.is_ascii_alphanumeric()
         || matches!(

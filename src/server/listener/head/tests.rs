@@ -39,7 +39,7 @@ fn unusual_heads_are_written_anew() {
     assert_eq!(head.next, &b"rest"[..]);
 }
 
-/// The type of fields holds no longer name: the field would be lost on the way.
+/// The type of field names holds no longer name, so the field would be lost.
 #[test]
 fn a_name_is_as_long_as_the_type_of_fields_holds() {
     for (length, is_taken) in [(LONGEST_NAME, true), (LONGEST_NAME + 1, false)] {
@@ -95,7 +95,7 @@ fn the_end_is_found_wherever_reads_cut_the_head() {
     }
 }
 
-/// Random bytes are refused or read, and what pingora is given is one head.
+/// Random bytes are refused, or read as one head for pingora.
 #[test]
 fn random_heads_cause_no_panic() {
     let pieces: [&[u8]; 16] = [

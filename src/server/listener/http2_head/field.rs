@@ -1,4 +1,4 @@
-//! One field of a block, and what the server makes of it alone.
+//! One field of a block, and how the server treats it by itself.
 
 use std::borrow::Cow;
 
@@ -20,13 +20,13 @@ pub(super) enum Nature {
     Regular,
     Host,
     Pseudo(Pseudo),
-    /// Makes a request malformed (RFC 9113, 8.1.1), so that its stream is reset.
+    /// The request becomes malformed (RFC 9113, 8.1.1), so its stream is reset.
     Malformed,
-    /// Go's server takes such a request, and h2 does not.
+    /// Go's server takes a request with this, but h2 does not.
     OddMethod,
     OddAuthority,
     OddPath,
-    /// Both servers refuse such a request.
+    /// Both servers refuse a request with this.
     BadPath,
     LongPath,
 }
@@ -37,7 +37,7 @@ pub(super) enum Pseudo {
     Connect,
     Scheme,
     Authority,
-    /// `:authority` without a value says nothing.
+    /// `:authority` without a value, which has no meaning.
     NoAuthority,
     Path,
     Protocol,
@@ -57,7 +57,7 @@ impl Field {
         field_size(self.name.len(), self.value.len())
     }
 
-    /// Returns the value as h2 takes it.
+    /// Returns the value in the form that h2 takes.
     pub(super) fn written(&self) -> Cow<'_, [u8]> {
         match self.nature {
             Nature::OddPath => target::escape(&self.value),
@@ -108,7 +108,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(is_octet)
 }
 
-/// Tells whether a value may hold an octet. Go's server and h2 agree on it.
+/// Tells whether a value may hold the octet. Go's server and h2 agree on this.
 fn is_value(octet: &u8) -> bool {
     matches!(octet, b'\t' | b' '..=b'~' | 0x80..)
 }

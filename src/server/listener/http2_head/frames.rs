@@ -6,13 +6,12 @@ use crate::server::listener::frame_meter::{
     CONTINUATION, END_HEADERS, END_STREAM, HEADER, HEADERS,
 };
 
-/// The most octets of a frame, as long as the server's SETTINGS say nothing else.
+/// The most octets of a frame, as long as the server's SETTINGS set no other limit.
 pub(super) const MOST: usize = 16 << 10;
 
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// A frame's header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) length: usize,
@@ -22,7 +21,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Reads the header that `bytes` begin with, if it is whole.
+    /// Reads the header at the beginning of `bytes`, if it is complete.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, kind, flags, stream @ ..] = bytes.first_chunk::<HEADER>()?;
         Some(Self {
@@ -42,10 +41,10 @@ impl Frame {
     }
 }
 
-/// The part of a block that has come.
+/// How much of a block has come.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
-    /// The octets of its whole frames.
+    /// The octets of the block's complete frames.
     pub(super) whole: usize,
     pub(super) frames: usize,
 }
@@ -58,7 +57,7 @@ pub(super) enum Arrived {
 }
 
 impl Arrival {
-    /// Follows the frames of the block that `bytes` begin with.
+    /// Follows the frames of the block at the beginning of `bytes`.
     pub(super) fn follow(&mut self, bytes: &[u8]) -> Arrived {
         loop {
             let rest = bytes.get(self.whole..).unwrap_or_default();
@@ -83,8 +82,8 @@ impl Arrival {
     }
 }
 
-/// Appends the block of whole frames. Returns `None` if its padding is longer than
-/// the frame.
+/// Appends the block that the frames carry. Returns `None` if the padding is longer
+/// than its frame.
 pub(super) fn block(mut frames: &[u8], block: &mut Vec<u8>) -> Option<()> {
     while let Some(frame) = Frame::read(frames) {
         let end = frame.length.saturating_add(HEADER);
@@ -107,7 +106,7 @@ pub(super) fn block(mut frames: &[u8], block: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Writes a block in as few frames as hold it.
+/// Writes a block in as few frames as possible.
 pub(super) fn write(first: Frame, block: &[u8], into: &mut BytesMut) {
     let (mut kind, mut flags) = (HEADERS, first.flags & END_STREAM);
     let mut rest = block;

@@ -6,18 +6,19 @@ use super::field::Field;
 use super::huffman;
 use super::table::{Found, Table};
 
-/// The octets of a number behind its prefix. Go's server and h2 take no more.
+/// The most octets of a number after its prefix. Go's server and h2 have the same
+/// limit.
 const NUMBER_OCTETS: u32 = 5;
 
-/// Reads blocks, one after the other. The table that they share is kept, whatever
-/// becomes of their requests.
+/// Reads blocks, one after the other. They share a table, which is kept even if
+/// their requests are refused.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     table: Table,
 }
 
 impl Decoder {
-    /// Hands over each field of a block. Returns `None` if the block is not
+    /// Calls `found` with each field of a block. Returns `None` if the block is not
     /// HPACK, which ends the connection.
     pub(super) fn decode(&mut self, mut block: &[u8], mut found: impl FnMut(Found)) -> Option<()> {
         let mut may_resize = true;
@@ -45,7 +46,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Reads a field with its text. `name` and `value` are room for it.
+    /// Reads a field that is written as text. `name` and `value` are buffers for it.
     fn literal(
         &self,
         block: &mut &[u8],
@@ -65,7 +66,7 @@ impl Decoder {
     }
 }
 
-/// Reads a text in the place of `into`.
+/// Reads a text, and replaces the contents of `into` by it.
 fn text(block: &mut &[u8], into: &mut Vec<u8>) -> Option<()> {
     let is_coded = block.first()? & 0x80 != 0;
     let length = number(block, 7)?;
@@ -101,7 +102,7 @@ fn number(block: &mut &[u8], prefix: u32) -> Option<usize> {
     Some(number)
 }
 
-/// Writes a field that no table holds.
+/// Writes a field as text, without any table.
 pub(super) fn write(name: &[u8], value: &[u8], block: &mut Vec<u8>) {
     block.push(0);
     for text in [name, value] {

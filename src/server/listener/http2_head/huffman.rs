@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// The length in bits of each octet's code. The code is canonical: shorter codes
-/// come first, and codes of one length follow each other in the order of the
+/// come first, and codes of the same length follow each other in the order of the
 /// octets.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
@@ -25,15 +25,14 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
-/// The longest code of an octet. The code of the end has as many bits, all ones.
+/// The longest code of an octet. The end-of-string code has as many bits, all ones.
 const LONGEST: u8 = 30;
 
-/// The codes of one length.
 struct Length {
     bits: u32,
     /// The first code, at the upper end of 32 bits.
     first: u32,
-    /// All codes of this length and of shorter ones are below it.
+    /// All codes of this length, and of shorter lengths, are below this value.
     end: u64,
     /// The octets in the order of their codes.
     octets: Vec<u8>,
@@ -64,11 +63,11 @@ static BY_LENGTH: LazyLock<Vec<Length>> = LazyLock::new(|| {
     found
 });
 
-/// Appends the decoded octets. Returns `None` if the text holds the code of the
-/// end, or does not end in its first bits.
+/// Appends the decoded octets. Returns `None` if the text holds the end-of-string
+/// code, or if its last bits are not the beginning of that code.
 pub(super) fn decode(coded: &[u8], text: &mut Vec<u8>) -> Option<()> {
     let lengths = BY_LENGTH.as_slice();
-    // The bits that are read and not decoded yet, at the upper end.
+    // The bits that are read but not decoded yet, at the upper end.
     let (mut bits, mut have) = (0_u64, 0_u32);
     let mut coded = coded.iter();
     loop {
@@ -106,7 +105,6 @@ mod tests {
         decode(coded, &mut text).map(|()| text)
     }
 
-    /// Encodes one bit at a time.
     fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for octet in text {
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn wrong_ends_are_errors() {
-        // Zeros, a whole octet of padding, the code of the end, and half a code.
+        // Zeros, a whole octet of padding, the end-of-string code, and half a code.
         for coded in [
             &b"\x00"[..],
             b"\x1f\xff\xff",

@@ -1,36 +1,36 @@
-//! Judges the fields of one block: how the server takes them.
+//! Judges all fields of a block together: how the server treats them.
 
 use super::field::{Field, Nature, Pseudo};
 use super::table::Found;
 use crate::server::listener::head::{HeadRefusal, LINES};
 
-/// Go's server lets a block have this much beside the configured limit. HTTP/2 counts
-/// it for ten fields that are there anyway (`http2Server.maxHeaderListSize`).
+/// The bytes that Go's server adds to the configured limit of a block: HTTP/2's
+/// overhead for ten fields that are always there (`http2Server.maxHeaderListSize`).
 const MARGIN: usize = 10 * 32;
 
-/// The size from which a head may not be much larger than the octets that came.
-/// Only a block that names a field of the table over and over is, so that few octets
-/// would be much work.
+/// Above this size, a head may not be much larger than the octets that came. It is
+/// larger only if the block names a field of the table again and again, so that few
+/// octets cause much work.
 const REPEATS_FROM: usize = 256 << 10;
-/// The most that Huffman's code and a table of 4 KiB make of so many octets.
+/// How many times larger Huffman's code and a table of 4 KiB can make a block of
+/// that size, at most.
 const REPEATS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// h2 reads it to the same effect as Go's server.
+    /// h2 reads it with the same meaning as Go's server.
     Plain,
-    /// h2 does so when it is written in another way.
+    /// h2 does so only if it is written in another way.
     Odd,
-    /// It is answered with a Status.
+    /// The answer is a Status.
     Refused(HeadRefusal),
-    /// Its stream is reset.
+    /// The stream is reset.
     Malformed,
 }
 
-/// The fields of a block.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    /// All fields, or those within the limit.
+    /// All fields, or those up to the limit.
     fields: Vec<Found>,
     size: usize,
     seen: Seen,
@@ -119,14 +119,14 @@ impl Block {
         }
     }
 
-    /// Notes that no more fields come, and how many octets held them.
+    /// Notes that the block is complete, and how many octets held its fields.
     pub(super) fn ends(&mut self, octets: usize) {
         if self.size > REPEATS_FROM && self.size > octets.saturating_mul(REPEATS) {
             self.refuse(HeadRefusal::TooLarge);
         }
     }
 
-    /// Judges the block of a request, or that of trailers.
+    /// Judges the block of a request, or a block of trailers.
     pub(super) fn verdict(&self, is_request: bool) -> Verdict {
         let seen = &self.seen;
         let has_pseudo = seen.method || seen.scheme || seen.authority || seen.path || seen.protocol;
@@ -144,12 +144,12 @@ impl Block {
         }
     }
 
-    /// Go's server takes requests in HTTP/2 that name no host.
+    /// Go's server takes HTTP/2 requests that name no host.
     fn lacks_host(&self) -> bool {
         !self.seen.authority && !self.seen.host && !self.seen.connect
     }
 
-    /// Returns the names and values as h2 takes them.
+    /// Gives the names and values in the form that h2 takes.
     pub(super) fn written(&self, mut field: impl FnMut(&[u8], &[u8])) {
         for found in &self.fields {
             let found = found.field();
@@ -162,7 +162,7 @@ impl Block {
         }
     }
 
-    /// Returns the value of `:method`, if a method can have it.
+    /// Returns the value of `:method`, if it is a valid one.
     pub(super) fn method(&self) -> Option<&[u8]> {
         let field = self.fields.iter().map(Found::field).find(|field| {
             let is_method = |pseudo| matches!(pseudo, Pseudo::Method | Pseudo::Connect);

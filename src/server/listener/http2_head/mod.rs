@@ -1,10 +1,9 @@
 //! The heads of HTTP/2 requests, before h2 reads them.
 //!
-//! h2 ends a connection, and with it every stream, for an octet that no field may
-//! hold, for a target that is not UTF-8, and for a head of some hundred kilobytes.
-//! It cuts targets at `#`, and resets the streams of targets that Go's server takes.
-//! So blocks of fields are read here first. [`super::head`] does the same for
-//! HTTP/1.
+//! h2 ends a connection with all its streams for an octet that no field may hold,
+//! for a target that is not UTF-8, and for a head of some hundred kilobytes. It cuts
+//! targets at `#`, and resets the streams of targets that Go's server takes. So
+//! blocks of fields are read here first. [`super::head`] does the same for HTTP/1.
 //!
 //! ```text
 //! frames ─▶ other frames, plain blocks ───────────────▶ h2
@@ -13,8 +12,8 @@
 //!                            └▶ malformed ────────────▶ h2 ─▶ RST_STREAM
 //! ```
 //!
-//! Nearly all bytes pass as they came. After the first block that does not, h2's
-//! table is not the client's any more, so all later blocks of the connection are
+//! Nearly all bytes pass as they came. After the first block that is changed, h2's
+//! table differs from the client's, so all later blocks of the connection are
 //! written anew, without a table.
 
 mod field;
@@ -40,17 +39,18 @@ use super::frame_meter::{HEADER, Http2State, PREFACE};
 use super::head::{HeadLimits, HeadRefusal};
 use super::large_heads::{LargeHead, SMALL_HEAD};
 
-/// A field that makes a request malformed in h2's eyes.
+/// A field for which h2 treats a request as malformed.
 const MALFORMED: (&[u8], &[u8]) = (b"connection", b"close");
 
-/// A block that is not HPACK: an index that no field has.
+/// A block that is not HPACK: an index without a field.
 const NO_BLOCK: [u8; 1] = [0x80];
 
-/// The octets of a block's frames, as a multiple of the head that they may hold.
-/// Go's server ends connections above it, too (`processHeaderBlockFragment`).
+/// The most octets of a block's frames, as a multiple of the limit for heads. Go's
+/// server also ends connections above it (`processHeaderBlockFragment`).
 const LARGEST_BLOCK: usize = 2;
 
-/// The refusals of requests, which h2 hands on as other requests.
+/// The reasons why requests are refused here. h2 passes each refused request on as
+/// another request that tells the reason.
 const REFUSALS: [HeadRefusal; 6] = [
     HeadRefusal::Malformed("invalid URL escape"),
     HeadRefusal::Malformed("invalid method"),
@@ -61,7 +61,7 @@ const REFUSALS: [HeadRefusal; 6] = [
 ];
 const REFUSED: &str = "x-apifront-refused";
 
-/// The longest target that a refused request keeps, for the access log.
+/// The longest target that is kept of a refused request, for the access log.
 const KEPT_TARGET: usize = 2 << 10;
 
 /// Reads the frames that a client sends on one connection.
@@ -70,13 +70,14 @@ pub(in crate::server) struct Http2Heads {
     state: Arc<Http2State>,
     limits: HeadLimits,
     client: IpAddr,
-    /// The octets of the preface or of a frame that are still to come, and pass.
+    /// The octets of the preface or of a frame that are still to come and are passed
+    /// on.
     passing: usize,
-    /// A frame's header or a block that has not come whole.
+    /// A frame's header or a block that is not complete.
     held: BytesMut,
     arrival: Arrival,
     budget: Option<LargeHead>,
-    /// What goes to h2 before anything that is read.
+    /// Bytes for h2 that must go before any others.
     next: BytesMut,
     decoder: Decoder,
     last_stream: u32,
@@ -84,7 +85,7 @@ pub(in crate::server) struct Http2Heads {
     has_ended: bool,
 }
 
-/// The way of bytes to h2: as they came, as long as nothing else goes before them.
+/// Takes bytes to h2. They go as they came, as long as no other bytes must go first.
 struct Sink<'a> {
     bytes: &'a [u8],
     as_they_came: usize,
@@ -93,7 +94,6 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Passes a part of the bytes.
     fn pass(&mut self, start: usize, end: usize) {
         match self.is_open {
             true => self.as_they_came = end,
@@ -134,8 +134,7 @@ impl Http2Heads {
         }
     }
 
-    /// Gives what goes before anything that is read. Returns false if there is
-    /// nothing.
+    /// Gives bytes that must go before any others. Returns false if there are none.
     pub(in crate::server) fn give(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         if self.next.is_empty() {
             return false;
@@ -144,7 +143,7 @@ impl Http2Heads {
         buf.put_slice(self.next.get(..given).unwrap_or_default());
         self.next.advance(given);
         if self.next.is_empty() {
-            // An idle connection holds no room.
+            // An idle connection holds no memory.
             self.next = BytesMut::new();
         }
         true
@@ -155,8 +154,8 @@ impl Http2Heads {
         self.has_ended && self.next.is_empty()
     }
 
-    /// Takes bytes that were read. Returns how many of them go to h2 as they came;
-    /// what becomes of the rest is given later.
+    /// Takes bytes that were read. Returns how many of them go to h2 as they came.
+    /// Bytes that replace the rest are given later.
     pub(in crate::server) fn received(&mut self, bytes: &[u8]) -> usize {
         if self.has_ended {
             return 0;
@@ -178,7 +177,7 @@ impl Http2Heads {
     }
 
     /// Walks over the frames. Returns how many of the bytes go to h2 as they came,
-    /// and how many are done with.
+    /// and how many were handled.
     fn walk(&mut self, bytes: &[u8], is_open: bool) -> (usize, usize) {
         let mut sink = Sink {
             bytes,
@@ -230,7 +229,8 @@ impl Http2Heads {
         (sink.as_they_came, at)
     }
 
-    /// Takes room for a block that is not whole. Without room, the connection ends.
+    /// Takes the budget for a block that is not complete. Without it, the connection
+    /// ends.
     fn hold(&mut self, bytes: usize) {
         if bytes < SMALL_HEAD {
             return;
@@ -249,7 +249,7 @@ impl Http2Heads {
         }
     }
 
-    /// Passes a block on, or something in its place.
+    /// Passes a block on, or writes another in its place.
     fn block(
         &mut self,
         first: Frame,
@@ -305,7 +305,7 @@ impl Http2Heads {
         }
     }
 
-    /// Writes a block of which h2 makes what the verdict says.
+    /// Writes a block that makes h2 do what the verdict says.
     fn rewritten(&self, verdict: Verdict, block: &Block) -> Vec<u8> {
         let mut written = Vec::new();
         let mut write = |name: &[u8], value: &[u8]| hpack::write(name, value, &mut written);
@@ -331,7 +331,7 @@ fn code(why: HeadRefusal) -> usize {
     found.unwrap_or_default()
 }
 
-/// Returns why a request is refused, if it stands for another one that is.
+/// Returns why a request is refused, if it stands in for a refused one.
 pub(super) fn refusal(state: &Http2State, headers: &HeaderMap) -> Option<HeadRefusal> {
     let said = headers.get(REFUSED)?.to_str().ok()?;
     let mut codes = 0..REFUSALS.len();

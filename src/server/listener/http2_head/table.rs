@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::field::Field;
 
-/// The table's size, as long as the server's SETTINGS say nothing else.
+/// The table's size, as long as the server's SETTINGS set no other size.
 const MOST: usize = 4096;
 
 const STATIC: [(&str, &str); 61] = [
@@ -77,10 +77,9 @@ static FIRST: LazyLock<Vec<Field>> = LazyLock::new(|| {
     STATIC.map(field).into()
 });
 
-/// A field of a block.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
-    /// One of the table's fixed part.
+    /// A field of the table's fixed part.
     Static(&'static Field),
     Other(Arc<Field>),
 }
@@ -94,7 +93,7 @@ impl Found {
     }
 }
 
-/// The table of one direction of a connection.
+/// The table for one direction of a connection.
 #[derive(Debug)]
 pub(super) struct Table {
     entries: VecDeque<Arc<Field>>,
@@ -129,7 +128,7 @@ impl Table {
         self.evict();
     }
 
-    /// Changes the size. Returns `None` if it is more than SETTINGS allow.
+    /// Changes the size. Returns `None` if SETTINGS do not allow it.
     pub(super) fn resize(&mut self, most: usize) -> Option<()> {
         self.most = (most <= MOST).then_some(most)?;
         self.evict();

@@ -126,7 +126,8 @@ fn has(fields: &Fields, name: &str, value: &[u8]) -> bool {
 
 #[test]
 fn proper_frames_pass_as_they_came() {
-    // A field for the table, the same from the table, padding and priority.
+    // A field that enters the table, the same field from the table, padding and
+    // priority.
     let indexed = b"\x82\x87\x84\x41\x01e\x40\x01a\x01b";
     let again = b"\x82\x87\x84\xbf\xbe";
     let padded = [&[3, 0, 0, 0, 0, 9][..], again, &[0; 3]].concat();
@@ -145,7 +146,7 @@ fn proper_frames_pass_as_they_came() {
         assert_eq!(client.send(&all, piece), all, "{piece}");
         assert!(!client.heads.is_rewriting);
     }
-    // Bytes that are there at once are not copied.
+    // Bytes that come together are not copied.
     assert_eq!(client().heads.received(&all), all.len());
 }
 
@@ -167,11 +168,11 @@ fn odd_requests_are_written_so_that_h2_takes_them() {
     assert!(has(&fields, "host", b"") && fields.len() == PLAIN.len());
 }
 
-/// The client's table goes on, whatever becomes of the request that filled it.
+/// The client's table stays valid, even if the request that filled it is refused.
 #[test]
 fn tables_outlive_malformed_requests() {
     let mut client = client();
-    // NUL in a value that goes into the table, behind a proper one.
+    // NUL in a value that enters the table, after a correct field.
     let bad = b"\x82\x87\x84\x41\x01e\x40\x01a\x01b\x40\x01c\x01\x00";
     let fields = client.fields(1, bad);
     assert_eq!(fields, [("connection".to_owned(), b"close".to_vec())]);
@@ -179,7 +180,7 @@ fn tables_outlive_malformed_requests() {
     assert!(has(&fields, ":authority", b"e") && has(&fields, "a", b"b"));
     let fields = client.fields(5, b"\x82\x87\x84\xc0\xbe");
     assert!(has(&fields, "connection", b"close"));
-    // Trailers, of an open stream.
+    // Trailers of an open stream.
     let fields = client.fields(5, &block(&[("x-sum", b"1")]));
     assert_eq!(fields, [("x-sum".to_owned(), b"1".to_vec())]);
     let fields = client.fields(5, &block(&[("x-sum", b"\x00")]));
@@ -270,7 +271,7 @@ fn what_the_table_repeats_counts() {
         let fields = client.fields(client.heads.last_stream + 2, &repeated);
         assert!(fields.iter().any(|(name, _)| name == REFUSED));
     }
-    // 30 times is within the limit, and holds its part of the budget.
+    // 30 times is within the limit, and takes its share of the budget.
     let repeated = [b"\x82\x87\x84\xbf".to_vec(), vec![0xbe; 30]].concat();
     assert_eq!(client.fields(7, &repeated).len(), 34);
     let size = 1 + 30 * (1 + 3000 + 32);
@@ -304,17 +305,17 @@ fn blocks_in_many_frames_come_in_few() {
 fn what_is_no_block_ends_the_connection() {
     let whole = headers(1, &block(&PLAIN));
     for wrong in [
-        // Another frame within the block, and another stream's.
+        // Another frame within the block, and a frame of another stream.
         [frame(1, 0, 1, b"\x82"), frame(6, 0, 0, &[0; 8])].concat(),
         [frame(1, 0, 1, b"\x82"), frame(9, 4, 3, b"\x87")].concat(),
         frame(1, 4, 1, &vec![0x82; frames::MOST + 1]),
-        // Padding beyond the frame, no such index, and half a field.
+        // Padding beyond the frame, an index without a field, and half a field.
         frame(1, 12, 1, &[9, 0x82]),
         frame(1, 4, 1, b"\x80"),
         frame(1, 4, 1, b"\xff\xff\xff\xff\xff\xff\x7f"),
         frame(1, 4, 1, b"\x40\x01a\x05b"),
         frame(1, 4, 1, b"\x40\x81\xff"),
-        // The table's size: behind a field, and above what SETTINGS allow.
+        // The table's size: after a field, and above what SETTINGS allow.
         frame(1, 4, 1, b"\x82\x20"),
         frame(1, 4, 1, b"\x3f\xe2\x1f"),
     ] {
@@ -322,7 +323,7 @@ fn what_is_no_block_ends_the_connection() {
         let sent = [whole.clone(), wrong.clone(), whole.clone()].concat();
         client.send(&sent, sent.len());
         let all = client.send(&whole, whole.len());
-        // A second stream 1 is of no account: the block itself is wrong.
+        // That stream 1 begins twice does not matter: the block itself is wrong.
         assert!(client.heads.has_ended() && all.is_empty(), "{wrong:x?}");
     }
 }
@@ -338,7 +339,7 @@ fn blocks_that_do_not_end_are_bounded() {
     }
     client.send(&more, more.len());
     assert!(client.state.has_stopped_reading());
-    // Several share a budget, of their address.
+    // Several blocks of one address share its budget.
     let mut open = Vec::new();
     let limits = HeadLimits {
         max_bytes: 1 << 20,

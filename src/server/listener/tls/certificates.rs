@@ -1,6 +1,5 @@
-//! The server's own certificates: a default one, and others that are chosen by
-//! the server name that a client asks for (SNI). A reload reads the files
-//! again.
+//! The server's own certificates: a default one, and others for the server name that
+//! a client asks for (SNI). A reload reads the files again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,9 +23,9 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The key of `--tls-private-key-file`, as PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
-    /// The server names that the certificate is for, wildcards like
-    /// `*.example.com` included. If empty, the names in the certificate are
-    /// used. The default certificate needs no names.
+    /// The server names of the certificate, including wildcards like
+    /// `*.example.com`. If empty, the names in the certificate are used. The default
+    /// certificate needs no names.
     pub names: Vec<String>,
 }
 
@@ -55,7 +54,6 @@ struct Loaded {
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
 
-/// Chooses a certificate for each handshake.
 pub struct ServerCertificates {
     loaded: ArcSwap<Loaded>,
 }
@@ -77,7 +75,7 @@ impl ServerCertificates {
         })
     }
 
-    /// Shows the certificates of `fresh` from now on.
+    /// Uses the certificates of `fresh` from now on.
     pub fn replace(&self, fresh: &Self) {
         self.loaded.store(fresh.loaded.load_full());
     }
@@ -118,8 +116,8 @@ impl Loaded {
                 files.names.clone()
             };
             for name in names {
-                // The first certificate for a name wins, as with
-                // kube-apiserver's --tls-sni-cert-key.
+                // As with kube-apiserver's --tls-sni-cert-key, the first certificate
+                // for a name wins.
                 by_name
                     .entry(name.to_ascii_lowercase())
                     .or_insert_with(|| certified.clone());

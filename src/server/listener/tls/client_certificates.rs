@@ -1,9 +1,8 @@
 //! Accepts client certificates in the handshake without trusting them.
 //!
-//! kube-apiserver asks for a certificate, accepts any, and lets the
-//! authenticator answer 401 to a certificate that it refuses. A handshake that
-//! fails instead would tell the client nothing, and could not follow a reloaded
-//! CA.
+//! kube-apiserver asks for a certificate, accepts any, and lets the authenticator
+//! answer 401 to a certificate that it refuses. A handshake that fails would tell
+//! the client nothing, and would not follow a reloaded CA.
 
 use std::sync::OnceLock;
 
@@ -22,30 +21,30 @@ use crate::authn::CaBundle;
 use crate::authn::ca_bundle::MAX_CHAIN;
 use crate::authn::der::PublicKey;
 
-/// Accepts every certificate whose key the client can prove to hold.
+/// Accepts every certificate, if the client proves that it holds the key.
 #[derive(Debug)]
 pub struct AnyClientCertificate {
     hints: Hints,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// The names of authorities that are sent to clients as hints. `next` has newer
-/// names. rustls borrows the names from the verifier for as long as the
-/// verifier lives, so a reload appends.
+/// The names of authorities that are sent to clients as hints. rustls borrows the
+/// names for as long as the verifier lives. So a reload keeps them and puts newer
+/// names into `next`.
 #[derive(Debug, Default)]
 struct Hints {
     names: Vec<DistinguishedName>,
     next: OnceLock<Box<Hints>>,
 }
 
-/// The most reloads with other authorities whose names are kept. After that no
-/// hints are sent, which lets clients offer any certificate.
+/// How many sets of names are kept. Reloads after that send no hints, so that
+/// clients may offer any certificate.
 const MAX_HINTS: usize = 256;
 
 impl AnyClientCertificate {
-    /// Makes a verifier that sends the subjects of `bundles` as hints; nothing
-    /// is verified with them. Some clients, such as Go's TLS client, offer only
-    /// a certificate that fits a hint.
+    /// Makes a verifier that sends the subjects of `bundles` as hints. Nothing is
+    /// verified with them. Some clients, such as Go's TLS client, offer only a
+    /// certificate that fits a hint.
     pub fn new<'a>(bundles: impl IntoIterator<Item = &'a CaBundle>) -> Self {
         Self {
             hints: Hints {
@@ -66,7 +65,7 @@ impl AnyClientCertificate {
         };
         let known = current.names.iter().map(DistinguishedName::as_ref);
         if !names.iter().map(DistinguishedName::as_ref).eq(known) {
-            // This fails only if another reload comes at the same time.
+            // This fails only if another reload runs at the same time.
             let _ = current.next.set(Box::new(Hints {
                 names,
                 next: OnceLock::new(),
@@ -102,8 +101,8 @@ impl ClientCertVerifier for AnyClientCertificate {
         &self.hints.last().1.names
     }
 
-    /// Refuses only a leaf that cannot be parsed, because pingora parses it,
-    /// too, and does not expect that to fail, and a chain that is too long.
+    /// Refuses only a chain that is too long, and a leaf that cannot be parsed,
+    /// because pingora also parses the leaf and expects that to succeed.
     fn verify_client_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -117,9 +116,9 @@ impl ClientCertVerifier for AnyClientCertificate {
         Ok(ClientCertVerified::assertion())
     }
 
-    /// Verifies without `rustls::crypto::verify_tls12_signature`, here and
-    /// below. That function parses the certificate with `webpki`, which refuses
-    /// version 1.
+    /// This and the next function do not use
+    /// `rustls::crypto::verify_tls12_signature`, because it parses the certificate
+    /// with `webpki`, which refuses version 1.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

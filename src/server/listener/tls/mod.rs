@@ -17,8 +17,8 @@ use crate::authn::Peer;
 pub use certificates::{CertificateError, CertificateFiles, ServerCertificates};
 pub use client_certificates::AnyClientCertificate;
 
-/// Returns the settings of a listener: h2 is preferred, http/1.1 is allowed,
-/// and TLS is 1.2 or newer (pingora offers no older version).
+/// Returns the settings of a listener. It prefers h2, allows http/1.1, and requires
+/// TLS 1.2 or newer (pingora offers no older version).
 ///
 /// Sessions have a [`Peer`] in
 /// `session.digest().ssl_digest.extension.get::<Peer>()`.

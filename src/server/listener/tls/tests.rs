@@ -68,8 +68,8 @@ fn world() -> World {
 }
 
 impl World {
-    /// Does a handshake through pingora's acceptor. Returns what the server
-    /// kept, and what the client saw: the server's certificate and the agreed
+    /// Does a handshake through pingora's acceptor. Returns what the server kept,
+    /// and what the client saw: the server's certificate and the negotiated
     /// protocol.
     async fn handshake(
         &self,

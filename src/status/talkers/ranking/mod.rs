@@ -1,15 +1,15 @@
 //! The names with the largest sums of one measure, in bounded memory.
 //!
-//! This is Space-Saving with a filter (Homem, Carvalho: "Finding top-k elements
-//! in data streams", 2010). A ranking lists [`ENTRIES`] names. All other names
-//! share [`CELLS`] cells by their hash, and a cell bounds the sum of each of its
-//! names. A name is listed once its bound reaches the least listed sum. So a
-//! flood of names that occur once fills cells, and displaces no large name.
+//! This is Space-Saving with a filter (Homem, Carvalho: "Finding top-k elements in
+//! data streams", 2010). A ranking lists [`ENTRIES`] names. All other names share
+//! [`CELLS`] cells by their hash, and a cell is an upper bound for the sum of each
+//! of its names. A name is listed once its bound reaches the least listed sum. So a
+//! flood of names that occur once fills cells, but displaces no large name.
 //!
-//! Callers choose names, such as user agents, and one caller may invent many.
-//! Therefore each name has an owner, the user who brought it. An owner with as
-//! many entries as any other gets a new entry only in place of one of its own,
-//! and an owner with fewer gets it from an owner with the most.
+//! Callers choose names, for example user agents, and one caller may invent many. So
+//! each name has an owner: the user who brought it. If no owner has more entries, a
+//! new entry replaces one of the owner's own. Otherwise it replaces an entry of an
+//! owner with the most.
 
 #[cfg(test)]
 mod tests;
@@ -19,20 +19,20 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use apifront_shares::{Ledger, Limits};
 
-/// The names that are listed. A page shows fewer, and a cluster has some dozens
-/// of programs. A new name looks through all of them.
+/// The number of listed names. A page shows fewer, and a cluster has some dozens of
+/// programs. A new name is compared with all of them.
 pub const ENTRIES: usize = 64;
 
-/// The cells of all names that are not listed. They take 4 KiB.
+/// The cells of all names that are not listed, which take 4 KiB.
 const CELLS: usize = 512;
 
-/// The sums of one measure. The parts of an entry are in lists of their own, by
-/// the entry's place, so that a look through all sums is short.
+/// The sums of one measure. Each part of the entries has its own list, indexed by
+/// place, so that a scan of all sums is short.
 pub struct Ranking {
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     counts: Vec<u64>,
     names: Vec<Name>,
-    /// The numbers of entries that users brought, by the hash of their names.
+    /// The number of entries of each user, by the hash of the user's name.
     owners: Ledger<u64>,
     cells: Box<[u64]>,
     total: u64,
@@ -42,11 +42,10 @@ struct Name {
     text: String,
     hash: u64,
     error: u64,
-    /// The user who brought it, by the hash of the user's name.
+    /// The user who brought the name, by the hash of the user's name.
     owner: u64,
 }
 
-/// An amount for a name.
 #[derive(Clone, Copy)]
 pub(super) struct Addition<'a> {
     pub(super) hash: u64,
@@ -88,17 +87,15 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// Returns the sum over all names.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns the most that a name may have which is not listed.
+    /// Returns an upper bound for the sums of all names that are not listed.
     pub(super) fn most_unlisted(&self) -> u64 {
         self.cells.iter().copied().max().unwrap_or_default()
     }
 
-    /// Returns the names that are listed, with their hashes.
     pub(super) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter().map(|name| (name.hash, &*name.text))
     }
@@ -107,7 +104,6 @@ impl Ranking {
         self.places.contains_key(&hash)
     }
 
-    /// Returns the least and the most that a name may have.
     pub(super) fn bounds(&self, hash: u64) -> (u64, u64) {
         let at = self.places.get(&hash);
         let listed = at.and_then(|at| self.names.get(*at).zip(self.counts.get(*at)));
@@ -140,13 +136,13 @@ impl Ranking {
         }
     }
 
-    /// Returns the place of the entry in whose place the owner's new name is
-    /// listed, if it is listed.
+    /// Returns the place of the entry that the owner's new name replaces. `None` if
+    /// the name is not listed.
     fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
         let all = self.counts.iter().enumerate();
         let most = self.owners.most().map_or(0, |(_, entries)| entries);
         let own = self.owners.of(&owner);
-        // The usual case of users: nobody has more than one entry.
+        // The usual case for users: none has more than one entry.
         if most <= 1 {
             let (at, least) = all.clone().min_by_key(|(_, count)| **count)?;
             if *least > count {
@@ -169,7 +165,6 @@ impl Ranking {
         (is_fairer || *least <= count).then_some(at)
     }
 
-    /// Moves an entry's sum into its cell.
     fn leave(&mut self, at: usize) {
         let Some((name, count)) = self.names.get(at).zip(self.counts.get(at)) else {
             return;
@@ -182,7 +177,7 @@ impl Ranking {
         }
     }
 
-    /// Lists a name at a place that is free, or the next one.
+    /// Lists a name at an existing place, or at the next one.
     fn list(&mut self, addition: Addition<'_>, at: usize, error: u64, count: u64) {
         let Addition {
             hash, owner, name, ..
@@ -191,7 +186,7 @@ impl Ranking {
         self.places.insert(hash, at);
         match (self.names.get_mut(at), self.counts.get_mut(at)) {
             (Some(listed), Some(of_listed)) => {
-                // The text is written into the memory of the one before.
+                // Reuses the memory of the earlier text.
                 listed.text.clear();
                 listed.text.push_str(name);
                 (listed.hash, listed.error, listed.owner) = (hash, error, owner);
@@ -214,8 +209,8 @@ impl Ranking {
     }
 }
 
-/// Returns the place of a name's cell. The low bits of the hash choose the slot
-/// of `Pending`; these are others.
+/// Returns the place of a name's cell. Uses the high bits of the hash, because the
+/// low bits choose the slot of `Pending`.
 fn cell_of(hash: u64) -> Option<usize> {
     usize::try_from((hash >> 32).checked_rem(CELLS as u64)?).ok()
 }

@@ -38,7 +38,7 @@ impl Counted {
         *self.truth.entry(name.to_owned()).or_default() += amount;
     }
 
-    /// Checks what is promised of every name.
+    /// Checks all bounds that are promised for every name.
     fn check(&self) {
         let ranking = &self.ranking;
         let entries = self.largest();
@@ -110,16 +110,14 @@ fn large_names_survive_a_flood_of_names_that_occur_once() {
     }
     counted.check();
     for large in 0..20 {
-        // This is less than the 64th part of all, by which entries alone
-        // would keep it.
+        // This is less than a 64th of all, so the entries alone would not keep it.
         let name = format!("large-{large}");
         assert_eq!(counted.truth[&name], 500);
         assert!(counted.lists(&name), "{name}");
     }
 }
 
-/// One user invents names, and all others keep theirs, however few requests
-/// they make.
+/// One user invents names. All others keep theirs, however few requests they make.
 #[test]
 fn an_inventor_of_names_displaces_only_its_own() {
     let mut counted = Counted::new();
@@ -158,8 +156,7 @@ fn two_inventors_share() {
     assert_eq!((of('a'), of('b')), (ENTRIES / 2, ENTRIES / 2));
 }
 
-/// Even where everybody has one entry, a second name of a user takes the place
-/// of the first.
+/// Even if every user has one entry, a user's second name replaces the first.
 #[test]
 fn a_second_name_does_not_displace_anothers_only_one() {
     let mut counted = Counted::new();

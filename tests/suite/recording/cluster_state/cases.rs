@@ -1,4 +1,4 @@
-//! Small requests that once destroyed what they only asked about, each with
+//! Small requests that must not destroy what they only ask about, each with
 //! kube-apiserver's status.
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::writes::Write;
 const OTHER_UID: &str = "00000000-0000-0000-0000-000000000000";
 const OBJECTS: &str = "/api/v1/namespaces/{ns}/configmaps";
 
-/// Fields that ask for an upgrade which kube-apiserver declines.
+/// Header fields that ask for an upgrade. kube-apiserver declines it.
 const UPGRADES: [&[(&str, &str)]; 4] = [
     &[],
     &[

@@ -1,5 +1,5 @@
-//! Connections stay open where kube-apiserver keeps them, and unusual forms of a
-//! request mean the same.
+//! Connections stay open where kube-apiserver keeps them open, and unusual forms of
+//! a request keep their meaning.
 
 use super::super::exchange::{Body, BodyFraming, Request, Waits, Wire, fields_of};
 use super::Both;
@@ -19,7 +19,8 @@ fn get(wire: Wire, target: &str, fields: &[(&str, &str)]) -> Request {
     }
 }
 
-/// Asks both for each request in turn, on one connection if they keep it.
+/// Sends each request to both servers in turn, on one connection if they keep it
+/// open.
 async fn same(requests: Vec<Request>) {
     let mut both = Both::new().await;
     both.create_all().await;
@@ -84,10 +85,10 @@ async fn an_absolute_target_may_name_any_authority() {
     same(absolute.collect()).await;
 }
 
-/// Each of these once ended the whole connection, named another object, or was
-/// refused with a stream that was reset. Where kube-apiserver resets a stream for an
-/// escape that is none, and ends the connection for a head that is too large, the
-/// answer here is a Status: see `faults.rs`.
+/// None of these may end the whole connection, name another object, or reset the
+/// stream. kube-apiserver resets a stream for an invalid escape, and ends the
+/// connection for a head that is too large. apifront answers these with a Status:
+/// see `faults.rs`.
 #[tokio::test]
 async fn odd_requests_of_http2_concern_their_own_streams() {
     let odd = |target: &str| get(Wire::Http2, target, &[]);

@@ -1,8 +1,8 @@
-//! A forwarded request does to the cluster what it does directly.
+//! A forwarded request has the same effect on the cluster as a direct one.
 //!
-//! Random requests about a few objects go to kube-apiserver and to apifront,
-//! each to a namespace of its own. After each of them the status, the body, the
-//! connection and everything in both namespaces must be equal.
+//! Random requests about a few objects go to kube-apiserver and to apifront, each to
+//! its own namespace. After each of them the status, the body, the connection and
+//! everything in both namespaces must be equal.
 //!
 //! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_WRITES` replay and lengthen a run.
 
@@ -25,7 +25,7 @@ use side::{Outcomes, Side};
 const WRITES: &str = "APIFRONT_TEST_WRITES";
 const DEFAULT_WRITES: usize = 1_000;
 const OWN_SEED: u64 = 1;
-/// The differences that are shown, after which the run ends.
+/// The number of shown differences, after which the run ends.
 const SHOWN: usize = 8;
 
 /// The two servers, each with its namespace.
@@ -43,7 +43,7 @@ impl Both {
         }
     }
 
-    /// Sends the same to both, and returns the difference.
+    /// Sends the same request to both, and returns the difference.
     async fn ask(&mut self, write: &writes::Write) -> (u16, Option<String>) {
         let (direct, front) = tokio::join!(self.direct.ask(write), self.front.ask(write));
         let status = direct.status;

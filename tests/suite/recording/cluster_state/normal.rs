@@ -1,8 +1,8 @@
-//! Answers without what two namespaces never have in common.
+//! Removes from answers everything that always differs between two namespaces.
 
 use serde_json::Value;
 
-/// Fields whose values are made by the server, for each object anew.
+/// Fields whose values the server makes for each object.
 const MADE: [&str; 7] = [
     "uid",
     "resourceVersion",
@@ -13,7 +13,7 @@ const MADE: [&str; 7] = [
     "remainingItemCount",
 ];
 
-/// Returns a body without names, numbers and times of its namespace.
+/// Returns a body without the names, numbers and times of its namespace.
 pub fn body(body: &[u8], namespace: &str) -> String {
     let text = String::from_utf8_lossy(body).replace(namespace, "NAMESPACE");
     match serde_json::from_str::<Value>(&text) {
@@ -25,8 +25,8 @@ pub fn body(body: &[u8], namespace: &str) -> String {
     }
 }
 
-/// Replaces in a document what is made for each object. A deletion that waits
-/// stays to be seen.
+/// Replaces the values that are made for each object. A pending deletion stays
+/// visible.
 pub fn value_of(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -39,7 +39,7 @@ pub fn value_of(value: &mut Value) {
                 } else {
                     value_of(field);
                 }
-                // They are in the order of their times, which are whole seconds.
+                // The server orders them by their times, which are whole seconds.
                 if let (true, Some(list)) = (name == "managedFields", field.as_array_mut()) {
                     list.sort_by_key(Value::to_string);
                 }
@@ -50,7 +50,6 @@ pub fn value_of(value: &mut Value) {
     }
 }
 
-/// Replaces UIDs and long numbers in a text.
 fn numbers(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_hexdigit() || c == '-';
     let mut normal = String::new();

@@ -15,7 +15,7 @@ use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
 
-/// Fields of an answer that are compared.
+/// The header fields of an answer that are compared.
 const COMPARED: [&str; 5] = [
     "content-type",
     "warning",
@@ -26,20 +26,19 @@ const COMPARED: [&str; 5] = [
 
 pub struct Side {
     client: Client,
-    /// A client of kube-apiserver itself, which tells what there is.
+    /// A client of kube-apiserver itself, which reads the state.
     teller: Client,
     pub namespace: String,
     http1: Option<Http1Client>,
     http2: Option<Http2Client>,
 }
 
-/// The result of a request.
 pub struct Came {
     pub status: u16,
     body: String,
     fields: Vec<(&'static str, Vec<String>)>,
-    /// Whether the answer came from the API machinery, which names every request
-    /// it has seen.
+    /// Whether the answer came from the API machinery, which adds an Audit-ID to
+    /// every answer.
     has_audit_id: bool,
     /// Whether another request can follow on the connection.
     stays_open: bool,
@@ -53,7 +52,7 @@ pub struct Outcomes {
 
 impl Side {
     pub async fn new(client: Client, teller: Client) -> Self {
-        // The names have one length, so that bodies have, too.
+        // All names have the same length, so that bodies have, too.
         let namespace = format!("state-{:08x}", rand::random::<u32>());
         crate::harness::cluster::create_namespace_named(&teller, &namespace).await;
         Self {
@@ -107,8 +106,8 @@ impl Side {
             true => self.http2.is_some(),
             false => self.http1.is_some(),
         };
-        // An answer that upstream gave before it read the body may promise a
-        // connection that apifront then closes.
+        // The upstream may answer before it has read the body, and promise to keep
+        // the connection open. apifront may then close it.
         if write.has_body() && (write.method() == "GET" || is_error(&outcome)) {
             self.http1 = None;
         }
@@ -139,7 +138,6 @@ impl Side {
         (answered.status, body, compared.to_vec())
     }
 
-    /// Returns everything that is in the namespace.
     async fn state(&self) -> Vec<String> {
         let list = self.teller.get(&self.path()).await.expect(200);
         let items = list["items"].as_array().expect("items").iter();
@@ -156,7 +154,6 @@ impl Side {
 }
 
 impl Outcomes {
-    /// Returns the difference.
     pub fn difference(&self, write: &Write) -> Option<String> {
         let (direct, front) = (&self.direct, &self.front);
         let mut text = format!("- {}\n+ {}", direct.status, front.status);
@@ -174,8 +171,8 @@ impl Outcomes {
             compare("body", &direct.body, &front.body);
             compare("fields", &direct.fields, &front.fields);
         }
-        // An error, and the answer to a read, may come before upstream has read
-        // the body. Then the rest of the body has nowhere to go.
+        // An error, or the answer to a read, may come before the upstream has read
+        // the body. The rest of the body then has no reader.
         let needs_no_body = direct.status >= 400 || write.method() == "GET";
         if !(write.is_faulty() || write.has_body() && needs_no_body) {
             compare("stays open", &direct.stays_open, &front.stays_open);
@@ -191,7 +188,7 @@ fn is_error(outcome: &Outcome) -> bool {
         .is_none_or(|answered| answered.status >= 400)
 }
 
-/// Tells whether an object is there, in the end.
+/// Tells whether the object exists in the end.
 pub async fn is_there(namespace: &str, name: &str) -> bool {
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
     Cluster::shared().admin_client().get(&path).await.status == 200

@@ -1,4 +1,4 @@
-//! Random requests about a few objects.
+//! Makes random requests about a few objects.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -10,15 +10,14 @@ use super::super::faults::{self, Fault};
 use super::super::fields::Field;
 use super::super::{go_url, request_fields, upgrades};
 
-/// The objects.
 pub const NAMES: [&str; 6] = ["o0", "o1", "o2", "o3", "o4", "o5"];
 
-/// Octets that follow a name, so that it names another object or none.
+/// Octets after a name, with which it names another object or none.
 const BEHIND: [&str; 16] = [
     "#", "#old", "#/x", "<", ">", "\"", "`", "%23", "%20", "/", "//", "/.", "\u{e9}", "|^{}\\",
     "?#", "%2f",
 ];
-/// Selectors of a collection, encoded or as they are.
+/// Selectors of a collection, encoded or not.
 const SELECTORS: [&str; 14] = [
     "labelSelector=v%3D1",
     "labelSelector=v=1",
@@ -69,7 +68,6 @@ impl Write {
         String::from_utf8_lossy(&self.request.method).into_owned()
     }
 
-    /// Tells whether the request must be refused.
     pub fn is_faulty(&self) -> bool {
         self.fault.is_some()
     }
@@ -85,7 +83,6 @@ impl Write {
         format!("{}\n  fault: {fault}\n  {body}", self.request.shown())
     }
 
-    /// Returns the request for one namespace.
     pub fn request(&self, namespace: &str) -> Request {
         let mut request = self.request.clone();
         let target = &mut request.target;
@@ -116,7 +113,7 @@ pub fn write(rng: &mut StdRng, number: u64) -> Write {
         fields: Vec::new(),
         body: Body::default(),
     };
-    // HTTP/2 carries such targets, too, and apifront does not take them yet.
+    // HTTP/2 can carry such targets, but apifront does not accept them yet.
     if go_url::escaped(&request.target) != request.target && wire == Wire::Http2 {
         request.wire = Wire::Http11;
     }
@@ -126,7 +123,7 @@ pub fn write(rng: &mut StdRng, number: u64) -> Write {
         request.body = Body::default();
         fault = Some(faults::inject(rng, &mut request));
     }
-    // kube-apiserver takes such a request, and a proxy must not.
+    // kube-apiserver accepts this request, but a proxy must not.
     if fault.is_some_and(|fault| fault.is_stricter) {
         return write(rng, number);
     }
@@ -243,12 +240,12 @@ fn delete_options(rng: &mut StdRng) -> String {
     options.to_string()
 }
 
-/// Gives the request its fields and the form of its body.
+/// Adds header fields, and determines the form of the body.
 fn form(rng: &mut StdRng, request: &mut Request, body: String, kind: &str) {
     let wire = request.wire;
     let is_http2 = wire == Wire::Http2;
     let mut fields = request_fields::fields(rng, wire);
-    // These change what a server makes of the body.
+    // These fields change the meaning of the body.
     fields.retain(|field| !field.is("content-type") && !field.is("content-encoding"));
     let mut add = |name: &str, value: &str| match is_http2 {
         true => fields.push(Field::new(name.to_ascii_lowercase(), value)),

@@ -41,7 +41,6 @@ fn set(queuing: Queuing, limit: usize) -> QueueSet {
     set
 }
 
-/// A request of a flow with this hash.
 fn of_flow(flow: u64) -> Classification {
     let surroundings = Arc::new(Surroundings {
         clock: Arc::new(TestClock::default()),
@@ -65,7 +64,7 @@ impl QueueSet {
         self.seats_in_use
     }
 
-    /// Counts everything anew, and compares.
+    /// Counts everything anew, and compares it with the set's own counts.
     pub(crate) fn check(&self) {
         let (mut waiting, mut executing) = ((0, 0), 0);
         let mut lingering: usize = self.lingering.values().map(|l| l.seats).sum();

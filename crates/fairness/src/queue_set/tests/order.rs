@@ -1,5 +1,5 @@
-//! The order in which requests execute, against that of kube-apiserver's queue
-//! sets: both do the same thousands of steps, which look random.
+//! The order in which requests execute, compared with that of kube-apiserver's
+//! queue sets: both go through the same thousands of pseudo-random steps.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::queue_set::{QueueSet, Started};
 use crate::tests::support::Lcg;
 use crate::width::Width;
 
-/// What kube-apiserver's queue set had after so many steps of a seed: a hash of
-/// who executed after each step, the refused requests, the waiting ones, the
-/// seats in use and the progress meter. The figures come from the package
-/// queueset of k8s.io/apiserver v0.37.1 with a clock set by hand.
+/// The state of kube-apiserver's queue set after a number of steps with a seed: a
+/// hash of the requests that executed after each step, the refused requests, the
+/// waiting ones, the seats in use and the progress meter. The figures come from the
+/// package queueset of k8s.io/apiserver v0.37.1 with a clock set by hand.
 const FIGURES: &[(u64, usize, u64, usize, usize, usize, u64)] = &[
     (1, 1_000, 0x2bdc_1635_dfec_4fe5, 98, 97, 8, 54_607_140),
     (1, 2_000, 0xbac8_22d0_5b40_23aa, 279, 131, 6, 89_492_848),
@@ -68,7 +68,7 @@ impl Run {
         self.set.requests.get(id).unwrap().started.is_some()
     }
 
-    /// Chooses one of those that execute, or of those that wait.
+    /// Chooses one of the executing requests, or one of the waiting ones.
     fn choose(&mut self, executing: bool) -> Option<usize> {
         let live = self.live.iter().enumerate();
         let some: Vec<usize> = live
@@ -95,7 +95,7 @@ impl Run {
         let mut additional_latency = Duration::ZERO;
         if self.random.below(4) == 0 {
             let ms = Duration::from_millis(1 + self.random.below(5));
-            // No two of them end at the same time.
+            // No two requests end at the same time.
             additional_latency = ms + Duration::from_nanos(self.started as u64 * 100);
         }
         let width = Width {

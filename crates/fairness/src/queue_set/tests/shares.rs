@@ -1,5 +1,5 @@
-//! Who gets how much, when flows want more than there is: a simulation in which
-//! each flow has clients that send one request after the other.
+//! The shares of flows that want more than there is, in a simulation: each flow has
+//! clients that send one request after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::queue_set::request::RequestId;
 use crate::queue_set::{QueueSet, Started};
 use crate::width::Width;
 
-/// The clients of a flow, who are all alike.
+/// A flow's clients, which are all alike.
 #[derive(Clone, Copy)]
 struct Flow {
     clients: usize,
     width: Width,
-    /// How long a request executes, and how long the client thinks after it.
+    /// How long a request executes, and how long the client pauses after it.
     executes: Duration,
     thinks: Duration,
 }
@@ -44,12 +44,11 @@ impl Flow {
 
 #[derive(Clone, Copy)]
 enum Event {
-    /// A client of this flow asks.
     Ask(usize),
     End(usize, RequestId),
 }
 
-/// What a flow had in the end.
+/// The result of a flow.
 #[derive(Clone, Copy, Default)]
 struct Had {
     seat_seconds: f64,
@@ -66,11 +65,10 @@ struct Simulation {
     number: usize,
 }
 
-/// How long a simulation lasts.
 const RUNS: Duration = Duration::from_secs(20);
 
 impl Simulation {
-    /// Runs flows that never share a queue.
+    /// Runs flows of which no two share a queue.
     fn run(seats: usize, flows: &[Flow]) -> Vec<Had> {
         let mut this = Self {
             set: set(queues(flows.len(), 1, 1000), seats),
@@ -111,7 +109,7 @@ impl Simulation {
     fn happens(&mut self, now: Time, event: Event) {
         match event {
             Event::Ask(flow) => {
-                // With a hand of one card the hash is the queue.
+                // With a hand of one card, the hash is the queue's number.
                 let class = of_flow(flow as u64);
                 match self.set.start(now, &class, self.flows[flow].width) {
                     Started::Executing(id) | Started::Waiting(id, _) => {
@@ -134,7 +132,7 @@ impl Simulation {
         }
     }
 
-    /// Takes note of those who wait no longer.
+    /// Notes the requests that have begun.
     fn note_begun(&mut self, now: Time) {
         self.set.take_granted();
         let set = &self.set;
@@ -179,7 +177,8 @@ fn flows_that_want_all_get_the_same() {
 fn mice_get_what_they_want_beside_an_elephant() {
     let mouse = Flow::of(1, 10, 40);
     let had = Simulation::run(4, &[Flow::of(100, 10, 0), mouse, mouse]);
-    // A mouse's turn comes as soon as one of the four requests ends.
+    // The next request of a small flow begins as soon as one of the four executing
+    // ones ends.
     for mouse in &had[1..] {
         assert!(mouse.longest_wait <= Duration::from_millis(10));
     }
@@ -199,7 +198,7 @@ fn what_one_flow_leaves_the_others_share() {
     assert_seats(&had, &[0.8, 4.1, 4.1]);
 }
 
-/// Long requests are no advantage: seats count, not requests.
+/// Long requests are no advantage: seats are counted, not requests.
 #[test]
 fn the_length_of_requests_does_not_matter() {
     let had = Simulation::run(8, &[Flow::of(20, 100, 0), Flow::of(20, 5, 0)]);
@@ -215,8 +214,8 @@ fn the_width_of_requests_does_not_matter() {
     assert_seats(&had, &[6.0, 6.0]);
 }
 
-/// The estimate of a request with an additional latency counts the final seats
-/// for it, not the seats that are taken. Both have the same work here.
+/// For a request with an additional latency, the final seats count during that
+/// time, not the seats that are taken. Both flows have the same work here.
 #[test]
 fn additional_latency_counts() {
     let writer = Flow::of(20, 10, 0).width(2, 2, 10);
@@ -232,8 +231,8 @@ fn all_seats_are_in_use_while_somebody_wants_them() {
     assert!(sum > 9.9, "{sum}");
 }
 
-/// The progress meter never overflows: it is wound back with all that was read
-/// from it, and nobody's turn changes by that.
+/// The progress meter never overflows: it is wound back along with all values that
+/// were read from it, which changes nobody's turn.
 #[test]
 fn the_progress_meter_is_wound_back() {
     let mut set = set(queues(2, 1, 10), 1);
@@ -250,7 +249,7 @@ fn the_progress_meter_is_wound_back() {
     for n in 0..6 {
         expected.push(start(&mut set, n, n % 2));
     }
-    // The other flow first, then in turn.
+    // The other flow comes first, then both in turn.
     expected.swap(0, 1);
     expected.swap(2, 3);
     expected.swap(4, 5);

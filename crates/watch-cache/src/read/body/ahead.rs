@@ -1,8 +1,8 @@
 //! Makes the forms of leaves before a list asks for them.
 //!
-//! After a resource was listed, no leaf has any form. The first list in a form
-//! that must be computed would take a second of CPU for 100,000 objects. The
-//! forms that clients asked for lately are made at once, by several threads.
+//! After a resource was listed, its leaves have no forms. The first list in a
+//! form that must be computed would take a second of CPU for 100,000 objects.
+//! So several threads make the forms that clients asked for lately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use super::table::Rows;
 use crate::store::{Leaf, ListForm, Store};
 
 /// Returns the forms that a list is made of. `gzip` tells whether the client
-/// takes a compressed list.
+/// accepts a compressed list.
 pub fn list_forms(
     representation: Representation,
     include: IncludeObject,
@@ -48,7 +48,7 @@ pub struct Ahead {
     form: ListForm,
     printer: Option<Arc<Printer>>,
     leaves: Vec<Arc<Leaf>>,
-    /// The number of leaves that no thread has taken.
+    /// The number of leaves that no thread has taken yet.
     left: AtomicUsize,
 }
 
@@ -90,7 +90,7 @@ impl Ahead {
         let ordering = Ordering::Relaxed;
         while let Ok(left) = self.left.fetch_update(ordering, ordering, take) {
             let leaf = left.checked_sub(1).and_then(|last| self.leaves.get(last));
-            // The leaf may have been made or replaced since.
+            // Meanwhile the form may have been made, or the leaf replaced.
             if let Some(leaf) = leaf.filter(|leaf| self.is_lacking(leaf)) {
                 self.make_of(leaf, &mut deflater);
             }
@@ -109,8 +109,8 @@ impl Ahead {
         }
     }
 
-    /// Makes the form in one leaf. A list that needs what could not be made
-    /// tells why.
+    /// Makes the form in one leaf. Failures are ignored: a list that needs the
+    /// form reports the reason.
     fn make_of(&self, leaf: &Leaf, deflater: &mut Deflater) {
         let resource = &self.store.resource;
         let envelope = &resource.envelope;
@@ -204,7 +204,7 @@ mod tests {
     fn what_nobody_asks_for_is_dropped() {
         let store = presented(&[10; 300]);
         let envelope = &store.resource.envelope;
-        // The objects' own bytes stay, joined or not.
+        // The bytes of the objects themselves stay, joined or not.
         assert!(made_by(1, &store, ListForm::Items(Encoding::Json)) > 0);
         assert_eq!(store.memory().derived, 0);
         for form in [ListForm::Rows, ListForm::Metadata(Encoding::Json)] {
@@ -245,7 +245,7 @@ mod tests {
         assert!(made_by(2, &store, form) > 0);
         let all = store.memory().derived;
         assert!(all > 0);
-        // A leaf that changes all the time is never old. Its objects are.
+        // A leaf that changes all the time is never old, but its objects are.
         let now = std::time::Instant::now();
         for version in 10..14 {
             store.apply_object(false, object(7, version), now);

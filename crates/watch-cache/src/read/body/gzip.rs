@@ -1,7 +1,7 @@
-//! Writes a list as one gzip member that is joined from the deflated leaves.
+//! Writes a list as one gzip member, joined from deflated leaves.
 //!
-//! kube-apiserver deflates every list for every client that asks. Here a leaf
-//! of the current state is deflated once. A later list of the same objects
+//! kube-apiserver deflates every list for every client that asks. Here each
+//! leaf of the current state is deflated once. A later list of the same objects
 //! copies a few megabytes and combines some hundred checksums.
 
 use std::marker::PhantomData;
@@ -15,13 +15,12 @@ use super::pieces::Pieces;
 use crate::read::Page;
 use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
 
-/// The form of objects as items of a list.
+/// How objects are written as items of a list.
 trait Items: Send + Sync + 'static {
     const ENCODING: Encoding;
-    /// The bytes between two items.
     const SEPARATOR: &'static [u8];
 
-    /// Returns the bytes before an item of this length, without a separator.
+    /// Returns the bytes between the separator and an item of this length.
     fn prefix(length: usize) -> BytesMut;
 }
 
@@ -49,8 +48,8 @@ impl Items for Protobuf {
     }
 }
 
-/// The deflated items of a leaf with the separators between them and nothing
-/// around them, so that they fit at any place of a list.
+/// The deflated items of a leaf, with separators only between them. So they fit
+/// at any place of a list.
 struct Deflated<I> {
     run: Run,
     items: PhantomData<fn() -> I>,
@@ -83,7 +82,6 @@ impl<I: Items> Derived for Deflated<I> {
     }
 }
 
-/// Tells whether a leaf's items are not deflated yet.
 pub(super) fn lacks(leaf: &Leaf, encoding: Encoding) -> bool {
     match encoding {
         Encoding::Json => leaf.lacks::<Deflated<Json>>(),
@@ -91,7 +89,7 @@ pub(super) fn lacks(leaf: &Leaf, encoding: Encoding) -> bool {
     }
 }
 
-/// Deflates a leaf's items. `None` if that is impossible.
+/// Deflates a leaf's items. `None` if that fails.
 pub(super) fn deflate(
     leaf: &Leaf,
     encoding: Encoding,
@@ -124,10 +122,10 @@ impl<I: Items> DeflatedItems<I> {
     }
 }
 
-/// Neighbouring objects of a list.
+/// Objects that follow each other in a list.
 enum Objects {
     Leaf(Arc<Leaf>),
-    /// A part of a leaf, which is deflated each time.
+    /// A part of a leaf. It is deflated each time.
     Some(Vec<Arc<StoredObject>>),
 }
 
@@ -140,8 +138,8 @@ impl Objects {
     }
 }
 
-/// A list that is about to be compressed. It holds on to the objects, but not
-/// to their state.
+/// A list that is about to be compressed. It keeps the objects alive, but not
+/// their state.
 pub struct GzipList {
     encoding: Encoding,
     envelope: Envelope,
@@ -202,8 +200,8 @@ impl GzipList {
     }
 
     fn is_longer<I: Items>(&self, limit: usize) -> bool {
-        // The length around an empty list. In protobuf, it is a few bytes more
-        // around a longer list.
+        // The length around an empty list. In protobuf, a longer list has a few
+        // more bytes around it.
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, 0);
         let around = prefix.len().saturating_add(suffix.len());
         let mut items: usize = 0;
@@ -305,7 +303,6 @@ mod tests {
         for sizes in [&[][..], &[10], &[1_000; 300], &[300_000; 3], &[70_000; 33]] {
             let store = store(sizes);
             let snapshot = store.snapshot();
-            // The list may start in the middle of a leaf.
             for start in ["", "n001", "n010", "n299"] {
                 let page = page(&snapshot, start);
                 let plain = whole::list(&store.resource, &page, Encoding::Json)
@@ -329,10 +326,10 @@ mod tests {
         assert!(list(&before, "").from_ready().is_none());
         let made = list(&before, "").deflate().unwrap();
         assert_eq!(list(&before, "").from_ready(), Some(made.clone()));
-        // A part of a leaf is not kept.
+        // Deflated parts of a leaf are not kept.
         assert_eq!(list(&before, "n001").from_ready(), None);
 
-        // A change drops the deflated items of its leaf only.
+        // A change drops only the deflated items of its leaf.
         let derived = store.memory().derived;
         let changed = r#"{"metadata":{"name":"n150","resourceVersion":"10"}}"#;
         store

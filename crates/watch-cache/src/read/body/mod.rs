@@ -1,4 +1,4 @@
-//! Bodies of GET and LIST, made of stored objects.
+//! Writes the bodies of GET and LIST from stored objects.
 
 mod ahead;
 mod gzip;
@@ -59,8 +59,8 @@ fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
     BypassReason::Representation
 }
 
-/// Returns the body of a LIST, in pieces that refer to the store's memory where
-/// possible.
+/// Returns the body of a LIST in pieces, which refer to the store's memory
+/// where possible.
 pub fn list_body(
     store: &Store,
     page: &Page<'_>,

@@ -1,5 +1,5 @@
-//! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. `None` for an
-//! object whose metadata holds something unknown.
+//! Writes `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. The
+//! functions return `None` if an object's metadata holds something unknown.
 
 use std::sync::Arc;
 
@@ -58,7 +58,6 @@ pub(super) fn list(
     Some(pieces.finish())
 }
 
-/// The metadata of a leaf's objects.
 pub(super) struct Metadatas(Box<[Metadata]>);
 
 impl Derived for Metadatas {
@@ -79,7 +78,6 @@ impl Metadatas {
         })
     }
 
-    /// Returns the metadata of the leaf's object at this index.
     pub(super) fn get(&self, place: usize) -> Option<&Metadata> {
         self.0.get(place)
     }

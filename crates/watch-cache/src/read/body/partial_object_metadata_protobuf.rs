@@ -1,4 +1,5 @@
-//! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList` in protobuf.
+//! Writes `as=PartialObjectMetadata` and `as=PartialObjectMetadataList` in
+//! protobuf.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::pieces::Pieces;
 use crate::read::Page;
 use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
 
-/// The version of lists.
+/// The version of lists that can be written.
 const VERSION: MetaVersion = MetaVersion::V1;
 
 pub(super) fn single(
@@ -30,7 +31,7 @@ pub(super) fn list(
     page: &Page<'_>,
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
-    // The v1beta1 message has the items first. Clients do not ask for it.
+    // The v1beta1 message has the items first, and clients do not ask for it.
     if version != VERSION {
         return None;
     }
@@ -71,7 +72,7 @@ pub(super) fn list(
 enum Items {
     /// An item without its prefix.
     One(Bytes),
-    /// The items of a leaf, with their prefixes.
+    /// All items of a leaf, with their prefixes.
     Leaf(Bytes),
 }
 
@@ -94,8 +95,8 @@ impl Derived for Messages {
 }
 
 impl Messages {
-    /// Tells whether messages must be written. Others are slices of what is
-    /// kept anyway.
+    /// Tells whether messages must be written. Otherwise they are slices of
+    /// bytes that are kept anyway.
     pub(super) fn are_worth_it(leaf: &Leaf, resource: &Resource) -> bool {
         let envelope = &resource.envelope;
         let mut objects = leaf.objects().iter();

@@ -1,13 +1,14 @@
-//! A body as pieces of memory. Pieces refer to memory that exists anyway where
-//! possible, so that an answer on its way does not hold the whole body once
-//! more.
+//! A body as pieces of memory. Where possible, pieces refer to memory that
+//! exists anyway, so that an answer on its way does not hold a second copy of
+//! the whole body.
 
 use bytes::{Bytes, BytesMut};
 
-/// Fewer bytes are copied: a reference would cost as much.
+/// Fewer bytes than these are copied, because a reference would cost as much.
 const SHARED_BYTES: usize = 512;
 
-/// Copied bytes are collected in chunks, each twice as large as the one before.
+/// Copied bytes are collected in chunks. Each chunk is twice as large as the
+/// one before.
 const FIRST_CHUNK: usize = 4 << 10;
 const LARGEST_CHUNK: usize = 256 << 10;
 
@@ -38,7 +39,7 @@ impl Pieces {
         self.current.extend_from_slice(bytes);
     }
 
-    /// Adds bytes without a copy, if that is worth it.
+    /// Adds bytes. Short ones are copied.
     pub(super) fn share(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_BYTES {
             return self.push(&bytes);
@@ -47,7 +48,7 @@ impl Pieces {
         self.done.push(bytes);
     }
 
-    /// Does the same as [`share`](Self::share) for bytes that may be a part of
+    /// Does the same as [`share`](Self::share) for bytes that may be a slice of
     /// `owner`.
     pub(super) fn share_of(&mut self, owner: &Bytes, bytes: &[u8]) {
         let (whole, part) = (owner.as_ptr_range(), bytes.as_ptr_range());

@@ -1,5 +1,5 @@
-//! `as=Table`. Rows are printed once per leaf and version. An answer adds the
-//! rows' ages and the objects' metadata.
+//! Writes `as=Table`. Rows are printed once per leaf and version. Each answer
+//! adds the rows' ages and the objects' metadata.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ pub(super) fn list(
                         metadatas = Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?);
                     }
                     IncludeObject::Object => {
-                        // This makes the JSON of all objects once, if any has
-                        // to be made.
+                        // This makes the JSON of all objects at once, if any
+                        // object has none.
                         let _placed = leaf.joined(Encoding::Json, envelope);
                         let objects = leaf.objects().iter();
                         items = objects.map(|o| json(o)).collect::<Result<_, _>>()?;
@@ -91,7 +91,6 @@ pub(super) fn list(
     Ok(pieces.finish())
 }
 
-/// The rows of a leaf's objects.
 pub(super) struct Rows {
     cells: Arc<Cells>,
     printed: Result<Arc<Printed>, NotPrintable>,
@@ -122,7 +121,8 @@ impl Rows {
         });
         match kept {
             Some(rows) if rows.cells.are(cells) => rows.printed.clone(),
-            // A changed definition prints other columns of the same objects.
+            // After the definition has changed, other columns are printed for
+            // the same objects.
             _ => print(),
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         let version = MetaVersion::V1;
         let options = TableOptions { version, include };
         let pieces = list(&store.resource, &page, printer, options).unwrap();
-        // Makes the same table without anything kept.
+        // Makes the same table without anything that is kept.
         let envelope = &store.resource.envelope;
         let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();
         let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now());
@@ -193,7 +193,7 @@ mod tests {
         let kept = store.memory().derived;
         let versions = columns(".metadata.resourceVersion");
         assert!(body(&store, &versions, IncludeObject::None).contains(r#"["n001","5"]"#));
-        // A printer that was learnt again is equal.
+        // A printer that was learnt again counts as equal.
         let again = columns(".metadata.labels.odd");
         assert!(body(&store, &again, IncludeObject::None).contains(r#"["n001","1"]"#));
         assert_eq!(store.memory().derived, kept);

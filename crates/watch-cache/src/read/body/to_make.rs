@@ -1,8 +1,8 @@
-//! The objects that must be written anew for an answer, because nothing keeps them in
-//! the form that is asked for.
+//! Counts the bytes of objects that must be written for an answer, because they
+//! are not kept in the requested form.
 //!
-//! Writing takes a millisecond for some hundred kilobytes, and whoever may write
-//! objects says how large they are.
+//! Writing takes a millisecond for some hundred kilobytes, and anybody with the
+//! right to write objects decides how large they are.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::table::Rows;
 use crate::read::Page;
 use crate::store::{Leaf, Part, Resource, StoredObject};
 
-/// Tells whether objects of more than `most` bytes must be written anew for a list.
+/// Tells whether a list needs more than `most` bytes of objects to be written.
 pub fn makes_more_than(most: usize, resource: &Resource, page: &Page<'_>, shape: &Shape) -> bool {
     let added = page.parts.iter().try_fold(0usize, |sum, part| {
         let bytes = match part {
@@ -51,7 +51,7 @@ fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize
     }
 }
 
-/// Returns how many times an object is gone through to write it.
+/// Returns how often an object is read to write it.
 fn passes(shape: &Shape) -> usize {
     match shape {
         Shape::Table(printer, _) => printer.passes(),
@@ -139,8 +139,8 @@ mod tests {
         }
     }
 
-    /// Nothing is kept in the leaves of an earlier state, so that each list of it
-    /// writes their objects anew.
+    /// Nothing is kept in the leaves of an earlier state, so each list of it
+    /// writes their objects again.
     #[test]
     fn objects_of_earlier_states_count_each_time() {
         let store = store(&[200_000; 10]);
@@ -154,7 +154,7 @@ mod tests {
                 list_body(&store, &page(&earlier), &shape).unwrap();
             }
         }
-        // The bytes themselves are those that came.
+        // The objects' JSON is the bytes that came.
         let json = Shape::Whole(Encoding::Json);
         assert!(!makes(&store, &earlier, &json));
         let object = earlier.get("", "n003").unwrap();

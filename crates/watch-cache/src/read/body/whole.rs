@@ -1,4 +1,4 @@
-//! Whole objects.
+//! Writes whole objects.
 
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::Encoding;
@@ -17,8 +17,8 @@ pub(super) fn single(
     Some(envelope.answer(encoding, &item))
 }
 
-/// Returns the items of a list, each with its prefix: of one object, or of a
-/// whole leaf.
+/// Returns the items of a list. Each element is one item, its prefix, or the
+/// joined items of a leaf.
 pub(super) fn items(
     resource: &Resource,
     page: &Page<'_>,
@@ -45,7 +45,7 @@ pub(super) fn items(
     if encoding == Encoding::Json
         && let Some(first) = items.first_mut()
     {
-        // The first item has no comma before it.
+        // The first item must not begin with a comma.
         let _comma = first.split_to(1.min(first.len()));
     }
     Some(items)

@@ -1,4 +1,4 @@
-//! An API server that answers as a script tells.
+//! An API server that answers by a script.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub enum Reply {
     /// 200 and a complete body.
     Body(String),
     Code(u16, &'static str),
-    /// 200, these bytes, and the end.
+    /// 200, these bytes, and the end of the body.
     Ends(String),
     /// 200, these bytes, and then the connection breaks.
     Breaks(String),
@@ -32,20 +32,18 @@ pub enum Reply {
     After(Duration, Box<Reply>),
 }
 
-/// The reflector's own requests, which the script answers. Discovery and probes
-/// are always answered.
+/// The reflector's requests that the script answers. Discovery and probes are
+/// always answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Pages, or initial events.
     List,
     Watch,
 }
 
-/// The way in which the server can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     Pages,
-    /// Pages of a server that refuses initial events even to a probe.
+    /// The server refuses initial events even to a probe.
     PagesOnly,
     InitialEvents,
 }
@@ -63,8 +61,8 @@ impl Drop for Fake {
 }
 
 impl Fake {
-    /// Starts a server. `script` gets a request and the number of such requests
-    /// before.
+    /// Starts a server. `script` gets each request, and the number of requests
+    /// of the same kind before it.
     pub async fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::Pages, script).await
     }
@@ -75,8 +73,8 @@ impl Fake {
         Self::with(Lists::InitialEvents, script).await
     }
 
-    /// Does the same as [`Fake::start`] for a server that knows no initial
-    /// events, and sends a bookmark only before a watch ends.
+    /// Does the same as [`Fake::start`] for a server without initial events,
+    /// which sends a bookmark only before a watch ends.
     pub async fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::PagesOnly, script).await
     }
@@ -149,7 +147,7 @@ impl Fake {
 }
 
 /// Tells whether a path asks for initial events. A probe for a bookmark
-/// differs: it selects nothing.
+/// differs: it selects no object.
 fn is_initial_events(path: &str) -> bool {
     path.contains("sendInitialEvents") && !path.contains("fieldSelector")
 }
@@ -173,7 +171,7 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
         },
         "/api/v1/pods" => None,
         _ if path.starts_with("/api/v1/pods?limit=1&") => Some(match lists {
-            // The server is an older one.
+            // The server is an older one, which does not know this label.
             Lists::Pages if path.contains("hostNetwork") => Reply::Code(400, "not supported"),
             _ => super::pod_list(1, &[]),
         }),
@@ -206,7 +204,7 @@ async fn respond(
         }
         Reply::Breaks(body) => {
             let broken = stream::once(async {
-                // The pause lets the bytes before go out.
+                // The pause lets the bytes before the break go out.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Err(std::io::Error::other("broken"))
             });

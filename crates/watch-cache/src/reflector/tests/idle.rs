@@ -1,4 +1,4 @@
-//! Resources that nobody reads, and those that may not be read any more.
+//! Tests which resources are evicted, and which stay.
 
 use super::fake::Asked;
 use super::*;
@@ -79,12 +79,12 @@ async fn a_watcher_is_a_reader() {
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     let later = |n| Instant::now() + HALF_AN_HOUR * n + Duration::from_secs(1);
-    // A holder of a store may be watching it.
+    // The holder of a store may be a watch.
     cache.evict_idle(&config(), later(1));
     cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
     drop(store);
-    // The idle time counts from the last look that saw the holder.
+    // The idle time counts from the last check that saw the holder.
     cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
     cache.evict_idle(&config(), later(4));

@@ -1,4 +1,4 @@
-//! The first list and lists after it.
+//! Tests of the first list, and of later lists.
 
 use super::fake::Asked;
 use super::*;
@@ -101,7 +101,7 @@ async fn what_is_refused_is_not_asked_for_again_at_once() {
     }
 }
 
-/// The server of these tests knows all labels of pods but one.
+/// This server accepts all labels of pods but one.
 #[tokio::test]
 async fn labels_that_upstream_does_not_know_are_left_to_it() {
     let fake = Fake::start(|asked, _| match asked {
@@ -117,8 +117,8 @@ async fn labels_that_upstream_does_not_know_are_left_to_it() {
     assert_eq!(known, expected);
 }
 
-/// A server that cannot be followed is not asked over and over, and nobody waits
-/// for it.
+/// A server that cannot be followed is not asked again and again, and no caller
+/// waits for it.
 #[tokio::test]
 async fn what_cannot_be_followed_is_given_up() {
     let scripts: [fn(Asked) -> Reply; 3] = [
@@ -145,7 +145,7 @@ async fn what_cannot_be_followed_is_given_up() {
         let entry = cache.entries().pop().expect("an entry");
         let (until, _) = entry.refusal().expect("a refusal");
         assert!(until > Instant::now());
-        // The next try is not waited for, and the one after comes later.
+        // Nobody waits for the next attempt, and the one after it comes later.
         assert_eq!(entry.until_filled(), Unavailable::Refused);
         assert!(entry.found_unusable() > REFUSAL);
         assert_eq!(fake.count(), asked);

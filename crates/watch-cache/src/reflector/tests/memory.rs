@@ -3,8 +3,7 @@
 use super::fake::Asked;
 use super::*;
 
-/// Returns a server and a cache for pods and widgets, a few hundred bytes of
-/// each.
+/// Returns a server and a cache for a few hundred bytes of pods and of widgets.
 async fn both() -> (Fake, Cache) {
     let fake = Fake::start(|asked, nth| match (asked, nth) {
         (Asked::List, 0) => pod_list(9, &[pod("a", 3), pod("b", 4)]),
@@ -41,11 +40,11 @@ async fn a_newcomer_without_room_goes_and_comes_back() {
     let (fake, cache) = both().await;
     let (entry, old) = filled(&cache, &pods()).await;
     let now = Instant::now();
-    // A list takes more memory while it is read.
+    // While a list is read, it takes more memory.
     cache.keep_within(bytes(&old) * 9, now);
     let (_, new) = filled(&cache, &widgets()).await;
     let limit = bytes(&old) + bytes(&new) / 2;
-    // Both are read, and nothing else can be given up.
+    // Both stores are read, and nothing else can be given up.
     cache.keep_within(limit, now);
     until("the newcomer's end", || new.progress().closed.then_some(())).await;
     assert!(Arc::ptr_eq(&entry.store().unwrap(), &old));
@@ -54,7 +53,6 @@ async fn a_newcomer_without_room_goes_and_comes_back() {
     let other = GroupVersionResource::new("", "v1", "secrets");
     assert_eq!(why(&cache, &other), Some(Unavailable::MemoryLimit));
     assert_eq!(fake.asked(Asked::List).len(), 2);
-    // There is room again.
     cache.keep_within(usize::MAX, now);
     assert_eq!(why(&cache, &other), Some(Unavailable::Filling));
     assert_eq!(why(&cache, &widgets()), Some(Unavailable::MemoryLimit));
@@ -80,7 +78,8 @@ async fn the_least_recently_read_goes_first() {
     cache.keep_within(limit - 1, later);
     until("the end", || second.store().is_none().then_some(())).await;
     assert!(first.store().is_some());
-    // The resource can be read again: it was unused, not too large.
+    // The resource can be read again, because it was stopped as unused and not
+    // as too large.
     assert_eq!(why(&cache, &widgets()), Some(Unavailable::Filling));
 }
 

@@ -1,4 +1,4 @@
-//! The reflector against an upstream that follows a script.
+//! Tests of the reflector with an upstream that follows a script.
 
 mod fake;
 mod idle;
@@ -57,7 +57,8 @@ fn cache(fake: &Fake) -> Cache {
     cache
 }
 
-/// Waits for something that must come. Only what never comes takes a minute.
+/// Waits for something that must come. The minute is only used up if it does
+/// not come.
 async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -82,7 +83,6 @@ async fn reaches(store: &Store, version: u64) {
     .await;
 }
 
-/// Returns changes, names and versions of the events from a cursor on.
 fn events(store: &Store, cursor: &mut Cursor) -> Vec<(Change, String, u64)> {
     store
         .read(cursor, usize::MAX)
@@ -136,7 +136,6 @@ fn widget_list(version: u64, items: &[String]) -> Reply {
     ))
 }
 
-/// Returns a watch event of a whole pod.
 fn event(kind: &str, pod: &str) -> String {
     let rest = pod.strip_prefix('{').unwrap();
     format!("{{\"type\":\"{kind}\",\"object\":{{\"kind\":\"Pod\",\"apiVersion\":\"v1\",{rest}}}\n")

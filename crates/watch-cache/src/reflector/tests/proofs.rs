@@ -1,4 +1,4 @@
-//! Proofs of freshness are shared.
+//! Tests that callers share proofs of freshness.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,8 +38,8 @@ async fn those_who_wait_share_one_question() {
     assert_eq!(began.elapsed(), Duration::from_secs(10));
 }
 
-/// If failures were not shared, each task would wait for all before it to fail:
-/// the last of a hundred would wait for minutes.
+/// If failures were not shared, each task would wait until all tasks before it
+/// had failed. The last of a hundred would wait for minutes.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_share_a_failure() {
     let began = tokio::time::Instant::now();

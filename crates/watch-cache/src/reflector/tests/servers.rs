@@ -1,5 +1,5 @@
-//! Nothing is read before it is known whose it is, and nothing is kept of another
-//! server.
+//! Tests that no resource is read before its server is known, and that nothing
+//! of a former server is kept.
 
 use kubernetes_wire::api::GroupVersion;
 
@@ -30,14 +30,15 @@ async fn a_named_resource_is_read_once_its_server_is_known() {
     let early = cache.lookup(&widgets(), &Everything).err();
     assert_eq!(early, Some(Unavailable::Filling));
     assert_eq!(cache.entries().len(), 0);
-    // A saved store begins at once. It is of the time when upstream was the server.
+    // A saved store is read at once. It was saved while upstream was the
+    // server.
     let begun = cache.resume_one(&widgets(), &Everything).err();
     assert_eq!(begun, Some(Unavailable::Filling));
     let resumed = cache.entries().pop().expect("an entry");
     cache.served_by(services("a/one:443"), None, &Everything);
     assert!(resumed.is_stopped());
     let (one, _) = filled(&cache, &widgets()).await;
-    // The same again is no change.
+    // The same servers again are no change.
     cache.served_by(services("a/one:443"), None, &Everything);
     assert!(!one.is_stopped());
     cache.served_by(services("a/two:443"), None, &Everything);
@@ -49,7 +50,7 @@ async fn a_refuted_claim_is_not_believed_until_it_is_renewed() {
     let fake = fake().await;
     let cache = cache(&fake);
     let (local, _) = filled(&cache, &widgets()).await;
-    // What upstream serves itself is no claim.
+    // A resource that upstream serves itself needs no claim.
     assert!(!cache.withdraw_claim(&widgets(), &Everything));
     assert!(!local.is_stopped());
     cache.served_by(services("a/one:443"), None, &Everything);

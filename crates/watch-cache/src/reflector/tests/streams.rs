@@ -1,11 +1,10 @@
-//! Lists that come as the beginning of a watch.
+//! Tests of lists that come as the beginning of a watch.
 
 use tokio::sync::mpsc;
 
 use super::fake::Asked;
 use super::*;
 
-/// Returns the bookmark that ends the initial events.
 fn end(version: u64) -> String {
     let metadata = format!(
         r#"{{"metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}"#

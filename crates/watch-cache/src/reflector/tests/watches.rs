@@ -1,4 +1,4 @@
-//! Tests of the main watch: its events, its ends, and the state that follows.
+//! Tests of the main watch: its events, its ends, and the state after them.
 
 use kubernetes_wire::api::Labels;
 use tokio::sync::mpsc;
@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 use super::fake::Asked;
 use super::*;
 
-/// Returns a sender of events to the first watch, and the reply for that watch.
 fn live() -> (mpsc::Sender<String>, impl FnMut() -> Reply) {
     let (send, receive) = mpsc::channel(8);
     let mut receive = Some(receive);
@@ -28,10 +27,10 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     let text = [
         event("ADDED", &pod("b", 10)),
         event("MODIFIED", &pod("a", 12)),
-        // The event comes twice, and the second changes nothing.
+        // The same event comes twice. The second changes nothing.
         event("MODIFIED", &pod("a", 12)),
         event("DELETED", &pod("b", 13)),
-        // The object was never in the store: only the version advances.
+        // The object was never in the store, so only the version advances.
         event("DELETED", &pod("c", 14)),
         bookmark(20),
     ]
@@ -55,8 +54,8 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     assert!(fake.asked(Asked::Watch)[0].contains("resourceVersion=9&"));
 }
 
-/// A watch that ends soon has its last bookmark soon, where the main watch has
-/// its first one after a minute.
+/// The main watch brings its first bookmark after a minute. A short watch
+/// brings its last bookmark soon.
 #[tokio::test]
 async fn the_bookmark_of_an_older_server_is_learnt_from_a_short_watch() {
     let fake = Fake::old(|asked, _| match asked {
@@ -73,7 +72,7 @@ async fn the_bookmark_of_an_older_server_is_learnt_from_a_short_watch() {
 
 #[tokio::test]
 async fn lost_history_becomes_a_difference_and_watchers_stay() {
-    // The 410 comes as a status and as an event.
+    // The 410 comes as a status code and as an event.
     let endings: [fn() -> Reply; 2] = [
         || Reply::Code(410, "too old resource version: 9 (50)"),
         || Reply::Stays(expired()),
@@ -82,7 +81,7 @@ async fn lost_history_becomes_a_difference_and_watchers_stay() {
         let fake = Fake::start(move |asked, nth| match (asked, nth) {
             (Asked::List, 0) => pod_list(9, &[pod("gone", 3), pod("new", 4), pod("same", 5)]),
             (Asked::List, _) => pod_list(60, &[pod("born", 10), pod("new", 55), pod("same", 5)]),
-            // The delay lets the test take its cursor.
+            // The delay gives the test time to take its cursor.
             (Asked::Watch, 0) => Reply::After(Duration::from_millis(50), Box::new(ending())),
             (Asked::Watch, _) => Reply::Stays(String::new()),
         })
@@ -110,7 +109,8 @@ async fn lost_history_becomes_a_difference_and_watchers_stay() {
     }
 }
 
-/// Such an upstream must not be asked as fast as it can answer.
+/// An upstream that always answers 410 must not be asked as fast as it can
+/// answer.
 #[tokio::test]
 async fn a_history_that_is_always_lost_is_no_hot_loop() {
     let endings: [fn() -> Reply; 2] = [|| Reply::Code(410, "too old"), || Reply::Ends(expired())];
@@ -124,7 +124,6 @@ async fn a_history_that_is_always_lost_is_no_hot_loop() {
         let (entry, store) = filled(&cache, &pods()).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(fake.count() <= 12, "asked {} times", fake.count());
-        // The upstream does not count as connected.
         assert!(entry.disconnected_for(Instant::now()) > Duration::ZERO);
         assert!(!store.progress().closed);
     }
@@ -196,7 +195,7 @@ async fn an_event_that_cannot_be_kept_has_everything_listed() {
     assert!(!store.progress().closed);
 }
 
-/// An API server ends watches in this way when a CustomResourceDefinition
+/// An API server ends watches like this when a CustomResourceDefinition
 /// changes.
 #[tokio::test]
 async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
@@ -217,7 +216,7 @@ async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
     assert!(!store.progress().closed);
 }
 
-/// The definition was deleted and made anew, with another kind.
+/// The definition was deleted and created again with another kind.
 #[tokio::test]
 async fn another_kind_of_the_same_name_is_another_resource() {
     let fake = Fake::start(move |asked, nth| match (asked, nth) {

@@ -160,7 +160,7 @@ impl FieldTable {
         }
     }
 
-    /// Returns the values of an object, by column, joined.
+    /// Returns an object's values by column, as [`texts::joined`] joins them.
     pub(super) fn values(&self, object: &[u8]) -> String {
         let table = &self.0;
         if table.readers.is_empty() {

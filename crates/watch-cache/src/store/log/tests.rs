@@ -259,7 +259,7 @@ impl Model {
         let resynced = self.gaps.last().map_or(0, |gap| gap.1);
         let whole = self.log.begin(version);
         assert_eq!(whole.is_err(), version < self.floor.max(resynced));
-        // Readers that were there before a resync stand at such places, too.
+        // Readers from before a resync use `position`, too.
         let began = self.log.position(version);
         assert!(whole.is_err() || whole == began);
         let gap = self

@@ -1,4 +1,4 @@
-//! Watches in groups: who is given what, and who leaves.
+//! Tests what the watches in groups are given, and when they leave.
 
 use super::super::{Given, Step, Tally, Watch, WatchClient, WatchEnd, WatchGroups};
 use super::*;
@@ -12,8 +12,8 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 
 const GROUP: usize = crate::store::WATCHES_PER_GROUP;
 
-/// A client that takes its frames from a group, or by its own task when it has
-/// no room. Each version of its events follows the one before.
+/// A client that takes frames from a group, or in its own task when it has no
+/// room. The versions of its events must follow each other without gaps.
 #[derive(Clone)]
 struct Client {
     heard: Arc<Heard>,
@@ -25,7 +25,7 @@ struct Client {
 struct Heard {
     version: AtomicU64,
     bookmarks: AtomicUsize,
-    /// Batches that came from a group, and as counted by groups.
+    /// The batches that came from a group, and those that groups counted.
     given: AtomicUsize,
     counted: AtomicUsize,
     no_room: AtomicBool,
@@ -83,7 +83,7 @@ impl Client {
 impl WatchClient for Client {
     fn give(&mut self, frames: &[Bytes]) -> Given {
         let heard = &self.heard;
-        // As h2 does when it gets capacity.
+        // h2 does this when it gets capacity.
         if let Some(waker) = heard.waker.lock().take() {
             waker.wake();
         }
@@ -94,7 +94,7 @@ impl WatchClient for Client {
             return Given::NoRoom;
         }
         if heard.slow.load(Ordering::SeqCst) {
-            // Work of the processor.
+            // Simulates work of the processor.
             let began = Instant::now();
             while began.elapsed() < Duration::from_millis(1) {
                 std::hint::spin_loop();
@@ -142,7 +142,6 @@ impl Cluster {
         }
     }
 
-    /// Starts a watch of everything after version 1.
     fn watch(&self, lasts: Duration) -> Arc<Heard> {
         self.watch_from(1, lasts)
     }
@@ -251,7 +250,7 @@ async fn groups_are_left_by_the_gone_and_at_the_end() {
     assert!(cluster.groups.sizes().is_empty());
 }
 
-/// What follows a resync depends on the version that a client knows.
+/// The events after a resync depend on the version that a client knows.
 #[tokio::test(start_paused = true)]
 async fn a_resync_is_told_to_each_by_what_it_knows() {
     let cluster = Cluster::new();
@@ -286,8 +285,8 @@ async fn others_have_their_turn_while_frames_take_long() {
     assert!(turns >= GROUP / 2, "{turns} turns");
 }
 
-/// Watches join, are given events, run out of room and come back, on several
-/// threads, while events are published.
+/// While events are published, watches on several threads join groups, are
+/// given events, run out of room and come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_missed_by_who_comes_and_goes() {
     const EVENTS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Watches over a store that is fed by hand.
+//! Tests of watches on a store that is filled by hand.
 
 mod groups;
 mod race;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{Watch, WatchOptions, WholeFrames};
 use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
 
-/// A time that no test reaches.
+/// No test lasts this long.
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn resource() -> Resource {
@@ -33,7 +33,6 @@ fn resource() -> Resource {
     }
 }
 
-/// One version of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pod {
     namespace: String,
@@ -102,7 +101,6 @@ fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions)
     Watch::with_initial_events(store.clone(), snapshot, options, encoding)
 }
 
-/// An event as the client reads it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     kind: String,

@@ -1,12 +1,12 @@
-//! One writer and watchers on several threads.
+//! Tests one writer and watchers on several threads.
 
 use super::*;
 
 use std::time::Instant;
 
-/// A bookmark must not be ahead of an event that its client has yet to get, and
-/// every event must wake the watchers. Bookmarks are due all the time here, so
-/// that they can come at every moment between two reads of the log.
+/// A bookmark must not overtake an event of the same client, and every event
+/// must wake the watchers. Here bookmarks are due all the time, so that they
+/// can come at every moment between two reads of the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_missed_while_events_are_published() {
     const EVENTS: u64 = 5_000;
@@ -42,7 +42,7 @@ async fn nothing_is_missed_while_events_are_published() {
             let item = Pod::new("a", "x", version).item();
             writer.apply(false, item, Instant::now()).unwrap();
             if version % 64 == 0 {
-                // Lets watchers get to the end of the log.
+                // The pause lets watchers get to the end of the log.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }

@@ -1,5 +1,5 @@
-//! Random histories and random watchers: a watcher's events add up to the
-//! state.
+//! Tests random histories and random watchers: a watcher's events must add up
+//! to the state.
 
 use super::super::{Given, Tally, Watch, WatchClient, WatchEnd, WatchGroups};
 use super::*;
@@ -37,9 +37,8 @@ enum Step {
     Bookmark {
         skip: u64,
     },
-    /// The connection is lost: nothing arrives until it is back.
+    /// The connection is lost. Nothing arrives until it is back.
     Disconnect,
-    /// The watch resumes where it was.
     Reconnect,
     /// Upstream's history is lost, and the state is listed again.
     Resync {
@@ -49,12 +48,10 @@ enum Step {
     Restore {
         back: usize,
     },
-    /// A watcher begins.
     Begin {
         how: How,
         filter: usize,
     },
-    /// A watcher takes its next batch.
     Take {
         watcher: usize,
     },
@@ -62,12 +59,12 @@ enum Step {
     Join {
         watcher: usize,
     },
-    /// The client of a watcher in a group has room from now on, or none.
+    /// The client of a watcher in a group has room from now on, or has none.
     Room {
         watcher: usize,
         has: bool,
     },
-    /// A watcher's connection breaks; it resumes.
+    /// A watcher's connection breaks, and it resumes.
     Resume {
         watcher: usize,
     },
@@ -76,9 +73,9 @@ enum Step {
 #[derive(Clone, Debug)]
 enum How {
     InitialEvents,
-    /// From the version of a list that the cache answered.
+    /// Begins at the version of a list that the cache answered.
     CacheVersion,
-    /// From the version of a list that upstream answered, this many changes
+    /// Begins at the version of a list that upstream answered this many changes
     /// ago.
     UpstreamVersion {
         back: usize,
@@ -132,39 +129,36 @@ const FILTERS: [Selects; 8] = [
 
 struct World {
     store: Arc<Store>,
-    /// Upstream's states, oldest first: all of its history.
+    /// All of upstream's states, oldest first.
     history: Vec<(u64, State)>,
     /// Changes not yet sent to the store: the object, and whether it was
     /// deleted.
     unsent: Vec<(bool, Pod)>,
     connected: bool,
     uids: u64,
-    /// The gaps in the store's history: between the two versions of a gap, it
-    /// cannot know what follows.
+    /// The gaps in the store's history. The store does not know the events
+    /// between the two versions of a gap.
     gaps: Vec<(u64, u64)>,
     floor: u64,
     now: Instant,
     watchers: Vec<Watcher>,
     groups: Arc<WatchGroups>,
     stopping: Receiver<bool>,
-    /// Runs the groups' tasks.
     runtime: Runtime,
 }
 
-/// A watch in its client's hands, or in a group.
 enum Held {
     Own(Box<Watch>),
     InGroup(Arc<Mutex<Client>>),
 }
 
-/// A client whose watch is in a group.
 #[derive(Default)]
 struct Client {
     has_room: bool,
     frames: Vec<Bytes>,
     gone: bool,
     waker: Option<Waker>,
-    /// The watch, when it goes on by itself.
+    /// The watch, when it continues on its own.
     back: Option<Box<Watch>>,
     ended: bool,
 }
@@ -172,7 +166,7 @@ struct Client {
 impl WatchClient for Arc<Mutex<Client>> {
     fn give(&mut self, frames: &[Bytes]) -> Given {
         let mut client = self.lock();
-        // As h2 does when it gets capacity.
+        // h2 does this when it gets capacity.
         if let Some(waker) = client.waker.take() {
             waker.wake();
         }
@@ -212,11 +206,12 @@ impl WatchClient for Arc<Mutex<Client>> {
 struct Watcher {
     watch: Held,
     filter: Selects,
-    /// The client's view: versions of objects by key.
+    /// The versions of objects by key, as the client knows them.
     believes: BTreeMap<String, u64>,
-    /// The client's resourceVersion; `None` until initial events have ended.
+    /// The client's resourceVersion. `None` until initial events have ended.
     version: Option<u64>,
-    /// Upstream has been restored since: the watch's history is gone.
+    /// Upstream has been restored since the watch began, so its history is
+    /// gone.
     restored: bool,
 }
 
@@ -382,7 +377,6 @@ impl World {
         }
     }
 
-    /// Sends all changes to the store, as upstream's watch does.
     fn send(&mut self) {
         if self.connected {
             for (deleted, pod) in self.unsent.drain(..) {
@@ -413,7 +407,8 @@ impl World {
         }
     }
 
-    /// Begins a watch from `version` for a client with the view `believes`.
+    /// Begins a watch from `version` for a client that knows the objects in
+    /// `believes`.
     fn from(
         &self,
         version: u64,
@@ -476,7 +471,7 @@ impl World {
         self.watchers.extend(watcher);
     }
 
-    /// Returns false if there was nothing to take.
+    /// Takes the watcher's next batch. Returns false if there was none.
     fn take(&mut self, index: usize) -> bool {
         if self.in_group(index).is_some() {
             return self.take_from_group(index);
@@ -505,7 +500,6 @@ impl World {
         }
     }
 
-    /// Does the same as [`take`](Self::take) for a watcher in a group.
     fn take_from_group(&mut self, index: usize) -> bool {
         self.settle();
         let watcher = &mut self.watchers[index];

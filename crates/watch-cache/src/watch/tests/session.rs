@@ -32,7 +32,7 @@ fn apply(store: &Store, version: u64) {
     store.apply(false, item, Instant::now()).unwrap();
 }
 
-/// Asserts one frame and the second at which it comes.
+/// Asserts that one frame comes, and in which second.
 async fn expect(
     watch: &mut Watch,
     began: tokio::time::Instant,
@@ -50,7 +50,7 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
     let began = tokio::time::Instant::now();
     let lasts = Duration::from_secs(150);
     let mut watch = watch_from(&store, 5, options(everything(), lasts)).unwrap();
-    // Nothing happened in the first minute, so that its bookmark is owed.
+    // Nothing happened in the first minute, so its bookmark is owed.
     let feed = store.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(70)).await;
@@ -63,7 +63,8 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
     assert_eq!(began.elapsed(), lasts);
 }
 
-/// A bookmark that is owed comes after the event that ends the wait for it.
+/// If an event ends the wait for an owed bookmark, the bookmark comes after the
+/// event.
 #[tokio::test(start_paused = true)]
 async fn an_owed_bookmark_comes_with_the_next_version() {
     let store = store_at(5);
@@ -79,8 +80,8 @@ async fn an_owed_bookmark_comes_with_the_next_version() {
     expect(&mut watch, began, 120, ("BOOKMARK", "", 7)).await;
 }
 
-/// A watcher that is a cache hears of each version once: by its event, or by a
-/// bookmark at once.
+/// A watcher that is a cache hears of each version once: by its event, or at
+/// once by a bookmark.
 #[tokio::test(start_paused = true)]
 async fn a_cache_hears_of_each_version_at_once() {
     let store = store_at(5);
@@ -105,7 +106,7 @@ async fn a_cache_hears_of_each_version_at_once() {
         apply(&feed, 20);
     });
     expect(&mut watch, began, 1, ("BOOKMARK", "", 9)).await;
-    // If two versions come at once, the last one is enough.
+    // If two versions come at once, a bookmark for the last one is enough.
     expect(&mut watch, began, 3, ("BOOKMARK", "", 14)).await;
     expect(&mut watch, began, 4, ("ADDED", "a", 20)).await;
     expect(&mut watch, began, 60, ("BOOKMARK", "", 20)).await;
@@ -118,8 +119,8 @@ async fn a_cache_hears_of_each_version_at_once() {
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
 }
 
-/// A cache is not told the difference of two states as if it were the history: its
-/// watch ends, and it asks anew. Others go on.
+/// A cache must not take the difference of two states for the history. So its
+/// watch ends, and it asks again. Other watches continue.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_cache_ends_at_a_resync() {
     let store = Arc::new(Store::new(
@@ -136,13 +137,13 @@ async fn a_watch_of_a_cache_ends_at_a_resync() {
         next(&mut other).await.unwrap()[0].brief(),
         ("MODIFIED", "x", 18)
     );
-    // A watch that begins with the list, or after it, goes on.
+    // A watch that begins at the list's version, or after it, continues.
     let mut after = open(20).of_a_cache();
     apply(&store, 31);
     for watch in [&mut after, &mut ahead] {
         assert_eq!(next(watch).await.unwrap()[0].brief(), ("ADDED", "a", 31));
     }
-    // No change is missing between versions that follow each other.
+    // There is no gap between versions that follow each other.
     store.replace(vec![Pod::new("a", "x", 18).stored()], 32, Instant::now());
     assert_eq!(
         next(&mut after).await.unwrap()[0].brief(),
@@ -151,7 +152,7 @@ async fn a_watch_of_a_cache_ends_at_a_resync() {
 }
 
 /// Every batch of a compressed watch is whole gzip members: one for the initial
-/// events, and one that all watchers share for each later event.
+/// events, and one for each later event, which all watchers share.
 #[tokio::test(start_paused = true)]
 async fn compressed_batches_have_the_same_frames() {
     let pods: Vec<_> = (1..4)
@@ -316,7 +317,8 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
     assert_eq!(seen[0].brief(), ("DELETED", "x", 10));
 }
 
-/// Each of a thousand watchers had the object written anew, which may have megabytes.
+/// Otherwise each of a thousand watchers would write the object again, which
+/// may have megabytes.
 #[tokio::test(start_paused = true)]
 async fn all_whose_selection_an_object_leaves_share_a_frame() {
     let mut pod = Pod::new("a", "x", 6);
@@ -350,7 +352,7 @@ async fn all_whose_selection_an_object_leaves_share_a_frame() {
     }
 }
 
-/// Rows are short, and the objects that they are made of may be long.
+/// Rows are short, but the objects that they are made of may be long.
 #[tokio::test(start_paused = true)]
 async fn large_initial_objects_are_written_a_few_at_a_time() {
     let pods = (0..20).map(|n| Pod {
@@ -368,7 +370,7 @@ async fn large_initial_objects_are_written_a_few_at_a_time() {
     let mut objects = 0;
     while objects < 20 {
         let (_, events) = watch.next().await.unwrap();
-        // The last batch has the bookmark, too.
+        // The last batch also has the bookmark.
         assert!(events <= 4, "{events}");
         objects += events;
     }
@@ -387,7 +389,7 @@ async fn a_closed_store_ends_watches_after_what_they_are_owed() {
         ("ADDED", "x", 6)
     );
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
-    // A watch that begins too late ends, too.
+    // A watch that begins after the end ends, too.
     let mut late = watch_from(&store, 6, options(everything(), HOUR)).unwrap();
     assert_eq!(next(&mut late).await, Err(WatchEnd::Closed));
 }
@@ -422,7 +424,7 @@ async fn a_store_restored_from_a_backup_ends_its_watches() {
     assert_eq!(seen[1].brief(), ("BOOKMARK", "", 40));
 }
 
-/// Upstream was restored from a backup and went on: its version is above the
+/// Upstream was restored from a backup and continued. Its version is above the
 /// store's, but its objects are older than those that the store served.
 #[tokio::test(start_paused = true)]
 async fn a_restored_upstream_that_has_caught_up_is_noticed() {
@@ -437,7 +439,7 @@ async fn a_restored_upstream_that_has_caught_up_is_noticed() {
 }
 
 /// A list that upstream answered is ahead of the cache. A watch from its
-/// version waits for the cache to get there.
+/// version waits until the cache has reached it.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_skips_what_its_client_knows() {
     let store = store_at(10);
@@ -472,7 +474,7 @@ async fn a_watch_from_the_future_ends_when_history_is_lost_before_it() {
         ("DELETED", "x", 11)
     );
     for (version, served) in [
-        // A new watch is not told what the resync found instead of the history.
+        // A new watch is not sent what the resync found instead of the history.
         (10, false),
         (11, false),
         (13, false),
@@ -505,7 +507,7 @@ async fn large_events_do_not_add_up_in_one_batch() {
     assert_eq!(versions, (6..26).collect::<Vec<_>>());
 }
 
-/// History that is repeated to a watcher says nothing of how long it waited.
+/// Events from before the watch say nothing about how long its client waited.
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_as_old_as_its_oldest_event_since_the_watch_began() {
     let store = store_at(5);
@@ -539,7 +541,6 @@ async fn one_frame_serves_all_watchers() {
     assert_eq!(first.as_ptr(), second.as_ptr());
 }
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Woken(std::sync::atomic::AtomicUsize);
 
@@ -594,7 +595,7 @@ async fn a_watcher_sleeps_through_what_it_cannot_match() {
     store.apply(false, item, later).unwrap();
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(seen[0].brief(), ("MODIFIED", "mine", 1302));
-    // The watch's bookmarks reach the versions of other events.
+    // The watch's bookmarks also tell the versions of other events.
     store
         .apply(false, pod(1303, "other").item(), later)
         .unwrap();
@@ -633,7 +634,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     assert_eq!(brief[201], ("MODIFIED", "150", 8));
     assert_eq!(brief[202], ("DELETED", "199", 9));
 
-    // A watcher that is slower than the history ends at once.
+    // If a watcher is slower than the history, its watch ends at once.
     let mut slow = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     next(&mut slow).await.unwrap();
     let later = now + crate::store::HISTORY_AGE * 2;
@@ -676,7 +677,7 @@ async fn watchers_of_tables_share_the_frames_of_a_second() {
             assert_eq!(text.contains("\"name\":\"Name\""), version == 2, "{text}");
         }
         assert_ne!(first, other);
-        // A second may end in between.
+        // The second may end in between.
         shared += usize::from(first.as_ptr() == second.as_ptr());
     }
     assert!(shared >= 3, "{shared}");

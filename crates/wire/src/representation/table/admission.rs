@@ -56,7 +56,6 @@ struct ParamRef {
     selector: Option<Selector>,
 }
 
-/// Prints a binding of a validating or a mutating policy.
 pub(crate) fn print_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: Object<BindingSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     Ok(Row::new(vec![

@@ -24,9 +24,9 @@ impl Moment {
         Ok(Self::told(at))
     }
 
-    /// Parses RFC 3339 as Go's `time.Parse` does, since the writer may be
-    /// anybody: an hour may have one digit, a fraction may follow a comma, and
-    /// offsets reach a day. The result is `None` if Go refuses the text, and
+    /// Parses RFC 3339 as Go's `time.Parse` does, since anybody may have written
+    /// the text: an hour may have one digit, a fraction may follow a comma, and
+    /// offsets may reach a day. Returns `None` if Go refuses the text, and
     /// `Some(None)` for the zero time.
     pub(crate) fn parse_go(text: &str) -> Option<Option<Self>> {
         let (year, rest) = number(text, 4, 4)?;
@@ -101,8 +101,7 @@ fn number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
 /// is `<invalid>`.
 const LONGEST_AGE: usize = 12;
 
-/// An age as text. Lists write one for every row, so it is made without an
-/// allocation.
+/// An age as text. Lists write one for every row, so it takes no allocation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Age {
     text: [u8; LONGEST_AGE],
@@ -118,7 +117,6 @@ impl Age {
         }
     }
 
-    /// Appends a non-negative number and its unit.
     fn number(&mut self, number: i64, unit: u8) {
         let (mut digits, mut start, mut rest) = ([0; 4], 0, number);
         for (at, digit) in digits.iter_mut().enumerate().rev() {
@@ -139,7 +137,7 @@ impl Age {
         age
     }
 
-    /// Makes an age of two units. The second unit is left out if it is zero.
+    /// Makes an age of two units. The second is left out if it is zero.
     fn two(first: i64, first_unit: u8, second: i64, second_unit: u8) -> Self {
         let mut age = Self::one(first, first_unit);
         if second != 0 {
@@ -159,7 +157,7 @@ impl Age {
         std::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// Returns the text for the inside of a JSON string, escaped as Go does.
+    /// Returns the text as the content of a JSON string, escaped as Go does.
     pub(crate) fn as_json(&self) -> &[u8] {
         match self.text.get(..self.length).unwrap_or_default() {
             [b'<', ..] => br"\u003cinvalid\u003e",

@@ -1,5 +1,5 @@
-//! The API server's own resources: the servers of groups, custom resource
-//! definitions, the order in which requests are served, and storage versions.
+//! The API server's own resources: API services, custom resource definitions, flow
+//! schemas and priority levels, and storage versions.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

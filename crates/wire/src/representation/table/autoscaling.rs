@@ -1,5 +1,5 @@
 //! Horizontal pod autoscalers. Those of `autoscaling/v1` are left to the API
-//! server, since that version does not show the order of their metrics.
+//! server, since that version does not show the order of the metrics.
 
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ struct Status {
     current_metrics: Vec<Metric>,
 }
 
-/// The target or the current value of a metric. It has one of these sources.
+/// The target or the current value of a metric. Exactly one source is set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metric {
@@ -99,8 +99,8 @@ fn metrics(wanted: &[Metric], current: &[Metric]) -> Result<String, NotPrintable
 }
 
 impl Metric {
-    /// Formats the current value and the target. They are matched only by their
-    /// positions.
+    /// Formats the current value and the target. The caller matches the two by
+    /// position.
     fn text(&self, current: Option<&Self>) -> Result<String, NotPrintable> {
         type Part = fn(&Metric) -> Option<&Source>;
         let part: Part = match self.r#type.as_str() {
@@ -148,8 +148,8 @@ impl Metric {
     }
 }
 
-/// Formats a `resource.Quantity`. The server sends it in its canonical form,
-/// which is shown.
+/// Formats a `resource.Quantity`. The server sends its canonical form, which is
+/// shown.
 fn quantity(quantity: Option<&String>) -> &str {
     quantity.map_or("<nil>", String::as_str)
 }

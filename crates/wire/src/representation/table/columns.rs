@@ -15,10 +15,10 @@ use crate::api::GroupVersionResource;
 use crate::representation::scan;
 
 /// All resources that kube-apiserver 1.37 can list and watch, including alpha
-/// versions, and those that it no longer has, except horizontal pod autoscalers in version 1 (`autoscaling.rs`).
-/// They are `GroupVersionResource`s in the format of configuration files, with
-/// their printers. `None` stands for a resource for which upstream has no
-/// printer either: it shows Name and Created At.
+/// versions, and those that it no longer has. Horizontal pod autoscalers of version
+/// 1 are left out (`autoscaling.rs`). The names are those of configuration files.
+/// `None` stands for a resource without a printer in upstream, which shows Name and
+/// Created At.
 const BUILT_IN: [(&str, Option<PrintRow>); 95] = [
     ("configmaps.v1", Some(core::print_config_map)),
     ("endpoints.v1", Some(services::print_endpoints)),
@@ -366,7 +366,6 @@ fn quirks(name: &str) -> Quirks {
     }
 }
 
-/// Returns the recorded column definitions of a resource.
 fn definitions(name: &str) -> &'static str {
     COLUMNS.get(name).map_or("[]", |json| json.get())
 }
@@ -375,7 +374,7 @@ pub fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
     named(&gvr.to_string())
 }
 
-/// Returns the printer of a resource by its name, such as `pods.v1`.
+/// Returns the printer of the resource with a name such as `pods.v1`.
 pub(super) fn named(name: &str) -> Option<&'static Printer> {
     PRINTERS.get(name)
 }
@@ -384,7 +383,7 @@ pub(crate) fn default_printer() -> &'static Printer {
     &DEFAULT_PRINTER
 }
 
-/// Returns the definition of the Name column of all custom resources.
+/// Returns the definition of the Name column that all custom resources have.
 pub(crate) fn name_column() -> &'static str {
     let definitions = definitions(DEFAULT).as_bytes();
     scan::elements(definitions)

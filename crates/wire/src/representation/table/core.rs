@@ -50,12 +50,11 @@ pub(crate) fn print_service_account_before_1_35(object: &[u8]) -> Result<Row, No
     ]))
 }
 
-/// Prints service accounts and other kinds with no further columns.
+/// Prints service accounts and other kinds without further columns.
 pub(crate) fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))
 }
 
-/// Prints Name and Created At.
 pub(crate) fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, created(object)?]))
 }
@@ -87,7 +86,7 @@ pub fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
     }
 }
 
-/// Returns the number of keys of a map.
+/// Returns the number of keys of a map in the object.
 fn keys(object: &[u8], map: &str) -> Result<i64, NotPrintable> {
     let mut count = 0i64;
     if let Some(json) = scan::get(object, &[map]).filter(|json| *json != b"null") {

@@ -23,8 +23,9 @@ pub struct CustomColumn {
     pub json_path: String,
 }
 
-/// The most columns. Each is looked for in every object, which may have megabytes. No
-/// real definition has as many; Tables of one that has more are upstream's.
+/// The most columns. Each one is searched for in every object, which may have
+/// megabytes. No known definition has as many. Tables of a definition that has more
+/// are left to upstream.
 const MAX_COLUMNS: usize = 64;
 
 /// `metav1.TableColumnDefinition`.
@@ -161,8 +162,8 @@ fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
     Ok(Cell::Fixed(Encoded(number).to_string().into()))
 }
 
-/// Returns an integer that the server holds as an integer. The server holds
-/// larger numbers as floating-point numbers.
+/// Returns an integer, if the server holds this number as one. It holds larger
+/// numbers as floating-point numbers.
 fn integral(value: &[u8]) -> Result<Option<i64>, NotPrintable> {
     let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
     Ok(text.parse().ok().filter(|_| is_integer(value)))
@@ -177,13 +178,12 @@ fn float(value: &[u8]) -> Result<f64, NotPrintable> {
     text.parse().map_err(|_| NotPrintable)
 }
 
-/// Returns the number without its fraction.
 fn integer(value: &[u8]) -> Result<i64, NotPrintable> {
     if let Some(integer) = integral(value)? {
         return Ok(integer);
     }
     let float = float(value)?;
-    // Go's conversion of larger numbers is not defined.
+    // Go does not define its conversion of larger numbers.
     if float.abs() >= 9e18 {
         return Err(NotPrintable);
     }

@@ -29,7 +29,7 @@ enum Literal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Vec<Step>);
 
-/// Upstream's evaluation ends in an error. The column then shows null.
+/// Upstream's evaluation ends with an error. The column then shows null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoResult;
 
@@ -233,8 +233,8 @@ fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .map(|m| m.value)
 }
 
-/// Returns the elements of an array. The result is `None` for null and an error
-/// for any other value.
+/// Returns the elements of an array, `None` for null, and an error for any other
+/// value.
 fn array(json: &[u8]) -> Result<Option<Vec<&[u8]>>, NoResult> {
     match json.first() {
         Some(b'[') => {

@@ -1,4 +1,4 @@
-//! Evictions of pods and requests for them (KEP-4563).
+//! Evictions of pods, and requests for evictions (KEP-4563).
 
 use serde::Deserialize;
 
@@ -21,7 +21,6 @@ struct Pod {
 }
 
 impl Target {
-    /// Returns the Target and Target Type cells.
     fn cells(&self) -> [Cell; 2] {
         match &self.pod {
             Some(pod) => [Cell::text(&pod.name), Cell::text("Pod")],
@@ -32,7 +31,7 @@ impl Target {
 
 const UNSET: &str = "<unset>";
 
-/// The part of the status that says how far an eviction is.
+/// The part of the status that shows the progress of an eviction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Progress {
@@ -43,7 +42,7 @@ struct Progress {
 
 impl Progress {
     fn text(&self) -> String {
-        // The first condition of a type counts.
+        // If there are several conditions of a type, the first one counts.
         let holds = |r#type| {
             let first = self.conditions.first(r#type);
             first.filter(|condition| condition.status == "True")
@@ -173,15 +172,15 @@ impl TargetResponder {
 }
 
 impl Status {
-    /// Returns the last responder that is active, or the last that has ended.
+    /// Returns the last responder that is active, or else the last that has ended.
     fn active(&self) -> Option<&TargetResponder> {
         let all = &self.target_responders;
         let active = all.iter().rfind(|r| r.is_active());
         active.or_else(|| all.iter().rfind(|r| r.has_begun()))
     }
 
-    /// Returns the cells of the active responder: its status, when it expects
-    /// to finish, its heartbeat and its message.
+    /// Returns the active responder's cells: its status, its expected completion,
+    /// its heartbeat and its message.
     fn responder_cells(&self, active: &TargetResponder) -> Result<[Cell; 4], NotPrintable> {
         let Some(responder) = self.responders.iter().find(|r| r.name == active.name) else {
             return Ok(unknown_responder());
@@ -190,7 +189,7 @@ impl Status {
         match (active.state.as_str(), responder.start_time) {
             ("Active", None) => expected = Cell::text("<unknown>"),
             ("Active", Some(started)) => {
-                // Whether the time is still to come depends on the clock.
+                // Whether this time is still to come depends on the clock.
                 if responder.expected_completion_time.is_some() {
                     return Err(NotPrintable);
                 }

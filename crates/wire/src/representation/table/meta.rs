@@ -68,7 +68,6 @@ pub struct Object<Spec, Status> {
     pub status: Status,
 }
 
-/// The pod template of a workload.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -94,7 +93,6 @@ pub struct Container {
 }
 
 impl PodTemplate {
-    /// Returns the Containers and Images cells.
     pub(crate) fn container_cells(&self) -> [Cell; 2] {
         let joined = |text: fn(&Container) -> &str| {
             let all: Vec<&str> = self.spec.containers.iter().map(text).collect();

@@ -2,8 +2,8 @@
 //!
 //! A [`Printer`] makes [`Row`]s exactly as kube-apiserver's printers do
 //! (`pkg/printers/internalversion`, and `tableconvertor` of custom resources).
-//! If a kind has no printer here, or if an object has a value that a printer
-//! does not know for certain, the API server is asked: nothing is guessed.
+//! Nothing is guessed: if a kind has no printer here, or an object has a value that
+//! its printer does not know for certain, the API server is asked.
 
 mod age;
 mod columns;

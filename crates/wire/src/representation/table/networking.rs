@@ -74,8 +74,8 @@ pub(crate) fn print_ingress(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// Lists the first hosts. Once the list is full, any further rule, with or
-/// without a host, adds the number of rules beyond those shown.
+/// Lists the first hosts. Once the list is full, any further rule, with or without
+/// a host, makes the cell end with the number of rules less the limit.
 fn hosts(rules: &[Rule]) -> String {
     let mut shown = Vec::new();
     let mut more = false;

@@ -108,7 +108,6 @@ impl Terminated {
     }
 }
 
-/// The number of restarts and the time of the last.
 #[derive(Default)]
 struct Restarts {
     count: i64,
@@ -134,7 +133,6 @@ impl Restarts {
     }
 }
 
-/// The results of going through a pod's containers.
 #[derive(Default)]
 struct Summary {
     reason: String,
@@ -147,13 +145,12 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     print_with(object, BesideCompleted::Failed)
 }
 
-/// Prints a pod as releases before 1.35 do.
 pub(super) fn print_before_1_35(object: &[u8]) -> Result<Row, NotPrintable> {
     print_with(object, BesideCompleted::Ignored)
 }
 
-/// The part that a failed container plays in the status of a pod in which another
-/// container has completed.
+/// How a failed container affects the status of a pod if another container has
+/// completed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BesideCompleted {
     Failed,
@@ -237,8 +234,8 @@ fn first_reason(status: &Status) -> String {
     }
 }
 
-/// Goes through the init containers up to the first that has not finished.
-/// Returns the restarts of sidecars. Later only these count.
+/// Reads the init containers up to the first that has not finished. Returns the
+/// restarts of sidecars, the only ones that count later.
 fn init_containers(
     pod: &Object<Spec, Status>,
     sidecars: &HashMap<&str, bool>,
@@ -274,8 +271,8 @@ fn init_containers(
     of_sidecars
 }
 
-/// Goes through the containers from the last to the first, so that the first
-/// container with a problem determines the reason.
+/// Reads the containers from the last to the first, so that the first one with a
+/// problem determines the reason.
 fn containers(status: &Status, beside: BesideCompleted, summary: &mut Summary) {
     let mut has_running = false;
     let mut error = String::new();
@@ -325,7 +322,7 @@ fn readiness_gates(pod: &Object<Spec, Status>) -> Cell {
     if gates.is_empty() {
         return Cell::text("<none>");
     }
-    // The first condition of a type counts.
+    // If there are several conditions of a type, the first one counts.
     let conditions = pod.status.conditions.iter().rev();
     let states: HashMap<&str, &str> = conditions.map(|c| (&*c.r#type, &*c.status)).collect();
     let open = gates
@@ -339,7 +336,7 @@ fn readiness_gates(pod: &Object<Spec, Status>) -> Cell {
 mod tests {
     use super::*;
 
-    /// Each gate went through all conditions. Here that would take hours.
+    /// If each gate searched all conditions, this would take hours.
     #[test]
     fn a_gate_is_looked_up() {
         let gates = (0..300_000).map(|n| format!("{{\"conditionType\":\"{n}\"}}"));

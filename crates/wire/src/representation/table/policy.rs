@@ -30,7 +30,6 @@ struct RoleRef {
     name: String,
 }
 
-/// Prints role bindings and cluster role bindings.
 pub(crate) fn print_role_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: RoleBinding = serde_json::from_slice(object)?;
     let names = |kind: &str, name: fn(&Subject) -> String| {

@@ -9,8 +9,8 @@ use super::age::Moment;
 use super::row::{Cell, Piece, Row};
 use crate::api::go_json;
 
-/// The rows of neighbouring objects. Each row ends where it shows its object.
-/// Only ages change between answers: they are holes in the text.
+/// The rows of neighbouring objects, each up to the place where it shows its
+/// object. Only ages change between answers, so the text has holes for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     text: Vec<u8>,
@@ -41,12 +41,12 @@ pub struct PrintedRow<'a> {
     start: usize,
     end: usize,
     holes: &'a [AgeSlot],
-    /// The row shows metadata even if the client asked for no object.
+    /// True if the row shows metadata even if the client asked for no object.
     pub marked: bool,
 }
 
 impl Printed {
-    /// Appends a row. For `marked` see [`PrintedRow::marked`].
+    /// Appends a row. For `marked`, see [`PrintedRow::marked`].
     pub fn push(&mut self, row: &Row, marked: bool) {
         self.text.extend_from_slice(b"{\"cells\":[");
         for (i, cell) in row.cells.iter().enumerate() {
@@ -128,8 +128,7 @@ impl Printed {
 }
 
 impl PrintedRow<'_> {
-    /// Writes the row. `object` is the object in it, already written, or
-    /// `null`.
+    /// Writes the row. `object` is the encoded object to show in it, or `null`.
     pub fn write(self, now: DateTime<Utc>, object: &[&[u8]], mut out: impl FnMut(&[u8])) {
         let text = |range: Range<usize>| self.text.get(range).unwrap_or_default();
         let mut at = self.start;

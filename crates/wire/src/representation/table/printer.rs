@@ -39,16 +39,16 @@ pub struct Printer {
     pub(super) columns: String,
     cells: Arc<Cells>,
     pub(super) quirks: Quirks,
-    /// True if an object of a watch could not be printed.
+    /// True if a watch had an object that could not be printed.
     baffled: Arc<AtomicBool>,
 }
 
-/// Behaviour that the server of one resource has and all others do not.
+/// Behaviour that is peculiar to one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Quirks {
     /// The order of the rows, if it differs from that of the objects.
     pub(super) order: Option<Order>,
-    /// The object of a list that is printed otherwise than alone.
+    /// The object of a list that is printed differently from one alone.
     pub(super) chosen: Option<Chosen>,
     /// True if each event of a watch contains the columns.
     pub(super) repeats_columns: bool,
@@ -58,14 +58,14 @@ pub(super) struct Quirks {
 
 pub(super) type Order = fn(&[u8]) -> Result<(i64, String), NotPrintable>;
 
-/// The choice of one object among those of a list, and its printer.
+/// The choice of one object of a list, and its printer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) choose: fn(&[Bytes]) -> Result<Option<usize>, NotPrintable>,
     pub(super) print: PrintRow,
 }
 
-/// Makes an object's cells. The names of the columns are separate.
+/// Makes the cells of an object. It does not depend on the columns' names.
 #[derive(Debug)]
 pub struct Cells(Source);
 
@@ -97,7 +97,7 @@ impl Cells {
     }
 
     /// Returns the rows of several objects, to be kept. If an object is missing
-    /// (`None`), the result is [`NotPrintable`].
+    /// (`None`), the error is [`NotPrintable`].
     pub fn rows(
         &self,
         objects: impl Iterator<Item = Option<Bytes>>,
@@ -120,14 +120,14 @@ pub struct TableOptions {
 }
 
 impl Printer {
-    /// Returns the printer of a built-in resource, if there is one. Versions
-    /// that only older releases have are printed like those that replaced them.
+    /// Returns the printer of a built-in resource, if there is one. Versions that
+    /// only older releases have are printed like their replacements.
     pub fn builtin(gvr: &GroupVersionResource) -> Option<&'static Self> {
         columns::printer(gvr).or_else(|| releases::replacement(gvr))
     }
 
-    /// Returns the printer of a built-in resource as a release of Kubernetes
-    /// prints it, if that is known.
+    /// Returns the printer of a built-in resource for one release of Kubernetes, if
+    /// it is known.
     pub fn builtin_in(gvr: &GroupVersionResource, release: Release) -> Option<Self> {
         releases::printer(gvr, release)
     }
@@ -139,17 +139,16 @@ impl Printer {
         custom::printer(columns)
     }
 
-    /// Returns the printer with the columns Name and Created At, which servers
-    /// use for kinds without a printer. It is meant for servers of this project;
-    /// the columns of another server must be read from that server.
+    /// Returns the printer with the columns Name and Created At, which servers use
+    /// for kinds without a printer. Use it only in servers of this project: another
+    /// server's columns must be read from that server.
     pub fn default_columns() -> &'static Self {
         columns::default_printer()
     }
 
-    /// Returns this printer with the columns of a server's own Table, since
-    /// their descriptions differ between versions. The result is `None` if that
-    /// Table has other columns than this printer: the server then has an
-    /// unknown version.
+    /// Returns this printer with the columns of a server's own Table, since their
+    /// descriptions differ between versions. `None` if that Table has columns that
+    /// this printer has not: then the server's version is unknown.
     pub fn with_columns_of(&self, table: &[u8]) -> Option<Self> {
         let columns = scan::get(table, &["columnDefinitions"])?;
         let shape = |json: &[u8]| -> Option<Vec<Vec<u8>>> {
@@ -186,7 +185,6 @@ impl Printer {
         scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
     }
 
-    /// Returns this printer with other columns.
     pub(super) fn with_columns(&self, columns: &str) -> Self {
         Self {
             columns: columns.to_owned(),
@@ -194,7 +192,7 @@ impl Printer {
         }
     }
 
-    /// Returns this printer with other cells, which do not depend on the other
+    /// Returns this printer with other cells. Its rows do not depend on the other
     /// objects of a list.
     pub(super) fn printing(&self, source: Source) -> Self {
         Self {
@@ -219,8 +217,8 @@ impl Printer {
         &self.cells
     }
 
-    /// Returns how many times an object is gone through for its row: once for each
-    /// column of a definition.
+    /// Returns how many times an object is read for its row: once for each column
+    /// of a definition.
     pub fn passes(&self) -> usize {
         match &self.cells.0 {
             Source::Custom(columns) => columns.len().max(1),
@@ -234,7 +232,7 @@ impl Printer {
         self.quirks.order.is_some() || self.quirks.chosen.is_some()
     }
 
-    /// Returns the objects of a list in the order of their rows, with them.
+    /// Returns the objects of a list with their rows, in the order of the rows.
     pub fn arrange(&self, fragments: Vec<Bytes>) -> Result<Vec<(Bytes, Row)>, NotPrintable> {
         let chosen = self.quirks.chosen.as_ref();
         let at = chosen
@@ -253,8 +251,8 @@ impl Printer {
         Ok(keyed.into_iter().map(|(_, arranged)| arranged).collect())
     }
 
-    /// Returns false once a watch had to end because one of its objects cannot
-    /// be printed here. Another watch would end there, too.
+    /// Returns false once a watch had to end because one of its objects cannot be
+    /// printed here. Another watch would also end at this object.
     pub fn can_watch(&self) -> bool {
         !self.baffled.load(Ordering::Relaxed)
     }
@@ -426,10 +424,9 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-/// Tells whether the object has the annotation of the bookmark that ends the
-/// initial events of a watch. The row of such an object has the metadata even
-/// if the client asked for none. This also applies to other objects with the
-/// annotation.
+/// Tells whether the object has the annotation of the bookmark that ends a watch's
+/// initial events. The row of an object with this annotation, bookmark or not, has
+/// the metadata even if the client asked for none.
 fn ends_initial_events(object: &[u8]) -> bool {
     let annotation = ["metadata", "annotations", "k8s.io/initial-events-end"];
     scan::get(object, &annotation) == Some(b"\"true\"")

@@ -1,5 +1,5 @@
-//! The releases of Kubernetes whose printers are known, and what some of them
-//! print otherwise than 1.37. Equal columns do not mean equal cells.
+//! The releases of Kubernetes whose printers are known, and where they print
+//! differently from 1.37. Equal columns do not mean equal cells.
 
 use std::ops::RangeInclusive;
 
@@ -8,19 +8,19 @@ use super::{core, jobs, networking, nodes, pods, quotas, scheduling, simple, sto
 use crate::api::{GroupVersionResource, Release};
 
 /// The minor releases of Kubernetes 1 whose printers
-/// (`pkg/printers/internalversion`) were compared with those of 1.37. Nobody
-/// knows what another release prints.
+/// (`pkg/printers/internalversion`) were compared with those of 1.37. The output of
+/// other releases is not known.
 const KNOWN: RangeInclusive<u32> = 31..=37;
 
-/// A resource that some releases print otherwise than 1.37.
+/// A resource that some releases print differently from 1.37.
 struct Difference {
     resource: &'static str,
     minors: RangeInclusive<u32>,
-    /// The cells in the same columns, or `None` for the columns Name and
-    /// Created At.
+    /// The cells, or `None` for the columns Name and Created At.
     print: Option<PrintRow>,
-    /// The columns if they are others, without descriptions: those of upstream
-    /// are shown, and columns are the same if all else is.
+    /// The columns if they differ from those of 1.37. They have no descriptions:
+    /// upstream's columns are shown, and two columns are the same if they are equal
+    /// without descriptions.
     columns: Option<&'static str>,
 }
 
@@ -41,9 +41,9 @@ const PRIORITY_CLASS_BEFORE_1_32: &str = r#"[
 {"name":"Global-Default","type":"boolean","format":"","priority":0},
 {"name":"Age","type":"string","format":"","priority":0}]"#;
 
-/// Versions that 1.37 does not have, and the versions that replaced them. A
-/// release prints all versions of a kind alike, because it prints its internal
-/// type. The fields that are printed have the same names in both.
+/// Versions that 1.37 does not have, and their replacements. A release prints all
+/// versions of a kind alike, because it prints its internal type. The printed
+/// fields have the same names in both versions.
 const REPLACED: [(&str, &str); 12] = [
     (
         "validatingadmissionpolicies.v1alpha1.admissionregistration.k8s.io",
@@ -96,72 +96,72 @@ const REPLACED: [(&str, &str); 12] = [
 ];
 
 const DIFFERENCES: [Difference; 10] = [
-    // The error of a container is shown although another one completed since
-    // 1.35.
+    // Since 1.35, the error of a container is shown although another container has
+    // completed.
     Difference {
         resource: "pods.v1",
         minors: 0..=34,
         print: Some(pods::print_before_1_35),
         columns: None,
     },
-    // The architecture follows the version of the kernel since 1.36.
+    // Since 1.36, the architecture follows the version of the kernel.
     Difference {
         resource: "nodes.v1",
         minors: 0..=35,
         print: Some(nodes::print_before_1_36),
         columns: None,
     },
-    // SuccessCriteriaMet is a status since 1.34.
+    // Since 1.34, SuccessCriteriaMet is a status.
     Difference {
         resource: "jobs.v1.batch",
         minors: 0..=33,
         print: Some(jobs::print_job_before_1_34),
         columns: None,
     },
-    // The default class is marked since 1.36.
+    // Since 1.36, the default class is marked.
     Difference {
         resource: "ingressclasses.v1.networking.k8s.io",
         minors: 0..=35,
         print: Some(networking::print_ingress_class_before_1_36),
         columns: None,
     },
-    // The default class is not marked since 1.34.
+    // Since 1.34, the default class is not marked.
     Difference {
         resource: "volumeattributesclasses.v1beta1.storage.k8s.io",
         minors: 0..=33,
         print: Some(simple::print_volume_attributes_class_before_1_34),
         columns: None,
     },
-    // A list marks only the newest of several default classes since 1.37, and
-    // a class that is printed alone is not marked.
+    // Since 1.37, a list marks only the newest of several default classes, and a
+    // class alone is not marked.
     Difference {
         resource: "storageclasses.v1.storage.k8s.io",
         minors: 0..=36,
         print: Some(storage::print_storage_class_before_1_37),
         columns: None,
     },
-    // Definitions have a printer since 1.37.
+    // Since 1.37, definitions have a printer.
     Difference {
         resource: "customresourcedefinitions.v1.apiextensions.k8s.io",
         minors: 0..=36,
         print: None,
         columns: None,
     },
-    // Secrets are not counted since 1.35.
+    // Since 1.35, secrets are not counted.
     Difference {
         resource: "serviceaccounts.v1",
         minors: 0..=34,
         print: Some(core::print_service_account_before_1_35),
         columns: Some(SERVICE_ACCOUNT_BEFORE_1_35),
     },
-    // The age is the last column since 1.33.
+    // Since 1.33, the age is the last column.
     Difference {
         resource: "resourcequotas.v1",
         minors: 0..=32,
         print: Some(quotas::print_before_1_33),
         columns: Some(RESOURCE_QUOTA_BEFORE_1_33),
     },
-    // The policy is a column since 1.32.
+    // Since 1.32, the policy is a column.
     Difference {
         resource: "priorityclasses.v1.scheduling.k8s.io",
         minors: 0..=31,
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Columns are compared with those of upstream, without descriptions.
+    /// Columns are compared with upstream's, without descriptions.
     #[test]
     fn columns_are_those_of_the_release() {
         for (name, minor, cells) in [

@@ -16,7 +16,6 @@ struct GroupSpec {
 }
 
 impl GroupSpec {
-    /// Returns the Policy and Workload cells.
     fn cells(&self) -> [Cell; 2] {
         let policy = match self.scheduling_policy.gang {
             Some(_) => "Gang",

@@ -26,15 +26,14 @@ struct Expression {
     values: Vec<String>,
 }
 
-/// The most requirements for which Go's sort is stable. Go sorts requirements
-/// by key alone. With more requirements, the order of equal keys is not known
-/// here.
+/// The most requirements for which Go's sort is stable. Go sorts requirements by
+/// key only, so with more of them the order of equal keys is not known here.
 const STABLE_SORT: usize = 12;
 
 impl Selector {
-    /// Returns the requirements, joined by commas. Some printers print an
-    /// invalid selector as an error; the server decides which selectors are
-    /// invalid.
+    /// Returns the requirements, joined by commas. An invalid selector is not
+    /// printable: some printers show an error for it, and only the server decides
+    /// which selectors are invalid.
     pub fn text(&self) -> Result<String, NotPrintable> {
         let mut requirements = Vec::new();
         for (key, value) in &self.match_labels {
@@ -74,8 +73,8 @@ impl Selector {
 }
 
 impl Selector {
-    /// Formats the selector as the Go `String` method of
-    /// `metav1.LabelSelector`. One printer shows it to users.
+    /// Formats the selector as the Go method `String` of `metav1.LabelSelector`
+    /// does, which one printer shows to users.
     pub(crate) fn go_string(&self) -> String {
         let labels: String = self
             .match_labels
@@ -100,13 +99,13 @@ impl Selector {
     }
 }
 
-/// Does the same as `metav1.FormatLabelSelector`.
+/// Like `metav1.FormatLabelSelector`.
 pub(crate) fn format_selector(selector: Option<&Selector>) -> Result<String, NotPrintable> {
     let text = selector.map_or_else(|| Ok(String::new()), Selector::text)?;
     Ok(or_none(text))
 }
 
-/// Does the same as `labels.FormatLabels`.
+/// Like `labels.FormatLabels`.
 pub(crate) fn format_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     or_none(pairs.join(","))

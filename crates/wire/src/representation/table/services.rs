@@ -160,7 +160,7 @@ pub(crate) fn print_endpoints(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// Does the same as `net.JoinHostPort`.
+/// Like Go's `net.JoinHostPort`.
 fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') {
         format!("[{ip}]:{port}")

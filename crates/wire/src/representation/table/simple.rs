@@ -98,7 +98,6 @@ pub(crate) fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// Prints mutating and validating webhook configurations.
 pub(crate) fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
@@ -107,7 +106,6 @@ pub(crate) fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrint
     ]))
 }
 
-/// Returns a string, or an empty one if there is none.
 fn string(object: &[u8], path: &[&str]) -> Result<String, NotPrintable> {
     match scan::get(object, path) {
         None | Some(b"null") => Ok(String::new()),
@@ -119,7 +117,6 @@ fn text(object: &[u8], path: &[&str]) -> Result<Cell, NotPrintable> {
     string(object, path).map(|text| Cell::text(&text))
 }
 
-/// Returns the elements of an array, or none if there is no array.
 fn elements<'a>(object: &'a [u8], path: &[&str]) -> Result<Vec<&'a [u8]>, NotPrintable> {
     match scan::get(object, path) {
         None | Some(b"null") => Ok(Vec::new()),

@@ -175,8 +175,8 @@ impl StorageClass {
     }
 }
 
-/// Prints a class that is not marked as the default, even if it is: a class
-/// that is printed alone, and all of a list but one.
+/// Prints a class without the mark of the default. This is for a class alone, and
+/// for all classes of a list but one.
 pub(crate) fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: StorageClass = serde_json::from_slice(object)?;
     Ok(class.row(""))
@@ -189,7 +189,7 @@ pub(crate) fn print_storage_class_before_1_37(object: &[u8]) -> Result<Row, NotP
     Ok(class.row(if class.is_default() { " (default)" } else { "" }))
 }
 
-/// The class of a list that provisions for claims without a class.
+/// The default class of a list, which alone is marked.
 pub(super) const DEFAULT_CLASS: Chosen = Chosen {
     choose: default_class,
     print: |object| {

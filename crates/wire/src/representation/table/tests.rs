@@ -1,5 +1,5 @@
-//! Makes every answer recorded from kube-apiserver (`testdata/README.md`) again
-//! from the objects alone. The bytes must be the same.
+//! Reproduces every answer that was recorded from kube-apiserver
+//! (`testdata/README.md`) from the objects alone. The bytes must be the same.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::representation::{
     pretty, scan,
 };
 
-/// One file of recordings. `testdata/record.py` describes the pieces.
+/// One file of recordings. `testdata/record.py` describes its pieces.
 struct Recording {
     name: String,
     pieces: HashMap<String, Box<RawValue>>,
@@ -88,8 +88,8 @@ fn builtin(group: &str, version: &str, resource: &str) -> Printer {
 }
 
 fn recordings() -> Vec<Recording> {
-    // Tests run in the folder of their package. A path of the compiler would be that of
-    // another checkout with the same target folder.
+    // Tests run in the folder of their package. A path fixed at compile time would
+    // be that of another checkout with the same target folder.
     let folder = Path::new("src/representation/table/testdata");
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,14 +1,13 @@
-//! JSON inside objects for which there is no schema (managedFields, raw
-//! extensions). It is checked and copied without white space, as Go does with
-//! the result of a `MarshalJSON`.
+//! JSON in objects for which there is no schema (managedFields, raw extensions). It
+//! is checked and copied without white space, as Go does with the result of a
+//! `MarshalJSON`.
 
 use super::super::scan::{past, past_all, skip_space};
 use super::NotTranscodable::{Malformed, TooDeep};
 use super::{MAX_DEPTH, Result, text};
 
-/// Appends JSON as Go's `encoding/json` compacts it: without white space
-/// between tokens, and with `<`, `>`, `&` and line separators in strings
-/// escaped.
+/// Appends JSON as Go's `encoding/json` compacts it: without white space between
+/// tokens, and with `<`, `>`, `&` and line separators in strings escaped.
 pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
     let mut copy = Copy { json, from: 0, out };
     let end = scan(json, 0, &mut copy)?;
@@ -24,12 +23,11 @@ pub(crate) fn value_end(json: &[u8], at: usize) -> Result<usize> {
     scan(json, at, &mut Ignore)
 }
 
-/// Handles the parts of JSON that are not copied unchanged.
+/// Receives the parts of the JSON that are not copied unchanged.
 trait Sink {
-    /// Handles white space between tokens.
     fn skip(&mut self, from: usize, to: usize);
-    /// Handles a character in a string that may need an escape. Returns the
-    /// number of its bytes.
+    /// Handles a character in a string that may need an escape. Returns its number
+    /// of bytes.
     fn special(&mut self, at: usize) -> usize;
 }
 
@@ -85,7 +83,7 @@ pub(crate) fn past_plain(json: &[u8], at: usize) -> usize {
     at.wrapping_add(text::plain(rest))
 }
 
-/// The open containers, as one bit each. The bit of an object is set.
+/// The open containers, as one bit each, which is set for an object.
 struct Open {
     bits: [u64; MAX_DEPTH.div_ceil(64)],
     depth: usize,
@@ -112,7 +110,7 @@ impl Open {
     }
 }
 
-/// Goes through one value without recursion, and returns its end.
+/// Reads one value without recursion, and returns its end.
 fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
     let mut open = Open {
         bits: [0; MAX_DEPTH.div_ceil(64)],

@@ -16,8 +16,8 @@ impl<'a> Cursor<'a> {
         Self { json, at: 0 }
     }
 
-    /// Returns the first byte of the next token. At the end it returns 0, with
-    /// which no token begins.
+    /// Returns the first byte of the next token, or 0 at the end. No token begins
+    /// with 0.
     #[inline]
     pub fn peek(&mut self) -> u8 {
         match self.json.get(self.at) {
@@ -30,9 +30,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a punctuation mark if it comes next.
-    // This does not add `usize::from(found)`: rustc 1.95 generates wrong code
-    // for a comparison that is used both as a number and as a condition
-    // (rust-lang/rust issue 158206), and a condition in a caller counts, too.
+    // This does not add `usize::from(found)`: rustc 1.95 generates wrong code for a
+    // comparison that is used both as a number and as a condition (rust-lang/rust
+    // issue 158206). A condition in a caller counts, too.
     #[inline]
     pub fn take(&mut self, mark: u8) -> bool {
         if self.peek() != mark {
@@ -42,7 +42,6 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Takes `null` if it comes next.
     pub(crate) fn take_null(&mut self) -> Result<bool> {
         if self.peek() != b'n' {
             return Ok(false);
@@ -88,8 +87,8 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
-    /// Reads the text of a string. Bytes that are not UTF-8 and halves of
-    /// surrogate pairs, which Go replaces, are refused.
+    /// Reads the text of a string. Bytes that are not UTF-8 and halves of surrogate
+    /// pairs are refused. Go replaces them.
     pub fn string(&mut self) -> Result<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
             return Err(WrongType);
@@ -117,7 +116,7 @@ impl<'a> Cursor<'a> {
         Ok(Cow::Borrowed(text))
     }
 
-    /// Reads a string with escapes. Few strings have any.
+    /// Reads a string with escapes, which few strings have.
     #[cold]
     fn escaped(&mut self) -> Result<Cow<'a, [u8]>> {
         let literal = self.literal()?;
@@ -134,7 +133,7 @@ impl<'a> Cursor<'a> {
         Ok(literal)
     }
 
-    /// Returns a number as it is written.
+    /// Returns a number in its written form.
     pub fn number(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'-' | b'0'..=b'9') {
             return Err(WrongType);

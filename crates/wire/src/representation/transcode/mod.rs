@@ -1,11 +1,11 @@
-//! Converts built-in objects from protobuf to JSON and back, byte for byte as
-//! kube-apiserver writes them, according to the [`Schema`]. Both directions go
-//! through the bytes once and build no object.
+//! Converts built-in objects between protobuf and JSON, byte for byte as
+//! kube-apiserver writes them, according to the [`Schema`]. Both directions read
+//! the bytes once and build no object.
 //!
-//! Nothing is dropped. A field or key that the schema does not name is an
-//! error. Input that Go's decoders would treat in a special way, and that no
-//! API server's answer needs, is also an error (a field twice, a key in another
-//! case). A caller that gets an error can ask upstream instead.
+//! Nothing is dropped. A field or key that the schema does not name is an error. So
+//! is input that Go's decoders treat specially and that no API server's answer
+//! needs (a field twice, a key in another case). A caller that gets an error can
+//! ask upstream instead.
 
 mod compact;
 mod json;
@@ -19,16 +19,15 @@ mod wire;
 
 use crate::schema::{Message, Schema};
 
-/// The deepest nesting of messages in messages, and of arrays and objects in
-/// opaque JSON. Go has no limit for protobuf and 10,000 for JSON. A
-/// CustomResourceDefinition has two levels per level of its schema, and the
-/// deepest known are below 60. At this depth, transcoding takes 128 KiB of
-/// stack, and in a debug build a third of a thread's stack. Deeper input is
+/// The deepest nesting of messages in messages, and of arrays and objects in opaque
+/// JSON. Go has no limit for protobuf, and 10,000 for JSON. A
+/// CustomResourceDefinition has two levels per level of its schema, and the deepest
+/// known are below 60. At this depth, transcoding takes 128 KiB of stack, and in a
+/// debug build a third of a thread's stack. Deeper input is
 /// [`NotTranscodable::TooDeep`].
 pub const MAX_DEPTH: usize = 250;
 
-/// The reason why the bytes cannot be transcoded. The output is then left
-/// unchanged.
+/// Why the bytes cannot be transcoded. The output is then left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTranscodable {
     /// A field that the schema does not name. It may come from a newer release.
@@ -36,11 +35,10 @@ pub enum NotTranscodable {
     UnknownField,
     #[error("malformed")]
     Malformed,
-    /// A well-formed value that has another type than the field, or is out of
-    /// its range.
+    /// A well-formed value of another type than the field's, or out of its range.
     #[error("a value of the wrong type")]
     WrongType,
-    /// A field that occurs twice but may occur only once.
+    /// A field that occurs twice and may occur only once.
     #[error("a field twice")]
     Twice,
     #[error("nested too deeply")]
@@ -48,7 +46,7 @@ pub enum NotTranscodable {
     /// The input has more than 4 GiB.
     #[error("too large")]
     TooLarge,
-    /// A value that Go accepts, but that is not reproduced here.
+    /// A value that Go accepts, but whose other form is not known here.
     #[error("a value whose other form is not known")]
     Unsupported,
 }
@@ -66,8 +64,8 @@ pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result 
     written
 }
 
-/// Appends the protobuf of a JSON object. The object may have kind and
-/// apiVersion, which protobuf has outside of the message.
+/// Appends the protobuf of a JSON object. The object may have kind and apiVersion.
+/// Protobuf has these outside the message.
 pub fn to_protobuf(message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
     let before = out.len();
     let written = to_protobuf::write(Schema::builtin(), message, json, out);

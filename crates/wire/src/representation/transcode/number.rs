@@ -6,7 +6,6 @@ use super::NotTranscodable::WrongType;
 use super::Result;
 use crate::api::go_float::Encoded;
 
-/// Appends a decimal integer.
 #[inline]
 pub(crate) fn write_integer(value: i64, out: &mut Vec<u8>) {
     let mut text = [0u8; 20];
@@ -26,13 +25,11 @@ pub(crate) fn write_integer(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.get(start..).unwrap_or_default());
 }
 
-/// Returns the digit for a number from 0 to 9.
 #[inline]
 pub fn digit(number: u8) -> u8 {
     b'0'.saturating_add(number)
 }
 
-/// Appends a float.
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) -> Result {
     // Go's encoder fails, too.
     if !value.is_finite() {

@@ -1,9 +1,8 @@
-//! `Quantity`: text in both encodings. Go does not always write the text that
-//! it read: it writes `1000m` as `1`, `1.5Gi` as `1536Mi`, and `1.500`
-//! unchanged. Source: k8s.io/apimachinery/pkg/api/resource. Its parser has a
-//! fast path that keeps some texts, and a slow path with decimals of any
-//! length. Here decimals have 38 digits, and a quantity that needs more is
-//! refused.
+//! `Quantity`, which is text in both encodings. Go does not always write the text
+//! that it read: it writes `1000m` as `1`, `1.5Gi` as `1536Mi`, and `1.500`
+//! unchanged. Source: k8s.io/apimachinery/pkg/api/resource. Its parser has a fast
+//! path that keeps some texts, and a slow path with decimals of any length. Here
+//! decimals have 38 digits, and a quantity that needs more is refused.
 
 use super::NotTranscodable::{Unsupported, WrongType};
 use super::Result;
@@ -15,7 +14,6 @@ enum Format {
     Binary,
 }
 
-/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
     /// The digits before the point, without leading zeros, but never empty.
@@ -28,8 +26,7 @@ struct Parts<'a> {
 
 /// The most digits of a decimal. An i128 holds all such numbers.
 const MAX_DIGITS: usize = 38;
-/// The smallest exponent. Go keeps no more digits after the point, and rounds
-/// up.
+/// The smallest exponent. Go drops digits after it, and rounds up.
 const NANO: i32 = -9;
 
 /// Appends a quantity as Go writes it.
@@ -111,7 +108,6 @@ fn power_of_ten(exponent: i32) -> Result<i128> {
     10i128.checked_pow(exponent).ok_or(Unsupported)
 }
 
-/// Returns the quotient and the remainder.
 fn divided(value: i128, power: i128) -> Result<(i128, i128)> {
     let parts = value.checked_div(power).zip(value.checked_rem(power));
     parts.ok_or(Unsupported)
@@ -184,8 +180,8 @@ const BINARY: &[(&[u8], i32)] = &[
     (b"Ei", 60),
 ];
 
-/// The largest exponent of ten that is accepted. With much larger exponents,
-/// Go's integers wrap.
+/// The largest exponent of ten that is accepted. Go's integers wrap at much larger
+/// ones.
 const MAX_EXPONENT: i32 = 1000;
 
 fn split(text: &[u8]) -> Result<Parts<'_>> {

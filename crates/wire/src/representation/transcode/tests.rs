@@ -202,7 +202,7 @@ fn fields_come_in_any_order() {
     let map = b"\x12\x06\x0a\x01b\x12\x01y\x0a\0\x12\x06\x12\x01x\x0a\x01a";
     let map = json("core/v1.ConfigMap", map).unwrap();
     assert_eq!(map, r#"{"metadata":{},"data":{"a":"x","b":"y"}}"#);
-    // Go writes absent values as it writes zero values.
+    // Go writes absent values like zero values.
     assert_eq!(
         json("core/v1.Pod", b"").unwrap(),
         r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#

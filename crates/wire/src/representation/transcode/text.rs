@@ -1,15 +1,14 @@
 //! Writes JSON strings as Go's `encoding/json` does: `<`, `>`, `&`, U+2028 and
 //! U+2029 are escaped, and each byte that is not UTF-8 becomes `\ufffd`.
 
-/// Returns a word with the same byte eight times.
 const fn all(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// Checks eight bytes at once. The result has the highest bit of each byte that
-/// a JSON string cannot contain unchanged or that is not ASCII. A subtraction
-/// sets the highest bit of a byte that falls below zero, and borrows from the
-/// next byte. For this reason only the lowest set bit is reliable.
+/// Checks eight bytes at once. Sets the highest bit of each byte that is not ASCII
+/// or that a JSON string cannot contain unchanged. A subtraction sets the highest
+/// bit of a byte that falls below zero, and borrows from the next byte, so only the
+/// lowest set bit is reliable.
 #[inline]
 const fn special(word: u64) -> u64 {
     let control = word.wrapping_sub(all(0x20));
@@ -98,7 +97,7 @@ fn escape(byte: u8, out: &mut Vec<u8>) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends bytes that are all not ASCII.
+/// Appends bytes of which none is ASCII.
 fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
     while !bytes.is_empty() {
         let valid = match std::str::from_utf8(bytes) {
@@ -119,8 +118,8 @@ fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends text with U+2028 and U+2029 escaped. Go escapes them because they
-/// end lines in JavaScript.
+/// Appends text with U+2028 and U+2029 escaped. Go escapes them because they end
+/// lines in JavaScript.
 fn write_separators_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = separator(bytes) {
         let (before, rest) = bytes.split_at(at);

@@ -64,10 +64,10 @@ impl Moment {
         }
     }
 
-    /// Parses a time as Go does with the layout of the type: with exactly six
-    /// digits after the second, or with any number of digits, which are
-    /// ignored. Go also accepts some forms that nobody writes (a comma, a
-    /// single digit); they are refused here.
+    /// Parses a time as Go does with the type's layout: with exactly six digits
+    /// after the second, or with any number of digits, which are ignored. Go also
+    /// accepts some forms that nobody writes (a comma, a single digit); they are
+    /// refused here.
     pub fn parse(text: &[u8], micros: bool) -> Result<Self> {
         let pattern = text.get(..19).ok_or(WrongType)?;
         let fixed = |at: usize, byte: u8| pattern.get(at) == Some(&byte);
@@ -101,8 +101,7 @@ impl Moment {
             return Err(Unsupported);
         }
         let in_micros = if micros { digits(fraction, 0..6)? } else { 0 };
-        // Go does not take this for its zero time, although the seconds are
-        // equal.
+        // Go does not treat this as its zero time, although the seconds are equal.
         if seconds == ZERO && !micros && fraction.iter().any(|digit| *digit != b'0') {
             return Err(Unsupported);
         }
@@ -134,13 +133,13 @@ fn fraction(text: &[u8]) -> Result<(&[u8], &[u8])> {
     };
     let end = after.iter().position(|b| !b.is_ascii_digit());
     match after.split_at_checked(end.unwrap_or(after.len())) {
-        // Go reads more digits than nanoseconds have in its own way.
+        // Go reads digits beyond nanoseconds in its own way.
         Some((digits, zone)) if (1..=9).contains(&digits.len()) => Ok((digits, zone)),
         _ => Err(WrongType),
     }
 }
 
-/// Returns the seconds east of UTC.
+/// Returns the offset from UTC in seconds, positive for the east.
 fn offset(zone: &[u8]) -> Result<i64> {
     let (east, hours_and_minutes) = match zone {
         b"Z" => return Ok(0),

@@ -1,4 +1,4 @@
-//! Reads protobuf's wire format from a slice and a position.
+//! Reads protobuf's wire format from a slice.
 
 use super::NotTranscodable::{self, Malformed};
 use super::Result;
@@ -43,8 +43,8 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    // Most varints have one byte, and each value has two of them. A call here
-    // would take an eighth of the time of transcoding.
+    // Most varints have one byte, and each value has two varints. A function call
+    // here would take an eighth of the time of transcoding.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64> {
         let first = self.byte()?;
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the fields of a small message. All its fields are varints or contents,
-/// each at most once. The types with their own JSON form are such messages.
+/// Reads the fields of a small message: only varints or contents, each at most
+/// once. The types with their own JSON form are such messages.
 pub(crate) fn read_small<'a>(
     bytes: &'a [u8],
     mut field: impl FnMut(u64, Small<'a>) -> Result,

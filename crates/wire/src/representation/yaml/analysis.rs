@@ -1,4 +1,4 @@
-//! The properties of a text that allow or forbid styles of writing it (go-yaml
+//! The properties of a text that allow or forbid the styles of writing it (go-yaml
 //! `yaml_emitter_analyze_scalar`).
 
 /// The properties of one text. go-yaml v2 and v3 analyse texts alike, but v3
@@ -70,7 +70,6 @@ pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Tells whether a character is a space, a tab or a line break.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t') || is_break(c)
 }

@@ -15,9 +15,10 @@ pub(super) struct Emitter {
     column: usize,
     /// The indent of the enclosing mapping or sequence; the document has none.
     indent: Option<usize>,
-    /// The last character written was a space.
+    /// True if the last character written was a space.
     whitespace: bool,
-    /// The line contains only spaces and `-`, `?` or `:` of enclosing values.
+    /// True if the line contains only spaces and `-`, `?` or `:` of enclosing
+    /// values.
     indention: bool,
 }
 
@@ -70,7 +71,6 @@ impl Emitter {
         self.indicator("-", true, true);
     }
 
-    /// Writes a key and the colon after it.
     pub(super) fn key(&mut self, key: &Scalar<'_>) {
         self.write_indent();
         if !key.multiline && key.text.len() <= MAX_SIMPLE_KEY {
@@ -90,7 +90,7 @@ impl Emitter {
 
     fn write_scalar(&mut self, scalar: &Scalar<'_>, key: bool) {
         let outer = self.indent;
-        // The further lines of the scalar are indented more.
+        // The scalar's further lines are indented more.
         self.indent = Some(outer.map_or(INDENT, |indent| indent.saturating_add(INDENT)));
         match scalar.style(key) {
             Style::Plain => self.plain(scalar.text, !key),

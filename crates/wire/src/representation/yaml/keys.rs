@@ -6,14 +6,14 @@ use std::cmp::Ordering;
 
 use super::NotExact;
 
-/// The most members, if a key has digits, for which the order is checked.
+/// The most members for which the order is checked, if a key has digits.
 const MAX_CHECKED: usize = 256;
 
 /// Sorts the members of an object by their keys.
 ///
-/// Go's comparison is not consistent for some keys: `10` is below `1b`, `1b` is
-/// below `2`, and `2` is below `10`. Go's order then depends on that of a
-/// random map, and the result here is an error.
+/// Go's comparison is inconsistent for some keys: `10` is below `1b`, `1b` is below
+/// `2`, and `2` is below `10`. Go's result then depends on the random order of a
+/// map, and the result here is an error.
 pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExact> {
     // Go classifies letters and digits in all of Unicode.
     if members.iter().any(|(key, _)| !key.is_ascii()) {
@@ -47,7 +47,6 @@ pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExa
     ordered.then_some(()).ok_or(NotExact)
 }
 
-/// Compares ASCII keys.
 fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -60,7 +59,7 @@ fn compare(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero counts if there are nonzero digits before it.
+    // A zero counts if nonzero digits come before it.
     let before = a.get(..same).unwrap_or_default().iter().rev();
     let mut before = before.take_while(|b| b.is_ascii_digit());
     let carried = (*x == b'0' || *y == b'0') && before.any(|b| *b != b'0');

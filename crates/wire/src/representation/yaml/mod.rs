@@ -1,11 +1,11 @@
 //! YAML as kube-apiserver writes it.
 //!
-//! kube-apiserver marshals an answer as JSON, reads the JSON as YAML, and
-//! writes the result with go-yaml v2 (sigs.k8s.io/yaml, go.yaml.in/yaml/v2):
-//! keys are sorted, strings are quoted where they would be read as something
-//! else, and lines are folded after 80 columns. Clients see those bytes, so
-//! this module produces the same bytes from the same JSON. Where go-yaml fails
-//! or depends on chance, this module returns an error and upstream answers.
+//! kube-apiserver marshals an answer as JSON, reads the JSON as YAML, and writes
+//! the result with go-yaml v2 (sigs.k8s.io/yaml, go.yaml.in/yaml/v2): keys are
+//! sorted, strings are quoted where they would be read as another type, and lines
+//! are folded after 80 columns. This module produces the same bytes from the same
+//! JSON, since clients see them. Where go-yaml fails or depends on chance, this
+//! module returns an error and upstream answers.
 
 pub mod analysis;
 mod emitter;
@@ -24,7 +24,6 @@ use super::scan;
 use emitter::Emitter;
 use scalar::Scalar;
 
-/// The position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     Root,
@@ -41,7 +40,7 @@ const MAX_DEPTH: usize = 200;
 /// including quotes and escapes.
 const MAX_KEY_BYTES: usize = 1000;
 
-/// The YAML that upstream would write for this JSON is not known.
+/// Upstream's YAML for this JSON is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no exact YAML for this JSON")]
 pub struct NotExact;

@@ -59,7 +59,6 @@ fn is_special_float(text: &str) -> bool {
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
-/// Tells whether the text, without underscores, is a number.
 fn is_number(plain: &str) -> bool {
     if is_integer(plain) || is_float(plain) {
         return true;

@@ -12,7 +12,6 @@ pub(super) enum Style {
     Literal,
 }
 
-/// A text with the styles that it allows.
 pub(super) struct Scalar<'a> {
     pub(super) text: &'a str,
     wanted: Style,
@@ -24,7 +23,7 @@ pub(super) struct Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Makes a scalar that is no string, such as a number.
+    /// Makes a scalar that is not a string, such as a number.
     pub(super) fn plain(text: &'a str) -> Self {
         Self::new(text, Style::Plain)
     }

@@ -127,8 +127,8 @@ proptest! {
         let _ = from_json(text.as_bytes());
     }
 
-    /// Another YAML reader reads back what was written. The key `<<` is left
-    /// out: upstream writes it plain, and every reader takes it for a merge.
+    /// Another YAML reader reads back the written value. The key `<<` is left out:
+    /// upstream writes it without quotes, and every reader takes it for a merge.
     #[test]
     fn what_is_written_is_what_was_read(value in json()) {
         let text = value.to_string();

@@ -13,7 +13,7 @@ pub(super) fn unquoted(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
 }
 
 /// Replaces the escapes in the text between the quotes. Go's encoder writes few
-/// kinds of escapes; the others mean something else or nothing in YAML.
+/// kinds of escapes. The others mean something else or nothing in YAML.
 pub(super) fn unescaped(inside: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let text = std::str::from_utf8(inside).map_err(|_| NotExact)?;
     if !text.chars().all(is_readable) {

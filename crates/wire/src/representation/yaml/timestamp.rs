@@ -1,9 +1,9 @@
-//! Finds times in plain text as go-yaml v2 does: with `time.Parse`, four
+//! Recognizes times in plain text as go-yaml v2 does: with `time.Parse`, four
 //! layouts, and the same tolerance.
 
 use chrono::NaiveDate;
 
-/// The rest of a time's text, read from left to right.
+/// The unread rest of a time's text.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {

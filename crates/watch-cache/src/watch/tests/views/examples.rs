@@ -1,4 +1,4 @@
-//! Single cases.
+//! Tests single cases of views.
 
 use super::*;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch::{Sender, channel};
 
 use super::super::super::{NotReached, Step, Visibility, WatchEnd};
 
-/// Returns a store at version 10 of the objects a/x, b/y and c/z.
+/// Returns a store at version 10 with the objects a/x, b/y and c/z.
 fn store() -> Arc<Store> {
     let objects = [("a/x", 2), ("b/y", 3), ("c/z", 4)];
     let objects = objects.map(|(key, version)| Written::new(key, version).stored());
@@ -61,8 +61,9 @@ async fn a_change_of_the_set_is_told_at_the_watchers_place() {
             let (set, _) = channel(visible(["a/", "c/z"]));
             let mut watch = watch(&store, form, &set, bookmarks);
             assert_eq!(take(&mut watch, form), []);
-            // The watcher has not read these when the set changes: it must not
-            // hear of the new state of what it sees no more.
+            // The watcher has not read these events when the set changes. It
+            // must not be sent the new state of an object that it no longer
+            // sees.
             apply(&store, "a/x", 11);
             apply(&store, "b/y", 12);
             set.send_replace(visible(["b/", "c/z"]));
@@ -105,7 +106,7 @@ async fn only_what_is_selected_is_hidden_and_shown() {
         brief(&heard),
         [("ADDED", "c/z", 4, 4), ("BOOKMARK", "/", 11, 0)]
     );
-    // An object that leaves the selection where it is visible.
+    // The object leaves the selection while it is visible.
     let other = Written {
         key: "c/z".into(),
         version: 12,
@@ -155,7 +156,7 @@ async fn a_watch_of_a_view_begins_at_what_the_store_has() {
     assert_eq!((begin(11), store.highest_version()), (Ok(()), 11));
 }
 
-/// A list may be of a version that the store has not reached.
+/// The version of a list may be one that the store has not reached.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
     let store = store();
@@ -163,7 +164,7 @@ async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
     let watch = watch_from(&store, 12, options(filter("", "", ""), HOUR)).unwrap();
     let visibility = Visibility::new(set.borrow().clone(), newest);
     let mut watch = watch.of_view_when_reached(visibility);
-    // Neither another set nor an event that the client knows is told.
+    // Neither another set nor an event that the client knows is sent.
     set.send_replace(visible(["b/"]));
     apply(&store, "a/x", 11);
     assert!(matches!(watch.step(), Ok(Step::Idle)));
@@ -182,7 +183,7 @@ async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
     }
     let told: Vec<_> = told.iter().map(Frame::brief).collect();
     assert_eq!(told, [("DELETED", "a/x", 12, 11), ("ADDED", "b/y", 12, 12)]);
-    // The end of the view ends it before, too.
+    // The end of the view also ends the watch before that.
     let (set, newest) = channel(visible(["a/"]));
     let watch = watch_from(&store, 20, options(filter("", "", ""), HOUR)).unwrap();
     let visibility = Visibility::new(set.borrow().clone(), newest);
@@ -192,7 +193,6 @@ async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
     assert_eq!(watch.next().await.unwrap_err(), WatchEnd::Closed);
 }
 
-/// Counts its wakes.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -233,7 +233,7 @@ async fn a_watcher_that_sleeps_long_is_told_of_another_set() {
         apply(&store, "b/y", 11);
         let waiting = tokio::spawn(async move { (watch.next().await, watch) });
         tokio::time::sleep(Duration::from_secs(61)).await;
-        // The watcher missed nothing of this, although it read nothing of it.
+        // The watcher has read none of this, but it has missed nothing.
         store.trim_history(0, Instant::now() + Duration::from_secs(1));
         set.send_replace(visible(["b/"]));
         let (_, mut watch) = match bookmarks {
@@ -260,7 +260,8 @@ async fn a_watcher_that_sleeps_long_is_told_of_another_set() {
 
 #[tokio::test(start_paused = true)]
 async fn sets_may_change_while_a_long_change_is_told() {
-    // Too many objects for one batch, in namespaces of which some are hidden.
+    // There are too many objects for one batch. Some of their namespaces are
+    // hidden.
     const NAMESPACES: usize = 12;
     let namespaces: Vec<_> = (0..NAMESPACES).map(|n| format!("n{n:02}/")).collect();
     let set = |chosen: fn(usize) -> bool| {
@@ -319,7 +320,7 @@ async fn views_of_a_few_of_many_namespaces_cost_little() {
         let mut context = Context::from_waker(&waker);
         let mut watches: Vec<_> = (0..views)
             .map(|view| {
-                // Each set is another one.
+                // Each view has a different set.
                 let own = (0..of_one).map(|n| format!("n{}/", (view * 37 + n * 7) % NAMESPACES));
                 let own: Vec<_> = own.chain([format!("own{view}/")]).collect();
                 let (set, _) = channel(visible(own.iter().map(String::as_str)));
@@ -350,8 +351,8 @@ async fn views_of_a_few_of_many_namespaces_cost_little() {
             took / NAMESPACES as u32,
             began.elapsed() - took,
         );
-        // Sets of a thousand are too many for topics of their own, and a batch
-        // has no more than its bytes.
+        // Sets of a thousand namespaces are too many for topics of their own.
+        // The bytes of a batch are limited.
         if of_one <= OF_ONE {
             let own = if of_one > 0 { views } else { 0 };
             assert_eq!(woken.0.load(Ordering::Relaxed), own, "once for all events");

@@ -1,4 +1,4 @@
-//! Watches of views: of what somebody may see, which changes.
+//! Tests of watches of views: each watcher sees a set of objects that changes.
 
 mod examples;
 mod model;
@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::super::{FrameWriter, MetadataFrames, TableFrames};
 use crate::store::Visible;
 
-/// The form of a watch's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Whole,
@@ -52,7 +51,6 @@ impl Form {
         }
     }
 
-    /// Reads a batch.
     fn frames(self, batch: &[u8]) -> Vec<Frame> {
         let mut plain = String::new();
         let text = match self {
@@ -86,7 +84,6 @@ impl Form {
     }
 }
 
-/// An event as a client reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
     kind: String,
@@ -103,7 +100,7 @@ impl Frame {
     }
 }
 
-/// A version of an object, which tells when it was written.
+/// A version of an object. Its labels tell when it was written.
 #[derive(Clone, Debug)]
 struct Written {
     key: String,
@@ -124,8 +121,8 @@ impl Written {
         }
     }
 
-    /// Returns the object, or its last state as the event of a deletion at
-    /// `deleted` has it.
+    /// Returns the object. With `deleted`, returns its last state, as in the
+    /// event of a deletion at that version.
     fn item(&self, deleted: Option<u64>) -> Bytes {
         let (namespace, name) = self.key.split_once('/').unwrap();
         let version = deleted.unwrap_or(self.version);
@@ -166,7 +163,8 @@ fn visible<'k>(entries: impl IntoIterator<Item = &'k str>) -> Visible {
 /// A client that believes each event, as an informer does.
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// The version of each object, and that at which its state was written.
+    /// The version of each object, and the version at which its state was
+    /// written.
     believes: BTreeMap<String, (u64, u64)>,
     /// The version from which the client would resume.
     version: Option<u64>,
@@ -174,7 +172,6 @@ struct Client {
 }
 
 impl Client {
-    /// Returns the client of a list.
     fn of<'o>(objects: impl Iterator<Item = &'o Arc<StoredObject>>, version: u64) -> Self {
         Self {
             believes: believed(objects),
@@ -212,8 +209,8 @@ impl Client {
     }
 }
 
-/// Returns what the client of a list of these objects believes. A stored object
-/// was written at its version.
+/// Returns what a client believes after a list of these objects. A stored
+/// object was written at its version.
 fn believed<'o>(
     objects: impl Iterator<Item = &'o Arc<StoredObject>>,
 ) -> BTreeMap<String, (u64, u64)> {
@@ -224,7 +221,7 @@ fn believed<'o>(
     objects.map(known).collect()
 }
 
-/// What a random test did.
+/// Counts what a random test did.
 #[derive(Debug, Default)]
 struct Counts {
     histories: u64,
@@ -239,7 +236,6 @@ struct Counts {
     compared: u64,
 }
 
-/// Returns the number in an environment variable.
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect(variable))

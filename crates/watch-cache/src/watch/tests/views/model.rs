@@ -1,6 +1,6 @@
-//! A random history of objects and of what is visible, and watchers who are
-//! slow, broken off and resumed: what each is told adds up to what it may see,
-//! and nobody is told of anything else.
+//! Tests a random history of objects and of sets, with watchers that are slow,
+//! break off and resume. The events of each must add up to what it may see, and
+//! no watcher may be told of anything else.
 
 use super::*;
 
@@ -16,7 +16,6 @@ use crate::store::{ObjectKey, Scope, VisibleEntry};
 const NAMESPACES: [&str; 6] = ["a", "a-b", "a.b", "a0", "b", "b-"];
 const NAMES: [&str; 5] = ["x", "x-y", "x.y", "x0", "z"];
 
-/// Labels and fields of selectors.
 const SELECTORS: [(&str, &str); 6] = [
     ("", ""),
     ("app=1", ""),
@@ -34,7 +33,7 @@ struct Watcher {
     client: Client,
     form: Form,
     selector: usize,
-    /// The history that it began in is gone.
+    /// Upstream was restored since the watcher began, so its history is gone.
     is_restored: bool,
 }
 
@@ -47,13 +46,12 @@ struct World {
     uids: u64,
     is_connected: bool,
     may_fall_behind: bool,
-    /// The states that the store had.
     states: Vec<Arc<Snapshot>>,
-    /// The versions before and of each resync. What happened at those between
-    /// is not known.
+    /// The versions before and of each resync. The events between them are
+    /// unknown.
     resyncs: Vec<(u64, u64)>,
     newest: Sender<Visible>,
-    /// Each set that was published, with the version of the store after it.
+    /// Each published set, and the store's version after it was published.
     sets: Vec<(Visible, u64)>,
     watchers: Vec<Watcher>,
     counts: Counts,
@@ -136,7 +134,6 @@ impl World {
         self.note();
     }
 
-    /// Remembers the store's state.
     fn note(&mut self) {
         let state = self.store.snapshot();
         if self.states.last().unwrap().resource_version != state.resource_version {
@@ -144,7 +141,6 @@ impl World {
         }
     }
 
-    /// Changes an object upstream.
     fn change(&mut self) {
         self.version += self.rng.random_range(1..4);
         let namespace = NAMESPACES[self.rng.random_range(0..NAMESPACES.len())];
@@ -173,7 +169,7 @@ impl World {
         self.note();
     }
 
-    /// Lists upstream anew: deletions are found.
+    /// Lists upstream again, and finds deletions.
     fn resync(&mut self) {
         self.is_connected = true;
         let listed = self.upstream.values().map(Written::stored).collect();
@@ -183,7 +179,7 @@ impl World {
         self.store.replace(listed, self.version, self.now);
     }
 
-    /// Restores upstream from a backup: history ends.
+    /// Restores upstream from a backup, which ends the history.
     fn restore(&mut self) {
         self.version = self.version.saturating_sub(20).max(10);
         self.upstream.retain(|_, pod| pod.version <= self.version);
@@ -194,7 +190,7 @@ impl World {
         self.states = vec![self.store.snapshot()];
         self.resyncs.clear();
         self.watchers.iter_mut().for_each(|w| w.is_restored = true);
-        // What is remembered of views is of another history.
+        // The known sets belong to another history.
         let (set, _) = self.newest().clone();
         self.sets = vec![(set, self.store.highest_version())];
         self.may_fall_behind = true;
@@ -244,8 +240,8 @@ impl World {
         self.watchers.push(watcher);
     }
 
-    /// Lists in pages, each of what is visible at its time. `None` if a page
-    /// is not known any more.
+    /// Lists in pages. Each page shows what is visible at its time. `None` if a
+    /// page is not known any more.
     fn list(&mut self, selector: usize) -> Option<Client> {
         if self.is_connected && self.rng.random_bool(0.8) {
             // A view is listed from a version that is newer than its set.
@@ -286,7 +282,7 @@ impl World {
         Some(Client::of(listed.iter(), version?))
     }
 
-    /// Begins a watch from a client's version, as the rule allows.
+    /// Begins a watch from a client's version, if that is newer than its set.
     fn resumed(&mut self, client: Client, form: Form, selector: usize) -> Option<Watcher> {
         let version = client.version.filter(|_| client.has_begun)?;
         let (set, since) = self.newest().clone();
@@ -336,7 +332,8 @@ impl World {
         let watch = watch.of_view(visibility).unwrap();
         Watcher {
             watch: form.fitted(if marked { watch } else { watch.unmarked() }),
-            // Without a mark, a client does not know what it still lacks.
+            // Without the end bookmark, a client does not know what it still
+            // lacks.
             client: Client::default(),
             form,
             selector,
@@ -344,8 +341,8 @@ impl World {
         }
     }
 
-    /// Takes what a watcher has to hand out. Returns false if that is nothing.
-    /// A client that `breaks` off reads a part of it.
+    /// Takes the watcher's next step. Returns false if it has nothing to hand
+    /// out. A client that `breaks` off reads only a part of the batch.
     fn step(&mut self, at: usize, breaks: bool) -> bool {
         match self.watchers[at].watch.step() {
             Ok(Step::Idle) => false,
@@ -378,7 +375,8 @@ impl World {
         match frame.kind.as_str() {
             "BOOKMARK" => self.counts.bookmarks += 1,
             "DELETED" if !set.contains(&key) => {
-                // Lost with the first of the sets that have not had it since.
+                // The object was hidden by the first set after which no set
+                // showed it again.
                 let without = self
                     .sets
                     .iter()
@@ -462,7 +460,7 @@ impl World {
     }
 }
 
-/// `APIFRONT_TEST_EVENTS` says how many events watchers are told.
+/// `APIFRONT_TEST_EVENTS` sets how many events watchers are sent.
 #[tokio::test(start_paused = true)]
 async fn watchers_of_views_are_told_what_they_may_see() {
     let seed = number("APIFRONT_TEST_SEED").unwrap_or_else(rand::random);

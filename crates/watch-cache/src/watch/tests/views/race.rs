@@ -1,5 +1,6 @@
-//! A writer, a publisher of sets and watchers on several threads: nobody is
-//! told of what was written after it was hidden, and nothing is lost.
+//! Tests a writer, a publisher of sets and watchers on several threads. No
+//! watcher may be told of a state that was written after the object was hidden,
+//! and nothing may be lost.
 
 use super::*;
 
@@ -19,7 +20,7 @@ const EVENTS: u64 = 10_000;
 /// The object that is written last. All sets have it.
 const LAST: &str = "z/last";
 
-/// The sets that were published, each with the version of the store after it.
+/// The published sets, each with the store's version after it was published.
 struct Sets {
     newest: Sender<Visible>,
     all: Mutex<Vec<(Visible, u64)>>,
@@ -46,7 +47,7 @@ impl Sets {
         self.all.lock().last().unwrap().clone()
     }
 
-    /// Tells whether somebody may have been told of the object as it was at this
+    /// Tells whether a watcher may have been told of the object at this
     /// version: it was visible under the set of that time or a later one.
     fn allow(&self, key: &ObjectKey, version: u64) -> bool {
         let all = self.all.lock();
@@ -68,7 +69,8 @@ struct World {
 }
 
 impl World {
-    /// Begins a watch, from the client's version if the rule allows that.
+    /// Begins a watch. Begins at the client's version if that is newer than the
+    /// set.
     fn begin(&self, client: &mut Client) -> Watch {
         let options = options(filter("", "", ""), HOUR);
         let store = || self.store.clone();
@@ -95,8 +97,8 @@ impl World {
         watch.of_view(visibility()).unwrap()
     }
 
-    /// Watches until the last object comes. Returns the events, and how often the
-    /// client resumed.
+    /// Watches until the last object comes. Returns the events, and how often
+    /// the client resumed.
     async fn watch(&self, period: Option<u64>) -> (Client, Vec<Frame>, u64) {
         let mut client = Client::default();
         let (mut heard, mut resumed) = (Vec::new(), 0);
@@ -114,7 +116,8 @@ impl World {
             }
             while batches > 0 || self.is_done.load(Ordering::Acquire) {
                 batches = u64::saturating_sub(batches, 1);
-                // A bookmark each time is no wait, and others have to run, too.
+                // Taking a bookmark each time never waits, and other tasks have
+                // to run, too.
                 yield_now().await;
                 let next = tokio::time::timeout(Duration::from_secs(10), watch.next());
                 let batch = match next.await {
@@ -124,7 +127,6 @@ impl World {
                 };
                 let mut frames = Form::Whole.frames(&batch);
                 if batches == 0 && !self.is_done.load(Ordering::Acquire) {
-                    // The connection breaks within a batch.
                     frames.truncate(rand::rng().random_range(0..=frames.len()));
                 }
                 for frame in frames {

@@ -1,21 +1,21 @@
-//! The fields of a message: where the value of each one is.
+//! Finds the value of each field of a message.
 
 use super::super::NotTranscodable::{self, Malformed, Twice, UnknownField, WrongType};
 use super::super::Result;
 use super::super::wire::{self, Reader};
 use crate::schema::{Field, Message};
 
-/// The place of a field's value in its message. That of a repeated field
-/// reaches from its first key to the end of its last value.
+/// The place of a field's value in its message. For a repeated field, it extends
+/// from the first key to the end of the last value.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// Finds the fields of a message, and returns a bit for each field that is set.
-/// A field that is unknown, of another type, or twice there without being
-/// repeated is an error.
+/// Finds the fields of a message, and returns a bit for each field that is set. It
+/// is an error if a field is unknown, has another type, or occurs twice without
+/// being repeated.
 pub(super) fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result<u64> {
     let mut set = 0u64;
     let mut reader = Reader::new(bytes);
@@ -49,9 +49,9 @@ pub(super) fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -
     Ok(set)
 }
 
-/// Returns the error for a tag that no field has. A field of the same number
-/// can have another type: a packed list of numbers, for example, which
-/// Kubernetes never has.
+/// Returns the error for a tag that belongs to no field. A field of the same number
+/// may have another type, for example a packed list of numbers, which Kubernetes
+/// never has.
 #[cold]
 fn not_a_field(message: &Message, tag: u64) -> NotTranscodable {
     let known = |field: &Field| u64::from(field.number) == tag >> 3;
@@ -62,7 +62,6 @@ fn not_a_field(message: &Message, tag: u64) -> NotTranscodable {
     }
 }
 
-/// Skips the field of this tag.
 #[inline]
 pub(super) fn skip(tag: u64, reader: &mut Reader<'_>) -> Result {
     match tag & 7 {
@@ -81,7 +80,7 @@ pub(super) fn slice(bytes: &[u8], slot: Slot) -> Result<&[u8]> {
         .ok_or(Malformed)
 }
 
-/// Returns the positions of the bits that are set, from the lowest on.
+/// Returns the positions of the set bits, from the lowest on.
 #[inline]
 pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

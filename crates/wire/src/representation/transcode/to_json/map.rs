@@ -1,4 +1,4 @@
-//! Maps of protobuf, which are lists of entries, as JSON objects.
+//! Writes protobuf's maps, which are lists of entries, as JSON objects.
 
 use super::super::NotTranscodable::{Twice, UnknownField, Unsupported};
 use super::super::wire::Reader;
@@ -8,7 +8,7 @@ use super::fields::skip;
 use crate::schema::{Field, Kind};
 
 impl Writer<'_> {
-    /// Writes a map. Its keys are in order, as Go's protobuf has them, too.
+    /// Writes a map. Its keys are in order, as in Go's protobuf.
     pub(super) fn map(&mut self, field: &Field, entries: Reader<'_>, room: usize) -> Result {
         let start = self.out.len();
         let mut last: Option<&[u8]> = None;
@@ -75,8 +75,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns key and value of a map's entry. Either may be missing, and is empty
-/// then.
+/// Returns the key and the value of a map's entry. A missing one is empty.
 fn entry(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let (mut key, mut value) = (None, None);
     let mut reader = Reader::new(bytes);

@@ -1,5 +1,5 @@
-//! Protobuf to JSON. Protobuf orders fields by their numbers, JSON as the Go
-//! struct does. So the fields of each message are first found, then written.
+//! Protobuf to JSON. Protobuf orders fields by their numbers, JSON by their order
+//! in the Go struct. So the fields of each message are first found, then written.
 
 mod fields;
 mod map;
@@ -24,24 +24,24 @@ pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<
     Writer { schema, slots, out }.message(message, protobuf, b"", LEVELS)
 }
 
-/// The whole message, and the levels of messages inside it.
+/// The levels of messages: the whole message and those inside it.
 const LEVELS: usize = MAX_DEPTH.saturating_add(1);
 
-/// Slots for the fields of a Pod, and of all the messages around one of its
+/// Enough slots for the fields of a Pod and of all messages around one of its
 /// fields.
 const FIRST_SLOTS: usize = 256;
 
 struct Writer<'a> {
     schema: &'a Schema,
-    /// The slots of the message that is written, after those of all messages
+    /// The slots of the message that is being written, after those of all messages
     /// around it.
     slots: Vec<Slot>,
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes a value that is a message. `room` is the number of levels of
-    /// messages that it may have, itself included.
+    /// Writes a value that is a message. `room` is the number of levels of messages
+    /// that it may have, itself included.
     fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], room: usize) -> Result {
         let room = room.checked_sub(1).ok_or(TooDeep)?;
         match message.form() {
@@ -153,8 +153,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a field that is not set and not left out. Go writes its zero
-    /// value.
+    /// Writes a field that is not set but not left out: its zero value in Go.
     fn unset(&mut self, field: &Field, room: usize) -> Result {
         let Kind::Message(of) = field.kind else {
             self.key(field);
@@ -196,9 +195,8 @@ impl<'a> Writer<'a> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
-    /// Writes the element of a list whose key comes next, with a comma. It
-    /// skips other fields between two elements, since each of them has its own
-    /// slot.
+    /// Writes the next field, with a comma, if it is an element of the list. Skips
+    /// any other field, since it has its own slot.
     fn element(&mut self, field: &Field, reader: &mut Reader<'_>, room: usize) -> Result {
         let tag = reader.varint()?;
         if tag != field.tag() {
@@ -244,7 +242,7 @@ impl<'a> Writer<'a> {
         let length = content.len().div_ceil(3).saturating_mul(4);
         self.out.resize(start.saturating_add(length), 0);
         let room = self.out.get_mut(start..).unwrap_or_default();
-        // The line above made enough room.
+        // The line above made enough room for the content.
         let written = STANDARD.encode_slice(content, room).unwrap_or_default();
         self.out.truncate(start.saturating_add(written));
         self.out.push(b'"');
@@ -252,8 +250,8 @@ impl<'a> Writer<'a> {
 }
 
 trait OmitsZero {
-    /// Tells whether JSON leaves out the field's zero value. It never does for
-    /// a pointer.
+    /// Tells whether JSON leaves out the field's zero value, which it never does
+    /// for a pointer.
     fn omits_zero(&self) -> bool;
 }
 

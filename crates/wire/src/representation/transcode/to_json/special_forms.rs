@@ -1,4 +1,4 @@
-//! Messages that have a form of their own in JSON, and are no object there.
+//! Messages whose JSON form is not an object with their fields.
 
 use super::super::NotTranscodable::{Twice, UnknownField, Unsupported, WrongType};
 use super::super::time::Moment;
@@ -63,7 +63,7 @@ impl Writer<'_> {
         match content {
             None => self.null(),
             Some([first, ..]) if begins_json(*first) => return self.json(content),
-            // Go guesses the encoding of other contents, CBOR for example.
+            // Go guesses the encoding of other contents, such as CBOR.
             Some(_) => return Err(Unsupported),
         }
         Ok(())
@@ -79,7 +79,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes JSON that the message holds as bytes.
     #[inline]
     fn json(&mut self, content: Option<&[u8]>) -> Result {
         match content {
@@ -159,7 +158,7 @@ impl Writer<'_> {
             }
         }
         if is_list {
-            // Go would not write the schema, and no field may be lost.
+            // Go would not write the schema, but no field may be lost.
             if schema.is_some() {
                 return Err(Unsupported);
             }
@@ -186,7 +185,7 @@ fn begins_json(byte: u8) -> bool {
     )
 }
 
-/// Returns the content of field 1 of a message that has no other field.
+/// Returns the content of field 1, if the message has no other field.
 #[inline]
 fn one_content(bytes: &[u8]) -> Result<Option<&[u8]>> {
     let mut reader = Reader::new(bytes);
@@ -203,7 +202,7 @@ fn one_content(bytes: &[u8]) -> Result<Option<&[u8]>> {
     Ok(Some(content))
 }
 
-/// Reads a time. An empty message is Go's zero time. `Time` has no parts of a
+/// Reads a time. An empty message is Go's zero time. `Time` has no fractions of a
 /// second.
 #[inline]
 pub(super) fn moment(bytes: &[u8], micros: bool) -> Result<Moment> {

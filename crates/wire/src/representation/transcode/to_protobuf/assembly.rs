@@ -1,4 +1,4 @@
-//! Puts the members of a message together: in the order of their numbers, with
+//! Puts the members of a message together, in the order of their numbers, with
 //! everything that Go writes for members that were not read.
 
 use prost::encoding::encode_varint;
@@ -8,12 +8,12 @@ use super::super::Result;
 use super::field_len;
 use crate::schema::{Field, Kind, Message, Schema, Shape};
 
-/// The place of a member's protobuf in its buffer. It is empty for null and for
-/// an empty list, and all zero if the member was not there.
+/// The place of a member's protobuf in its buffer. The place is empty for null and
+/// for an empty list. Both numbers are zero if the member was not read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Written {
     start: u32,
-    /// The end, and one more.
+    /// The end, plus one.
     end: u32,
 }
 
@@ -40,7 +40,7 @@ impl Written {
     }
 }
 
-/// Returns the length of a message's protobuf, if these members were read.
+/// Returns the length of a message's protobuf that has these members.
 pub(super) fn length(schema: &Schema, message: &Message, members: &[Written]) -> usize {
     let mut sum = 0usize;
     for field in message.fields() {
@@ -69,8 +69,8 @@ fn inlined<'a, 'm>(
     Some((schema.message_at(of)?, members.get(field.first_member()..)?))
 }
 
-/// Writes a message with its fields in the order of their numbers. A field that
-/// was not read is written as Go writes one that is not set.
+/// Writes a message with its fields in the order of their numbers. For a field that
+/// was not read, it writes what Go writes for a field that is not set.
 pub(super) fn assemble(
     schema: &Schema,
     message: &Message,

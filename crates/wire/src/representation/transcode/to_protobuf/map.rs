@@ -1,4 +1,4 @@
-//! JSON objects whose keys are no fields, as maps of protobuf: lists of
+//! Writes JSON objects with arbitrary keys as protobuf's maps, which are lists of
 //! entries.
 
 use prost::encoding::encode_varint;
@@ -10,8 +10,7 @@ use super::{KEY, Target, VALUE, Writer, both, field_len};
 use crate::schema::{Field, Kind};
 
 impl Writer<'_> {
-    /// Reads an object, and writes an entry for each key, in the order of the
-    /// keys.
+    /// Reads an object, and writes an entry for each key, in the order of the keys.
     pub(super) fn map(&mut self, field: &Field, target: Target) -> Result {
         if !self.json.take(b'{') {
             return Err(WrongType);
@@ -62,7 +61,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Sorts the entries of a map, from `start` to the end of the buffer.
     fn sort_entries(&mut self, start: usize, target: Target) -> Result {
         let out = self.buffer(target);
         let entries = out.split_off(start);

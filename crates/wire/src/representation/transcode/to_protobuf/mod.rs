@@ -1,7 +1,6 @@
 //! JSON to protobuf. JSON has members in any order. Protobuf has fields in the
-//! order of their numbers, and the length of a message before the message. So
-//! the members of a message are written in the order of the JSON, then put
-//! together.
+//! order of their numbers, and each message's length before it. So the members of a
+//! message are first written in the order of the JSON, then put together.
 
 mod assembly;
 mod map;
@@ -34,24 +33,23 @@ pub fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>)
     written
 }
 
-/// Room for the members of a Pod, and of all the messages around one of its
+/// Enough room for the members of a Pod and of all messages around one of its
 /// members.
 const FIRST_MEMBERS: usize = 512;
 
 struct Writer<'a> {
     schema: &'a Schema,
     json: Cursor<'a>,
-    /// Two stacks of bytes. A message is put together in one buffer out of its
+    /// Two stacks of bytes. A message is put together in one buffer from its
     /// members in the other. The first buffer begins with the caller's bytes.
     buffers: [Vec<u8>; 2],
-    /// The members of the message that is read, after those of all messages
+    /// The members of the message that is being read, after those of all messages
     /// around it.
     members: Vec<Written>,
     /// The number of levels of messages that may follow.
     room: usize,
 }
 
-/// The buffer that is written to.
 #[derive(Clone, Copy)]
 enum Target {
     First,
@@ -93,8 +91,8 @@ impl<'a> Writer<'a> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
-    /// Writes key, length and content of a field. Without a tag it writes the
-    /// content alone.
+    /// Writes a field's key, length and content, or the content alone without a
+    /// tag.
     #[inline]
     fn content(&mut self, tag: Option<u64>, content: &[u8], target: Target) {
         let out = self.buffer(target);
@@ -105,8 +103,8 @@ impl<'a> Writer<'a> {
         out.extend_from_slice(content);
     }
 
-    /// Reads an object, and writes key, length and content. The whole message
-    /// has no tag, and gets neither key nor length.
+    /// Reads an object, and writes key, length and content. Without a tag, as for
+    /// the whole message, it writes neither key nor length.
     fn object(&mut self, message: &Message, tag: Option<u64>, target: Target) -> Result {
         if self.json.take_null()? {
             self.content(tag, message.zero(), target);
@@ -139,8 +137,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Reads the members of an object, and the brace that closes it. The
-    /// opening brace has been read.
+    /// Reads the members of an object and its closing brace. The opening brace has
+    /// been read.
     fn read_members(&mut self, message: &Message, base: usize, target: Target) -> Result {
         let (mut next, mut kind, mut api_version) = (0, false, false);
         loop {
@@ -181,7 +179,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Reads the value of a member and writes its field, or all its elements.
+    /// Reads the value of a member, and writes its field or all its elements.
     fn member(&mut self, field: &Field, target: Target) -> Result {
         if self.json.take_null()? {
             // Go's decoder of this form takes null only for a pointer.
@@ -198,13 +196,14 @@ impl<'a> Writer<'a> {
             Shape::One | Shape::Optional => self.value(field.kind, field.tag(), target),
             Shape::List => self.list(|this| this.value(field.kind, field.tag(), target)),
             Shape::Map => self.map(field, target),
-            // The schema finds the members of the message, never the message.
+            // The schema resolves an inlined message to its members, so this does
+            // not happen.
             Shape::Inline => Err(Unsupported),
         }
     }
 
-    /// Reads a value and writes it with its key. Only elements can be null
-    /// here, and null is Go's zero value.
+    /// Reads a value and writes it with its key. Here only elements can be null,
+    /// and null is Go's zero value.
     fn value(&mut self, kind: Kind, tag: u64, target: Target) -> Result {
         match kind {
             Kind::Message(of) => {
@@ -283,7 +282,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the buffer of a target, and the other one.
 #[inline]
 fn both(buffers: &mut [Vec<u8>; 2], target: Target) -> (&mut Vec<u8>, &mut Vec<u8>) {
     let [first, second] = buffers;
@@ -293,7 +291,7 @@ fn both(buffers: &mut [Vec<u8>; 2], target: Target) -> (&mut Vec<u8>, &mut Vec<u
     }
 }
 
-/// The tags of the fields 1 and 2 of a map's entry, which have a length.
+/// The tags of fields 1 and 2 of a map's entry. Both have a length.
 const KEY: u64 = 0x0a;
 const VALUE: u64 = 0x12;
 

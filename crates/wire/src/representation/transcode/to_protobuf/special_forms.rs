@@ -1,4 +1,4 @@
-//! Messages that have a form of their own in JSON, and are no object there.
+//! Messages whose JSON form is not an object with their fields.
 
 use prost::encoding::encode_varint;
 
@@ -71,7 +71,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes JSON that the message holds as bytes.
     fn literal(&mut self, tag: Option<u64>, target: Target) -> Result {
         let literal = self.json.literal()?;
         let length = field_len(KEY, literal.len());
