@@ -15,7 +15,7 @@ const METADATA: u8 = 0x0a;
 const VERSION: u8 = 0x12;
 const TOKEN: u8 = 0x1a;
 const MESSAGE: u8 = 0x1a;
-/// The beginning of a Status' message; the cache's version follows.
+/// A part of a Status' message; the cache's version follows.
 const TOO_LARGE: &str = "Too large resource version: 999999999, current: ";
 /// The first bytes of a protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
@@ -138,9 +138,12 @@ fn list_meta(meta: &[u8]) -> Option<Vec<u8>> {
 
 /// Masks the cache's version in a Status' message.
 fn too_large(message: &[u8]) -> Option<Vec<u8>> {
-    let rest = message.strip_prefix(TOO_LARGE.as_bytes())?;
-    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    Some([TOO_LARGE.as_bytes(), MASK, &rest[digits..]].concat())
+    let mut parts = message.windows(TOO_LARGE.len());
+    let before = parts.position(|part| part == TOO_LARGE.as_bytes())?;
+    let at = before + TOO_LARGE.len();
+    let digits = message[at..].iter().take_while(|b| b.is_ascii_digit());
+    let after = at + digits.count();
+    Some([&message[..at], MASK, &message[after..]].concat())
 }
 
 /// Splits off the first field, which must have a length: its tag, its content and the
@@ -200,6 +203,22 @@ mod tests {
             of("99", Some(&token("98", "a"))),
             of("99", Some(&token("97", "a")))
         );
+        let status = |current: &str| {
+            let mut status = Vec::new();
+            push(&mut status, METADATA, &[0x0a, 0x00, 0x12, 0x00]);
+            push(&mut status, 0x12, b"Failure");
+            push(
+                &mut status,
+                MESSAGE,
+                format!("Timeout: {TOO_LARGE}{current}").as_bytes(),
+            );
+            push(&mut status, 0x22, b"Timeout");
+            let mut unknown = Vec::new();
+            push(&mut unknown, RAW, &status);
+            protobuf(&[MAGIC, &unknown].concat())
+        };
+        assert_eq!(status("99"), status("1000"));
+        assert_ne!(status("99"), status("99 and more"));
         let json = |version: &str, of_token: &str| {
             let token = URL_SAFE_NO_PAD.encode(token(of_token, "a"));
             let body =

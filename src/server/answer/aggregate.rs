@@ -73,7 +73,7 @@ pub(in crate::server) async fn authority(
         NotGranted::OnlyUpstream => say(&Status::failure(
             403,
             Reason::Forbidden,
-            "extension API servers cannot be asked on offload_user of an impersonated user here",
+            "extension API servers cannot be asked on behalf of an impersonated user here",
         )),
     })?;
     if !remote.availability.is_available() {

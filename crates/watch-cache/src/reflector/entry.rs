@@ -85,10 +85,15 @@ struct Stream {
 #[derive(Clone, Copy, Debug)]
 enum Connection {
     Up,
-    Down { since: Instant },
+    Down {
+        since: Instant,
+    },
     /// The resource is not cached, for the reason `why`. It is tried again
     /// after `until`.
-    Refused { until: Instant, why: Unavailable },
+    Refused {
+        until: Instant,
+        why: Unavailable,
+    },
     /// The entry has ended. Later requests get a new entry.
     Stopped,
 }

@@ -47,7 +47,10 @@ pub(super) enum WatchDecodeError {
 
 #[derive(Debug)]
 pub(super) enum Frame {
-    Object { change: Change, object: Object },
+    Object {
+        change: Change,
+        object: Object,
+    },
     /// The bookmark's object, as JSON.
     Bookmark(Bytes),
     /// A Status, as JSON.

@@ -282,7 +282,10 @@ impl Follower {
                 return Err(End::NotComparable("upstream_error"));
             }
             self.columns.note(own);
-            let found = differs(self.subject.representation, theirs, own, &self.columns);
+            // Upstream printed its Table after it was asked, and the cache before now.
+            let between = self.sampled.asked.elapsed();
+            let label = self.subject.representation;
+            let found = differs(label, theirs, own, &self.columns, between);
             if let Some(version) = theirs.version() {
                 self.subject.version = version;
             }
@@ -323,7 +326,13 @@ impl Follower {
 
 /// Returns the difference of two events. The rows of Tables have ages, which may
 /// differ.
-fn differs(label: Label, theirs: &Frame, ours: &Frame, columns: &Columns) -> Option<Difference> {
+fn differs(
+    label: Label,
+    theirs: &Frame,
+    ours: &Frame,
+    columns: &Columns,
+    between: Duration,
+) -> Option<Difference> {
     let repeated = columns.repeated(theirs, ours);
     let ours = repeated.as_ref().unwrap_or(ours);
     if theirs.bytes == ours.bytes {
@@ -335,7 +344,34 @@ fn differs(label: Label, theirs: &Frame, ours: &Frame, columns: &Columns) -> Opt
         let (theirs, ours) = (Some(theirs.bytes.as_ref()), Some(ours.bytes.as_ref()));
         return Some(Difference::of_bytes("event", theirs, ours));
     }
-    let mut found = crate::shadow::compare_bodies(label, one, other, ARRIVES)?;
+    let mut found = crate::shadow::compare_bodies(label, one, other, between)?;
     found.path = found.path.replacen("body", "event", 1);
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(age: &str) -> Frame {
+        let table = format!(
+            r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"452"}},"columnDefinitions":[{{"name":"Name"}},{{"name":"Age"}}],"rows":[{{"cells":["a","{age}"]}}]}}"#
+        );
+        let event = format!("{{\"type\":\"ADDED\",\"object\":{table}}}\n");
+        let mut frames = Vec::new();
+        let mut reader = FrameReader::new(Label::Table, false);
+        reader.push(event.as_bytes(), &mut frames).unwrap();
+        frames.remove(0)
+    }
+
+    #[test]
+    fn an_event_that_the_cache_heard_of_late_has_another_age() {
+        let differs = |between| {
+            let (theirs, ours) = (frame("11s"), frame("57s"));
+            let between = Duration::from_secs(between);
+            differs(Label::Table, &theirs, &ours, &Columns::default(), between)
+        };
+        assert!(differs(46).is_none());
+        assert!(differs(40).is_some());
+    }
 }
