@@ -1,5 +1,5 @@
 //! Begins the audit trail of a request. The request's steps report to the
-//! [`Trail`](crate::audit::Trail) in its context.
+//! [`Trail`] in its context.
 
 use std::time::SystemTime;
 

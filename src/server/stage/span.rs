@@ -1,5 +1,5 @@
 //! Begins the spans of a request. Its steps report to the
-//! [`RequestSpan`](crate::spans::RequestSpan) in its context.
+//! [`RequestSpan`] in its context.
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::api::user::{MASTERS, MONITORING};

@@ -16,7 +16,7 @@
 //!
 //! All bytes of a connection go through this layer. So it holds the
 //! connection's [`Seat`], counts its frames ([`FrameMeter`]), and closes it so that
-//! the last answer arrives ([`linger`]).
+//! the last answer arrives ([`linger()`]).
 
 mod boundary;
 mod delegation;
