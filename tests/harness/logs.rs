@@ -18,6 +18,13 @@ pub fn remember(server: SocketAddr, log: &Path) {
     say_how_to_repeat();
 }
 
+/// Tells whether the server is a kube-apiserver that the tests started.
+pub fn is_of_kube_apiserver(server: SocketAddr) -> bool {
+    let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let log = logs.get(&server);
+    log.is_some_and(|log| log.ends_with("kube-apiserver.log"))
+}
+
 pub fn of(server: SocketAddr) -> String {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(log) = logs.get(&server) else {

@@ -216,6 +216,12 @@ impl Sent {
     }
 
     pub async fn by(&self, client: &Client, id: &str) -> Answer {
+        let answer = self.try_by(client, id).await;
+        answer.unwrap_or_else(|error| panic!("{self:?}: {error:#}"))
+    }
+
+    /// Fails if the server ends the stream without a whole answer.
+    pub async fn try_by(&self, client: &Client, id: &str) -> anyhow::Result<Answer> {
         let mut headers = vec![("audit-id", id)];
         let has_agent = self.headers.iter().any(|(name, _)| *name == "user-agent");
         if !has_agent {
@@ -223,7 +229,7 @@ impl Sent {
         }
         headers.extend(self.headers.iter().map(|(n, v)| (*n, v.as_str())));
         client
-            .send(self.method.clone(), &self.path, &headers, self.body.clone())
+            .try_send(self.method.clone(), &self.path, &headers, self.body.clone())
             .await
     }
 }
