@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::budget::Budgets;
 use super::follow::{Shared, follow};
-use super::{Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
+use super::{Coverage, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
 use crate::authz::rbac::{Binding, Index, RbacObjects, Rights, Role};
 
@@ -151,7 +151,7 @@ async fn an_hour_of_many_views() {
     let before = used();
     let watched = watched(USERS, NAMESPACES, &rights, &counting).await;
     for (_, view) in &watched {
-        assert_eq!(view.coverage().namespaces, OF_EACH);
+        assert_eq!(Coverage::of(&view.visible()).namespaces, OF_EACH);
     }
     let asked = counting.0.swap(0, Ordering::Relaxed);
     println!(

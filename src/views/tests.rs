@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, advance};
 
-use super::budget::Budgets;
+use super::budget::{Budgets, Rate};
 use super::follow::{Shared, follow};
 use super::{Coverage, Refusal, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
@@ -89,6 +89,10 @@ struct World {
 
 impl World {
     fn new(namespaces: &[&str]) -> Self {
+        Self::sharing(namespaces, shared(3))
+    }
+
+    fn sharing(namespaces: &[&str], shared: Arc<Shared>) -> Self {
         let upstream = Arc::new(Upstream::default());
         upstream.version.store(10, Ordering::Relaxed);
         let rights = watch::Sender::new(Some(rights(namespaces)));
@@ -105,7 +109,7 @@ impl World {
             Instant::now(),
         );
         let view = Arc::new(view);
-        tokio::spawn(follow(view.clone(), rights.subscribe(), shared(3)));
+        tokio::spawn(follow(view.clone(), rights.subscribe(), shared));
         Self {
             upstream,
             rights,
@@ -195,6 +199,37 @@ async fn wait(time: Duration) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
+/// A caller whose namespaces had all their questions is not told to have no rights.
+#[tokio::test(start_paused = true)]
+async fn a_view_without_any_answer_is_not_a_refusal() {
+    let shared = shared(3);
+    let rate = Rate {
+        questions: 2 * 4 + 64,
+        within: TTL,
+    };
+    let spent = || shared.budgets.take(("ann", "a"), rate, Instant::now());
+    while spent().is_ok() {}
+    let world = World::sharing(&["a"], shared.clone());
+    assert_eq!(world.ready().await, Ok(String::new()));
+    let granted = |world: &World| {
+        let granted = world.view.granted();
+        granted
+            .map(|visible| visible.len())
+            .map_err(|(s, _)| s.code)
+    };
+    assert_eq!(granted(&world), Err(503));
+    wait(TTL).await;
+    assert_eq!(world.ready().await, Ok("a".to_owned()));
+    assert_eq!(granted(&world), Ok(1));
+    // A place that upstream denies has an answer.
+    let world = World::new(&["a"]);
+    *world.upstream.denied.lock() = vec!["a/".to_owned()];
+    assert_eq!(world.ready().await, Ok(String::new()));
+    assert_eq!(granted(&world), Ok(0));
+    world.view.end();
+    assert_eq!(granted(&world), Err(503));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_view_follows_rbac_and_asks_about_what_is_new() {
     let world = World::new(&["a", "b=x"]);
@@ -205,7 +240,7 @@ async fn a_view_follows_rbac_and_asks_about_what_is_new() {
         namespaces: 1,
         names: 1,
     };
-    assert_eq!(world.view.coverage(), coverage);
+    assert_eq!(Coverage::of(&world.view.visible()), coverage);
     // Another request asks nothing again.
     assert_eq!(world.ready().await, Ok("a =b/x".to_owned()));
     assert_eq!(world.take_asked(), "");

@@ -118,7 +118,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn of(visible: &Visible) -> Self {
+    pub fn of(visible: &Visible) -> Self {
         let is_namespace = |entry: &VisibleEntry<'_>| matches!(entry, VisibleEntry::Namespace(_));
         let namespaces = visible.iter().filter(is_namespace).count();
         Self {
@@ -189,9 +189,7 @@ impl View {
         if let Some(found) = self.answered(&mut changed, left, false).await {
             return found;
         }
-        let why = "the namespaces that you may read are not known yet";
-        let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
-        Err((status, Refusal::Unavailable))
+        Err(not_known_yet())
     }
 
     /// Waits for the answer to a request. The answer includes or leaves out the
@@ -286,8 +284,19 @@ impl View {
         self.state.lock().visible.borrow().clone()
     }
 
-    pub fn coverage(&self) -> Coverage {
-        Coverage::of(&self.visible())
+    /// Returns the set of a view that was ready. Fails if the view failed since, and if
+    /// all places are left out for now because none has an answer: an empty set would
+    /// say that the caller may read nothing.
+    pub fn granted(&self) -> Result<Visible, (Status, Refusal)> {
+        let state = self.state.lock();
+        if let Phase::Failed(status, why) = &state.phase {
+            return Err(((**status).clone(), *why));
+        }
+        let visible = state.visible.borrow().clone();
+        match visible.is_empty() && state.lacks.unanswered {
+            true => Err(not_known_yet()),
+            false => Ok(visible),
+        }
     }
 
     pub fn lacks(&self) -> Lacks {
@@ -499,6 +508,12 @@ impl State {
             }
         }
     }
+}
+
+fn not_known_yet() -> (Status, Refusal) {
+    let why = "the namespaces that you may read are not known yet";
+    let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+    (status, Refusal::Unavailable)
 }
 
 /// Counts the places that only the second set has, and those that only the first

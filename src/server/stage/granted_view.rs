@@ -108,7 +108,8 @@ pub(in crate::server) async fn coverage(
     };
     let view = generation.views.view(&asked).ok()?;
     view.ready(RIGHTS_WITHIN).await.ok()?;
-    (!view.visible().is_empty()).then(|| view.coverage())
+    let visible = view.granted().ok()?;
+    (!visible.is_empty()).then(|| Coverage::of(&visible))
 }
 
 impl PendingGrant<'_> {
@@ -159,8 +160,9 @@ impl PendingGrant<'_> {
         };
         let (ready, watchable) = tokio::join!(own.ready(RIGHTS_WITHIN), watchable);
         ready.map_err(refuse)?;
-        let coverage = own.coverage();
-        if own.visible().is_empty() {
+        let visible = own.granted().map_err(refuse)?;
+        let coverage = Coverage::of(&visible);
+        if visible.is_empty() {
             views.metrics().refused(Refusal::Nothing);
             return Err(NoView::Refused);
         }
@@ -194,6 +196,16 @@ impl GrantedView {
 
     pub(in crate::server) fn visible(&self) -> Visible {
         self.view.visible()
+    }
+
+    /// Fails if the view has failed since it was granted, or has no answer about any
+    /// place.
+    pub(in crate::server) fn still_granted(&self) -> Result<(), NoView> {
+        let granted = self.view.granted().map_err(|(status, why)| {
+            self.generation().views.metrics().refused(why);
+            NoView::Failed(status)
+        });
+        granted.map(drop)
     }
 
     pub(in crate::server) fn list_at(&self, version: u64) -> Option<Visible> {

@@ -14,7 +14,7 @@ const UNDER_WAY_WITHIN: Duration = Duration::from_secs(30);
 pub struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Flood {
@@ -45,15 +45,20 @@ impl Flood {
             sent.load(Ordering::Relaxed) >= 2 * at_a_time
         })
         .await;
-        Self {
-            stop,
-            sent,
-            _tasks: tasks,
-        }
+        Self { stop, sent, tasks }
     }
 
-    pub fn end(self) -> usize {
+    /// Ends the flood, and returns the number of its requests. Fails if one of them
+    /// did not get what it expected.
+    pub fn end(mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.tasks.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
         self.sent.load(Ordering::Relaxed)
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::flood::Flood;
 use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_control};
 use crate::harness::apifront::Apifront;
+use crate::harness::certificates::Pair;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, grant};
 use crate::harness::eventually;
@@ -39,6 +40,9 @@ struct World {
     front: Apifront,
     /// The list by which the requests of others are measured.
     list: String,
+    /// Each member has one certificate: with another one, whose ID is among the
+    /// values of the user, a member has another view.
+    holders: Vec<Pair>,
 }
 
 impl World {
@@ -62,8 +66,10 @@ impl World {
             grants.push(role_binding(&name, &name, "Group", GROUP));
         }
         grant(&admin, &ns, &grants).await;
+        let holders = (0..HOLDERS).map(|n| cluster.certificates.client(&holder(n), &[GROUP]));
         let world = Self {
             list: format!("{maps}?resourceVersion=0"),
+            holders: holders.collect(),
             cluster,
             front,
         };
@@ -90,9 +96,7 @@ impl World {
     }
 
     fn client_of(&self, front: &Apifront, n: usize) -> Client {
-        let holder = holder(n % HOLDERS);
-        let certificate = self.cluster.certificates.client(&holder, &[GROUP]);
-        front.client(Some(&certificate))
+        front.client(Some(&self.holders[n % HOLDERS]))
     }
 
     /// Lists with `at_a_time` concurrent requests.

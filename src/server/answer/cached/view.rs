@@ -46,6 +46,15 @@ impl From<BypassReason> for Unviewed {
     }
 }
 
+impl From<NoView> for Unviewed {
+    fn from(none: NoView) -> Self {
+        match none {
+            NoView::Refused => Self::Refused,
+            NoView::Failed(status) => Self::Status(status),
+        }
+    }
+}
+
 /// Answers with a view. Returns `None` if there is none; then the caller is refused
 /// as without views.
 pub(super) async fn answer(
@@ -168,10 +177,7 @@ async fn serve(
         cache: generation.cache.clone(),
     });
     let granted = grant.ask_view(namespaced, versions).await;
-    let granted = granted.map_err(|none| match none {
-        NoView::Refused => Unviewed::Refused,
-        NoView::Failed(status) => Unviewed::Status(status),
-    })?;
+    let granted = granted?;
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     warnings.extend(granted.warnings());
     let prepared = Prepared {
@@ -246,6 +252,8 @@ impl Prepared<'_> {
         let visible = self.granted.list_at(snapshot.resource_version);
         let visible = visible.ok_or(BypassReason::NotProvenFresh)?;
         if visible.is_empty() {
+            // All were lost since, or all that is left has no answer yet.
+            self.granted.still_granted()?;
             return Err(Unviewed::Refused);
         }
         let wanted = list::Wanted {
