@@ -226,7 +226,10 @@ async fn a_view_without_any_answer_is_not_a_refusal() {
     *world.upstream.denied.lock() = vec!["a/".to_owned()];
     assert_eq!(world.ready().await, Ok(String::new()));
     assert_eq!(granted(&world), Ok(0));
+    // It fails, and another request asks anew.
     world.view.end();
+    assert_eq!(granted(&world), Err(503));
+    world.view.ask_anew();
     assert_eq!(granted(&world), Err(503));
 }
 

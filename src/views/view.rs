@@ -289,13 +289,13 @@ impl View {
     /// say that the caller may read nothing.
     pub fn granted(&self) -> Result<Visible, (Status, Refusal)> {
         let state = self.state.lock();
-        if let Phase::Failed(status, why) = &state.phase {
-            return Err(((**status).clone(), *why));
-        }
         let visible = state.visible.borrow().clone();
-        match visible.is_empty() && state.lacks.unanswered {
-            true => Err(not_known_yet()),
-            false => Ok(visible),
+        match &state.phase {
+            Phase::Failed(status, why) => Err(((**status).clone(), *why)),
+            // Another request asks anew about a view that failed.
+            Phase::Asking => Err(not_known_yet()),
+            Phase::Ready if visible.is_empty() && state.lacks.unanswered => Err(not_known_yet()),
+            Phase::Ready => Ok(visible),
         }
     }
 
