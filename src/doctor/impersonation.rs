@@ -1,4 +1,4 @@
-//! Whom may apifront impersonate: everybody, or only subjects whom roles name? This
+//! Finds out whom apifront may impersonate: everybody, or only subjects whom roles name. This
 //! asks with SelfSubjectAccessReviews and a SelfSubjectRulesReview.
 
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What may apifront itself do at the API server? This asks with
+//! Finds out what apifront itself may do at the API server. This asks with
 //! SelfSubjectAccessReviews.
 
 use apifront_watch_cache::Settings;

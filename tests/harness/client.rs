@@ -217,7 +217,8 @@ impl Client {
     /// Tells whether the server may reset the stream: a busy kube-apiserver does that to
     /// a watch whose second is over before it begins.
     pub fn may_reset(&self, path: &str) -> bool {
-        path.contains("timeoutSeconds=1") && logs::is_of_kube_apiserver(self.address)
+        let mut parameters = path.split(['?', '&']);
+        parameters.any(|one| one == "timeoutSeconds=1") && logs::is_of_kube_apiserver(self.address)
     }
 
     pub async fn try_send(

@@ -226,6 +226,7 @@ mod tests {
             text(body.as_bytes())
         };
         assert_eq!(json("99", "99"), json("100", "100"));
+        assert_ne!(json("99", "99"), json("99", "98"));
         assert_ne!(json("99", "98"), json("99", "97"));
     }
 }

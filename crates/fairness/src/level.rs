@@ -16,7 +16,7 @@ use crate::queue_set::request::RequestId;
 use crate::queue_set::{QueueSet, Started};
 use crate::width::Width;
 
-/// What all levels share: the clock, and the signals to [`crate::Fairness::run`].
+/// All levels share these: the clock, and the signals to [`crate::Fairness::run`].
 pub(crate) struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Sent when an additional latency ends earlier than the task expects, or when

@@ -34,7 +34,7 @@ pub struct Body {
     pub trailers: Fields,
     /// The number of octets after which the client gives up, if it does.
     pub cut: Option<usize>,
-    /// What the client waits for before it sends the body.
+    /// The client waits for this before it sends the body.
     pub waits: Waits,
 }
 

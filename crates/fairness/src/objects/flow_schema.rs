@@ -17,7 +17,7 @@ pub struct FlowSchema {
 pub struct FlowSchemaSpec {
     #[serde(default)]
     pub priority_level_configuration: PriorityLevelReference,
-    /// Of the schemas that match, the one with the lowest number is chosen.
+    /// The schema with the lowest number is chosen among those that match.
     #[serde(default)]
     pub matching_precedence: i32,
     #[serde(default)]

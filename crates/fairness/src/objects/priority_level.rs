@@ -50,7 +50,7 @@ pub struct ExemptPriorityLevel {
     pub lendable_percent: Option<i32>,
 }
 
-/// What happens to requests that find no free seats. `type` is `Queue` or `Reject`.
+/// Decides about requests that find no free seats: `type` is `Queue` or `Reject`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct LimitResponse {
     #[serde(default, rename = "type")]

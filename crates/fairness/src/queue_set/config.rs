@@ -7,7 +7,7 @@ use crate::shuffle_sharding::Dealer;
 /// all in memory from the beginning.
 const MOST_QUEUES: usize = 65_536;
 
-/// What happens to requests that find no free seats.
+/// Decides whether requests that find no free seats wait or are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queuing {
     /// They execute anyway.

@@ -44,7 +44,7 @@ mod tests {
             ("timeout=", Deadline::Default),
             ("timeout=10s", Deadline::Within(Duration::from_secs(10))),
             ("timeout=1m30s", Deadline::Within(Duration::from_secs(90))),
-            // Of several values, the first one counts.
+            // The first of several values counts.
             (
                 "timeout=5s&timeout=x",
                 Deadline::Within(Duration::from_secs(5)),
