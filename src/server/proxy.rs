@@ -3,14 +3,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
 use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::StatusCode;
 use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -18,15 +17,16 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
 use crate::server::answer::cached::{self, Outcome};
+use crate::server::answer::head::{self, Kind};
 use crate::server::answer::respond::{self, Answer};
 use crate::server::answer::watch_stream::WatchHead;
 use crate::server::answer::{
-    aggregate, browsers, deprecation, discovery, forward, openapi, own_endpoints, record_write,
-    refusal, self_review, shadow, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, browsers, discovery, forward, openapi, own_endpoints, record_write, refusal,
+    self_review, shadow, stream, upgrade, watch_stream, websocket_watch, wire_head,
 };
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
-use crate::server::listener::{framing, loopback_guard, slow_client};
+use crate::server::listener::{framing, slow_client};
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
 use crate::server::stage::{
@@ -71,15 +71,15 @@ impl ProxyHttp for Proxy {
     ) -> Result<bool> {
         let identified = match admit(session, ctx, &self.large_heads).await? {
             ControlFlow::Continue(identified) => identified,
-            ControlFlow::Break(answer) => return self.finish(session, ctx, answer).await,
+            ControlFlow::Break(answer) => return finish(session, ctx, answer).await,
         };
         let request = session.req_header();
         let mut grant = ctx.pending_grant(identified.clone());
         if let Some(answer) = answer_before_cache(request, &mut grant).await {
-            return self.finish(session, ctx, answer).await;
+            return finish(session, ctx, answer).await;
         }
         let cache = match cached::answer(request, &mut grant).await {
-            Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
+            Outcome::Answer(answer) => return finish(session, ctx, answer).await,
             Outcome::Watch(watch, head) => {
                 start_watch(session, ctx, &identified, watch, &head).await?;
                 return Ok(true);
@@ -89,16 +89,16 @@ impl ProxyHttp for Proxy {
         };
         let (authority, backend) = match aggregate::authority(request, &mut grant).await {
             Ok(authority) => authority,
-            Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
+            Err(answer) => return finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
         if let Some(answer) = self_review::answer(session, ctx, &identified).await? {
-            return self.finish(session, ctx, answer).await;
+            return finish(session, ctx, answer).await;
         }
         let sampled = shadow::begin(session.req_header(), &identified, cache);
         if let Err(refused) = places::take(session, ctx, &authority) {
             let answer = Answer::too_many_requests(refused.retry_after);
-            return self.finish(session, ctx, answer.out_of(cache)).await;
+            return finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
         let failed = if upgrade::is_relayed(session.req_header(), &identified) {
@@ -114,7 +114,7 @@ impl ProxyHttp for Proxy {
             return Ok(false);
         };
         match failed {
-            Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
+            Some(answer) => finish(session, ctx, answer.out_of(cache)).await,
             None => Ok(true),
         }
     }
@@ -170,36 +170,15 @@ impl ProxyHttp for Proxy {
         response: &mut ResponseHeader,
         ctx: &mut RequestContext,
     ) -> Result<()> {
-        forward::refuse_switch(response)?;
-        ctx.reply.code = response.status.as_u16();
-        if let Some(observer) = &mut ctx.observer {
-            observer.answered(response.status, &response.headers);
+        let mut head = wire_head::take(response);
+        forward::answer_arrived(&head, ctx)?;
+        let request = session.req_header();
+        if let Some(keeper) = ctx.keeper.as_deref_mut() {
+            self_review::answer_begins(request, &mut head, keeper);
         }
-        if let Some(forward) = &mut ctx.forward {
-            forward.answered = Some(Instant::now());
-            forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
-            aggregate::answered(response, forward, ctx.classification.as_ref())?;
-        }
-        if ctx.generation().gate.is_owner() {
-            loopback_guard::sandbox(response)?;
-        }
-        let keeper = ctx.keeper.as_deref_mut();
-        self_review::answer_begins(session.req_header(), response, keeper)?;
-        let status = response.status;
-        if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
-            deprecation::replace(response, warnings)?;
-        }
-        if let Some(forward) = &mut ctx.forward {
-            record_write::begin(session.req_header(), response, forward);
-        }
-        if let Some(trail) = &mut ctx.audit {
-            trail.response(ctx.reply.code, &response.headers);
-        }
-        if let Some(span) = &mut ctx.span {
-            span.answered(ctx.reply.code);
-        }
-        browsers::add(ctx.for_browsers.as_deref(), response)?;
-        respond::debug_header(response, session.req_header(), ctx.reply.cache)
+        head::finish(Kind::Forwarded, &mut head, request, ctx).await;
+        *response = wire_head::of(head, request.version)?;
+        Ok(())
     }
 
     /// Reads the version that a write made out of its answer, because the caller's
@@ -274,20 +253,9 @@ impl ProxyHttp for Proxy {
     }
 }
 
-impl Proxy {
-    async fn finish(
-        &self,
-        session: &mut Session,
-        ctx: &mut RequestContext,
-        answer: Answer,
-    ) -> Result<bool> {
-        ctx.reply.code = answer.status.as_u16();
-        ctx.reply.cache = answer.cache;
-        answer.tell(ctx.audit.as_deref_mut());
-        deprecation::note_answer(ctx, answer.status, &answer.headers);
-        ctx.reply.bytes = respond::send(session, answer, ctx).await?;
-        Ok(true)
-    }
+async fn finish(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> Result<bool> {
+    respond::send(session, answer, ctx).await?;
+    Ok(true)
 }
 
 /// Reads the request, identifies the caller, and waits for a seat. Breaks with
@@ -383,9 +351,10 @@ async fn start_watch(
         version: watch.version(),
         cost: head.cost,
     });
-    deprecation::note(ctx, StatusCode::OK, &head.warnings);
     match identified.handshake() {
-        Some(handshake) => websocket_watch::start(session, ctx, *watch, handshake).await,
+        Some(handshake) => {
+            websocket_watch::start(session, ctx, *watch, handshake, &head.warnings).await
+        }
         None => watch_stream::start(session, ctx, watch, head).await,
     }
 }

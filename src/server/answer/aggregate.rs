@@ -6,16 +6,15 @@ use std::time::Duration;
 use apifront_upstream::long_running::LongRunningBody;
 use bytes::Bytes;
 use http::header::LOCATION;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, request, response};
 use hyper::Response;
 use kubernetes_wire::api::{Reason, Status};
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
 
+use super::refusal;
 use super::respond::Answer;
-use super::{aggregator_headers, refusal};
 use crate::aggregation::{InFlight, api_service_objects};
-use crate::flow::{Classification, RETRY_AFTER};
+use crate::flow::RETRY_AFTER;
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 
@@ -31,7 +30,7 @@ const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 /// Answers 503 if the backend is not available and the request needs recent data. A
 /// read that accepts old data goes on to the cache, which may still have it.
 pub(in crate::server) async fn before_cache(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let received = grant.identified().clone();
@@ -53,7 +52,7 @@ pub(in crate::server) async fn before_cache(
 /// trusts that the caller is authorized, so it only gets requests with a grant. The
 /// error is the answer to the caller.
 pub(in crate::server) async fn authority(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Result<(Authority, Option<InFlight>), Answer> {
     let identified = grant.identified().clone();
@@ -115,23 +114,17 @@ pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
     is_discovery.then_some(DISCOVERY_TIMEOUT)
 }
 
-/// Handles the head of a backend's answer: records its status, refuses a redirect,
-/// and rewrites the headers.
-pub(in crate::server) fn answered(
-    response: &mut ResponseHeader,
-    forward: &Forward,
-    classification: Option<&Classification>,
-) -> Result<()> {
+/// Records the status of a backend's answer, and refuses a redirect.
+pub(in crate::server) fn answered(head: &response::Parts, forward: &Forward) -> Result<()> {
     let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
         return Ok(());
     };
     let upstream = &forward.upstream;
-    upstream.answered(endpoint, response.status.as_u16());
-    if is_redirect(response.status, &response.headers) {
-        return Error::e_explain(REDIRECT, REDIRECTED);
+    upstream.answered(endpoint, head.status.as_u16());
+    match is_redirect(head.status, &head.headers) {
+        true => Error::e_explain(REDIRECT, REDIRECTED),
+        false => Ok(()),
     }
-    let received = response.headers.clone();
-    aggregator_headers::answer(response, &received, forward.audit_id(), classification)
 }
 
 /// Checks a backend's answer that did not come through pingora.

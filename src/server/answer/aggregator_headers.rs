@@ -12,10 +12,9 @@ use kubernetes_wire::api::query;
 use kubernetes_wire::request::ConnectionOptions;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use pingora_core::Result;
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::RequestHeader;
 
-use super::head::written_by_go;
-use super::respond::NOT_CACHED;
+use super::head::NOT_CACHED;
 use crate::flow::Classification;
 use crate::server::stage::AUDIT_ID;
 use crate::server::stage::flow_control;
@@ -103,33 +102,31 @@ fn cleaned(path: &str) -> String {
 }
 
 /// Removes the headers of an answer that are not for the client, and adds the
-/// aggregator's own headers beside those of the backend. `received` holds the
-/// headers as they came.
-pub(in crate::server) fn answer(
-    header: &mut ResponseHeader,
-    received: &HeaderMap,
+/// aggregator's own headers beside those of the backend.
+pub(super) fn answer(
+    headers: &mut HeaderMap,
     audit_id: &HeaderValue,
     classification: Option<&Classification>,
-) -> Result<()> {
-    let connection = ConnectionOptions::read(received, Version::HTTP_11);
+) {
+    let connection = ConnectionOptions::read(headers, Version::HTTP_11);
     for name in connection.named().filter(|name| !is_framing(name)) {
-        header.remove_header(name);
+        headers.remove(name);
     }
     // The HTTP server sets the framing headers.
     let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));
     for name in OF_THE_ORIGIN.iter().chain(of_the_connection) {
-        header.remove_header(name);
+        headers.remove(name);
     }
-    header.append_header(AUDIT_ID, audit_id)?;
-    header.append_header(CACHE_CONTROL, NOT_CACHED)?;
+    headers.append(AUDIT_ID, audit_id.clone());
+    headers.append(CACHE_CONTROL, HeaderValue::from_static(NOT_CACHED));
     // The backend's own values follow.
     for (name, uid) in flow_control::uids(classification) {
-        header.remove_header(&name);
-        for value in uid.into_iter().chain(received.get_all(&name)) {
-            header.append_header(written_by_go(&name), value)?;
+        let received: Vec<_> = headers.get_all(&name).iter().cloned().collect();
+        headers.remove(&name);
+        for value in uid.cloned().into_iter().chain(received) {
+            headers.append(&name, value);
         }
     }
-    Ok(())
 }
 
 /// Tells whether a header belongs to HTTP's framing, even if a Connection header

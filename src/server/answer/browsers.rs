@@ -8,8 +8,6 @@ use http::header::{
     STRICT_TRANSPORT_SECURITY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use pingora_core::Result;
-use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use super::respond::Answer;
@@ -73,13 +71,9 @@ pub(in crate::server) fn preflight(method: &Method, headers: Option<&HeaderMap>)
     is_asked.then(|| Answer::of_parts(StatusCode::NO_CONTENT, HeaderMap::new(), Vec::new()))
 }
 
-/// Adds the headers to an answer from upstream, which mostly has the same ones.
-pub(in crate::server) fn add(
-    headers: Option<&HeaderMap>,
-    answer: &mut ResponseHeader,
-) -> Result<()> {
+/// Adds the headers to an answer. One from upstream mostly has the same ones.
+pub(super) fn add(headers: Option<&HeaderMap>, answer: &mut HeaderMap) {
     for (name, value) in headers.into_iter().flatten() {
-        answer.insert_header(name, value)?;
+        answer.insert(name, value.clone());
     }
-    Ok(())
 }

@@ -4,10 +4,9 @@
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use http::header::WARNING;
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use kubernetes_wire::api::{GroupVersionResource, warning};
-use pingora_core::Result;
-use pingora_http::ResponseHeader;
 
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
@@ -28,27 +27,23 @@ pub(in crate::server) async fn of_cached(
     warnings
 }
 
-/// Reads the warnings of a forwarded answer. If apifront adds a warning, returns all
-/// warnings for the client.
-pub(in crate::server) async fn of_forwarded(
-    ctx: &mut RequestContext,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Option<Vec<HeaderValue>> {
-    let forward = ctx.forward.as_ref()?;
+/// Reads the warnings of a forwarded answer, and adds those of the configuration.
+pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut Parts) {
+    let Some(forward) = &ctx.forward else { return };
     let generation = forward.generation();
-    let info = Some(forward.info()).filter(|info| info.is_resource_request)?;
+    let info = forward.info();
     let entries = &generation.config.apis.deprecations;
-    if entries.is_empty() && !headers.contains_key(WARNING) {
-        return None;
+    let is_silent = entries.is_empty() && !head.headers.contains_key(WARNING);
+    if !info.is_resource_request || is_silent {
+        return;
     }
-    let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    let mut warnings = warnings(&head.headers);
     generation
         .deprecations
         .study(&forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
-    if reached(status)
+    if reached(head.status)
         && let Some(lifecycle) =
             generation
                 .deprecations
@@ -56,21 +51,18 @@ pub(in crate::server) async fn of_forwarded(
     {
         warning::add(&mut warnings, &lifecycle.warning());
     }
-    let more = warnings.len() > before;
-    note(ctx, status, &warnings);
-    more.then_some(warnings)
+    // Together they have a limit, so that an addition may shorten the others.
+    if warnings.len() > before {
+        head.headers.remove(WARNING);
+        for warning in &warnings {
+            head.headers.append(WARNING, warning.clone());
+        }
+    }
+    note(ctx, head.status, &warnings);
 }
 
-/// Sets these warnings, and removes all others.
-pub(in crate::server) fn replace(
-    header: &mut ResponseHeader,
-    warnings: Vec<HeaderValue>,
-) -> Result<()> {
-    header.remove_header(&WARNING);
-    for warning in warnings {
-        header.append_header(WARNING, warning)?;
-    }
-    Ok(())
+fn warnings(headers: &HeaderMap) -> Vec<HeaderValue> {
+    headers.get_all(WARNING).iter().cloned().collect()
 }
 
 /// Tells whether the answer may come from the API itself. kube-apiserver gives no
@@ -83,11 +75,7 @@ fn reached(status: StatusCode) -> bool {
 }
 
 /// Notes the deprecation that an answer's warnings name, for the request's record.
-pub(in crate::server) fn note(
-    ctx: &mut RequestContext,
-    status: StatusCode,
-    warnings: &[HeaderValue],
-) {
+pub(super) fn note(ctx: &mut RequestContext, status: StatusCode, warnings: &[HeaderValue]) {
     if warnings.is_empty() {
         return;
     }
@@ -106,13 +94,8 @@ pub(in crate::server) fn note(
 }
 
 /// Does what [`note`] does, for an answer that was made here.
-pub(in crate::server) fn note_answer(
-    ctx: &mut RequestContext,
-    status: StatusCode,
-    headers: &HeaderMap,
-) {
-    if headers.contains_key(WARNING) {
-        let warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
-        note(ctx, status, &warnings);
+pub(super) fn note_made(ctx: &mut RequestContext, head: &Parts) {
+    if head.headers.contains_key(WARNING) {
+        note(ctx, head.status, &warnings(&head.headers));
     }
 }

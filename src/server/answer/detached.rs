@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use apifront_watch_cache::watch::Tally;
 use bytes::Bytes;
-use http::HeaderMap;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
@@ -120,14 +119,11 @@ impl Detached {
 
     /// Marks the request as a watch that is answered from the cache. `has_begun`
     /// tells that no initial events are left to send.
-    pub(in crate::server) fn watches(&mut self, code: u16, has_begun: bool) {
+    pub(in crate::server) fn watches(&mut self, has_begun: bool) {
         self.watching = Some(self.finished.watching());
         self.initial = !has_begun;
         if has_begun {
             self.release_seats();
-        }
-        if let Some(trail) = &mut self.trail {
-            trail.response(code, &HeaderMap::new());
         }
     }
 
@@ -181,12 +177,6 @@ impl Detached {
         self.bytes = self.bytes.saturating_add(data.len());
         if let Some(trail) = &mut self.trail {
             trail.response_piece(data);
-        }
-    }
-
-    pub(in crate::server) fn answered(&mut self, code: u16, headers: &HeaderMap) {
-        if let Some(trail) = &mut self.trail {
-            trail.response(code, headers);
         }
     }
 

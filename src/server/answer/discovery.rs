@@ -10,14 +10,13 @@ use std::sync::Arc;
 use http::header::{
     ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, request};
 use kubernetes_wire::api::Query;
 use kubernetes_wire::negotiation::{
     self, Aggregated, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
     negotiate_discovery,
 };
 use kubernetes_wire::request::Deadline;
-use pingora_http::RequestHeader;
 
 use super::cpu_offload::OffloadUser;
 use super::refusal;
@@ -39,7 +38,7 @@ const LARGE: usize = 64 << 10;
 /// Answers a request for discovery. Returns `None` if the request is not about
 /// discovery, or must be forwarded.
 pub(in crate::server) async fn answer(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let received = grant.identified().clone();
@@ -121,7 +120,7 @@ pub(in crate::server) async fn answer(
 
 /// Refuses a request for a hidden resource as if the resource did not exist.
 pub(in crate::server) async fn refuse_hidden(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let received = grant.identified().clone();
@@ -142,7 +141,7 @@ pub(in crate::server) async fn refuse_hidden(
     Some(not_found(missing, request, &received))
 }
 
-fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> Answer {
+fn not_found(missing: Missing, request: &request::Parts, received: &Received) -> Answer {
     match missing {
         Missing::Page => Answer::new(
             StatusCode::NOT_FOUND,

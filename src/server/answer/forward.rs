@@ -5,12 +5,12 @@ use std::time::Instant;
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{LARGE_HEAD, Purpose, Unreachable, field_size, head_size};
 use http::header::{EXPECT, HOST};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, response};
 use kubernetes_wire::api::{Query, Status, UserInfo};
 use kubernetes_wire::request::Upgrade;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::RequestHeader;
 use pingora_proxy::{FailToProxy, Session};
 
 use super::respond::{self, Answer};
@@ -82,14 +82,31 @@ pub(super) async fn tell_to_go_on(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// Sees the head of an answer that pingora passes on, as upstream wrote it. Refuses
+/// answers that are not for clients.
+pub(in crate::server) fn answer_arrived(
+    head: &response::Parts,
+    ctx: &mut RequestContext,
+) -> Result<()> {
+    refuse_switch(head.status)?;
+    if let Some(observer) = &mut ctx.observer {
+        observer.answered(head.status, &head.headers);
+    }
+    if let Some(forward) = &mut ctx.forward {
+        forward.answered = Some(Instant::now());
+        answer_begins(head.status, forward, &mut ctx.guards.in_flight);
+        aggregate::answered(head, forward)?;
+    }
+    if let Some(span) = &mut ctx.span {
+        span.answered(head.status.as_u16());
+    }
+    Ok(())
+}
+
 /// Gives the seat back. Upstream has made the answer, or makes it as fast as the
 /// client reads.
-pub(in crate::server) fn answer_begins(
-    response: &ResponseHeader,
-    forward: &Forward,
-    in_flight: &mut Admitted,
-) {
-    if response.status.is_informational() || forward.long_running {
+fn answer_begins(status: StatusCode, forward: &Forward, in_flight: &mut Admitted) {
+    if status.is_informational() || forward.long_running {
         return;
     }
     slow_client::answer_begins();
@@ -195,8 +212,8 @@ pub(in crate::server) async fn rewrite(
 
 /// Refuses an answer that changes the protocol, because pingora forwards no request
 /// that asks for that.
-pub(in crate::server) fn refuse_switch(response: &ResponseHeader) -> Result<()> {
-    match response.status {
+fn refuse_switch(status: StatusCode) -> Result<()> {
+    match status {
         StatusCode::SWITCHING_PROTOCOLS => {
             Error::e_explain(SWITCHED, "it switched protocols unasked")
         }
@@ -396,12 +413,10 @@ fn is_outcome_unknown(ctx: &RequestContext) -> bool {
 }
 
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
-    ctx.reply.code = answer.status.as_u16();
-    answer.tell(ctx.audit.as_deref_mut());
     session.set_keepalive(None);
-    match respond::send(session, answer, ctx).await {
-        Ok(bytes) => ctx.reply.bytes = bytes,
-        Err(error) => tracing::debug!(%error, "error answer not sent"),
+    let answer = answer.out_of(ctx.reply.cache);
+    if let Err(error) = respond::send(session, answer, ctx).await {
+        tracing::debug!(%error, "error answer not sent");
     }
     FailToProxy {
         error_code: ctx.reply.code,

@@ -1,12 +1,13 @@
-//! The head of an answer that is made here.
+//! The head of an answer. One function finishes every head, whoever made it and
+//! whatever follows it.
 
+use apifront_watch_cache::read::HitCost;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode, Version};
-use pingora_core::Result;
-use pingora_http::{RequestHeader, ResponseHeader};
+use http::{request, response};
 
-use super::respond::{CACHE_PART, NOT_CACHED, debug_value};
-use crate::server::stage::context::{CacheResult, RequestContext};
+use super::{aggregator_headers, browsers, deprecation, record_write};
+use crate::server::listener::loopback_guard;
+use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
 
 /// The most headers that are added to an answer's own. These are the headers of
@@ -14,8 +15,83 @@ use crate::server::stage::{AUDIT_ID, flow_control};
 /// had.
 pub(super) const ADDED: usize = 12;
 
+pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
+
+/// The header that tells the part that the cache had in an answer.
+const CACHE_PART: HeaderName = HeaderName::from_static("x-apifront-cache");
+
+/// What an answer is, which decides what its head needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Kind {
+    /// It was made here, and is sent with its whole body.
+    Whole,
+    /// A watch of the cache.
+    Watch,
+    /// A watch of the cache as a WebSocket. Go's library writes this head without
+    /// the headers that every other answer has.
+    WebSocketWatch,
+    /// Upstream made it, and it is passed on.
+    Forwarded,
+    /// Upstream has switched protocols. kube-apiserver passes this head on as it is.
+    Tunnel,
+}
+
+/// Adds what the head of such an answer must have, and tells those who note answers.
+pub(in crate::server) async fn finish(
+    kind: Kind,
+    head: &mut response::Parts,
+    request: &request::Parts,
+    ctx: &mut RequestContext,
+) {
+    ctx.reply.code = head.status.as_u16();
+    match kind {
+        Kind::Whole | Kind::Watch => deprecation::note_made(ctx, head),
+        Kind::WebSocketWatch => {}
+        Kind::Forwarded => finish_forwarded(head, request, ctx).await,
+        Kind::Tunnel => deprecation::warn_forwarded(ctx, head).await,
+    }
+    if let Some(trail) = &mut ctx.audit {
+        trail.response(ctx.reply.code, &head.headers);
+    }
+    match kind {
+        Kind::Whole | Kind::Watch => add_common(&mut head.headers, ctx),
+        Kind::WebSocketWatch | Kind::Forwarded | Kind::Tunnel => {}
+    }
+    match kind {
+        Kind::Whole | Kind::Watch | Kind::Forwarded => {
+            browsers::add(ctx.for_browsers.as_deref(), &mut head.headers);
+        }
+        Kind::WebSocketWatch | Kind::Tunnel => {}
+    }
+    match kind {
+        Kind::Whole | Kind::Watch | Kind::WebSocketWatch | Kind::Forwarded => {
+            let part = cache_part(request, ctx.reply.cache);
+            head.headers.extend(part.map(|part| (CACHE_PART, part)));
+        }
+        Kind::Tunnel => {}
+    }
+}
+
+async fn finish_forwarded(
+    head: &mut response::Parts,
+    request: &request::Parts,
+    ctx: &mut RequestContext,
+) {
+    if ctx.is_routed() {
+        let class = ctx.classification.as_ref();
+        aggregator_headers::answer(&mut head.headers, &ctx.audit_id(), class);
+    }
+    if ctx.generation().gate.is_owner() {
+        loopback_guard::sandbox(&mut head.headers);
+    }
+    deprecation::warn_forwarded(ctx, head).await;
+    if let Some(forward) = &mut ctx.forward {
+        record_write::begin(&request.method, head, forward);
+    }
+}
+
 /// Adds the headers that kube-apiserver has on every answer.
-pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: &RequestContext) {
+fn add_common(headers: &mut HeaderMap, ctx: &RequestContext) {
     let class = ctx.classification.as_ref();
     let not_cached = HeaderValue::from_static(NOT_CACHED);
     let audit_id = ctx.audit_id();
@@ -32,76 +108,25 @@ pub(super) fn add_common(headers: &mut HeaderMap, request: &RequestHeader, ctx: 
             flow_control::add(headers, class);
         }
     }
-    for (name, value) in ctx.for_browsers.iter().flat_map(|own| own.iter()) {
-        headers.insert(name, value.clone());
-    }
-    if let Some(value) = debug_value(request, ctx.reply.cache) {
-        headers.insert(CACHE_PART, value);
-    }
 }
 
-/// Makes the head in the form of the client's protocol. HTTP/2 has lower-case names.
-/// In HTTP/1.1 they are written as Go's server writes them.
-pub(super) fn of(
-    request: &RequestHeader,
-    status: StatusCode,
-    headers: HeaderMap,
-) -> Result<ResponseHeader> {
-    if request.version == Version::HTTP_2 {
-        let (mut parts, ()) = Response::new(()).into_parts();
-        parts.status = status;
-        parts.headers = headers;
-        return Ok(parts.into());
-    }
-    let mut head = ResponseHeader::build(status, Some(headers.len().saturating_add(1)))?;
-    for (name, value) in &headers {
-        head.append_header(written_by_go(name), value)?;
-    }
-    Ok(head)
-}
-
-/// Returns a name with each of its words capitalized.
-pub(super) fn written_by_go(name: &HeaderName) -> String {
-    let mut begins = true;
-    let letters = name.as_str().chars().map(|letter| {
-        let written = match begins {
-            true => letter.to_ascii_uppercase(),
-            false => letter,
-        };
-        begins = letter == '-';
-        written
-    });
-    letters.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use http::Method;
-    use http::header::{CONTENT_TYPE, WARNING, X_CONTENT_TYPE_OPTIONS};
-
-    use super::*;
-
-    #[test]
-    fn http_1_has_the_names_as_go_writes_them() {
-        let mut headers = HeaderMap::new();
-        for name in [CONTENT_TYPE, AUDIT_ID, WARNING, X_CONTENT_TYPE_OPTIONS] {
-            headers.append(name, HeaderValue::from_static("v"));
-        }
-        headers.append(WARNING, HeaderValue::from_static("w"));
-        let mut request = RequestHeader::build(Method::GET, b"/", None).unwrap();
-        let wire = |request: &RequestHeader| {
-            let head = of(request, StatusCode::OK, headers.clone()).unwrap();
-            assert_eq!((head.status, &head.headers), (StatusCode::OK, &headers));
-            let mut wire = Vec::new();
-            head.header_to_h1_wire(&mut wire);
-            String::from_utf8(wire).unwrap()
-        };
-        assert_eq!(
-            wire(&request),
-            "Content-Type: v\r\nAudit-Id: v\r\nWarning: v\r\nWarning: w\r\n\
-             X-Content-Type-Options: v\r\n"
-        );
-        request.set_version(Version::HTTP_2);
-        assert!(wire(&request).contains("audit-id: v\r\nwarning: v\r\n"));
-    }
+/// Tells a client that asks with `X-Apifront-Debug: cache` which part the cache had
+/// in the answer.
+fn cache_part(request: &request::Parts, cache: CacheResult) -> Option<HeaderValue> {
+    let asked = request
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache");
+    let text = match cache {
+        _ if !asked => return None,
+        CacheResult::NotAsked => return None,
+        CacheResult::Hit(Hit { version, cost }) => match cost {
+            HitCost::Nothing => format!("hit; rv={version}"),
+            cost => format!("hit; rv={version}; asked={}", cost.as_str()),
+        },
+        CacheResult::Document => "hit; document".to_owned(),
+        CacheResult::Remembered => "hit; remembered".to_owned(),
+        CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
+    };
+    HeaderValue::from_str(&text).ok()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::ALLOW;
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, request};
 use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_http::RequestHeader;
@@ -55,7 +55,7 @@ fn refuse(request: &RequestHeader) -> Option<OpenAnswer> {
     None
 }
 
-fn answer(generation: &Generation, request: &RequestHeader) -> OpenAnswer {
+fn answer(generation: &Generation, request: &request::Parts) -> OpenAnswer {
     let path = request.uri.path();
     let query = request.uri.query().unwrap_or_default();
     own_endpoints::open(generation, path, query)

@@ -1,9 +1,8 @@
 //! Answers OpenAPI documents to callers whom upstream allows to get their path.
 
-use http::Method;
+use http::{Method, request};
 use kubernetes_wire::api::Status;
 use kubernetes_wire::request::Deadline;
-use pingora_http::RequestHeader;
 
 use super::refusal;
 use super::respond::Answer;
@@ -14,7 +13,7 @@ use crate::server::stage::context::CacheResult;
 /// Answers a request for a document. Returns `None` if the request is forwarded, or
 /// is not about OpenAPI.
 pub(in crate::server) async fn answer(
-    header: &RequestHeader,
+    header: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();

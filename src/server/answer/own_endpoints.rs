@@ -5,9 +5,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::Method;
+use http::{Method, request};
 use kubernetes_wire::api::Query;
-use pingora_http::RequestHeader;
 
 use super::debug_flow::{self, Dump};
 use super::open_answer::OpenAnswer;
@@ -47,7 +46,7 @@ impl OwnPath {
 /// Answers `/livez`, `/readyz`, `/healthz` and their checks, for every caller.
 pub(in crate::server) fn health(
     generation: &Generation,
-    request: &RequestHeader,
+    request: &request::Parts,
 ) -> Option<Answer> {
     let uri = &request.uri;
     let answer = open_health(generation, uri.path(), uri.query().unwrap_or_default());
@@ -66,7 +65,7 @@ fn open_health(generation: &Generation, path: &str, query: &str) -> Option<OpenA
 
 /// Answers [`OwnPath`], for callers whom upstream allows to get that path.
 pub(in crate::server) async fn own_paths(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();

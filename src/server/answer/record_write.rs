@@ -4,21 +4,16 @@ use std::time::Instant;
 
 use apifront_watch_cache::Consistency;
 use apifront_watch_cache::read::WrittenVersion;
-use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use pingora_http::{RequestHeader, ResponseHeader};
+use http::{Method, response};
 
 use crate::server::stage::forwarded::Forward;
 
 /// Notes a write when its answer begins with a success.
-pub(in crate::server) fn begin(
-    request: &RequestHeader,
-    response: &ResponseHeader,
-    forward: &mut Forward,
-) {
+pub(super) fn begin(method: &Method, response: &response::Parts, forward: &mut Forward) {
     let info = forward.info();
     let writes = matches!(
-        request.method,
+        *method,
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE
     );
     // A proxied answer is not about the resource. In strict mode nothing is noted,
@@ -34,7 +29,7 @@ pub(in crate::server) fn begin(
     }
     let content_type = response.headers.get(CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], |v| v.as_bytes());
-    let version = if request.method == Method::DELETE {
+    let version = if *method == Method::DELETE {
         // The answer holds a Status, the object before its deletion, or the object
         // that waits for its finalizers.
         WrittenVersion::Known(None)

@@ -1,11 +1,11 @@
 //! The answers to callers whose request is refused.
 
+use http::request;
 use std::sync::Arc;
 
 use apifront_upstream::cdn_loop;
 use kubernetes_wire::api::status::Details;
 use kubernetes_wire::api::{Query, Reason, Status};
-use pingora_http::RequestHeader;
 
 use super::respond::Answer;
 use crate::server::stage::{Granted, NotGranted, PendingGrant, Refused};
@@ -14,7 +14,7 @@ use crate::server::stage::{Granted, NotGranted, PendingGrant, Refused};
 /// impersonation.
 pub(in crate::server) fn of_caller(
     refused: &Refused,
-    request: &RequestHeader,
+    request: &request::Parts,
     query: &Query,
 ) -> Answer {
     let answer = Answer::from_status(refused.status(), &request.headers, query);
@@ -28,7 +28,7 @@ pub(in crate::server) fn of_caller(
 }
 
 /// Returns the answer to a request that has passed this process before.
-pub(in crate::server) fn of_loop(request: &RequestHeader, query: &Query) -> Answer {
+pub(in crate::server) fn of_loop(request: &request::Parts, query: &Query) -> Answer {
     Answer::from_status(&cdn_loop::refusal(), &request.headers, query)
 }
 
@@ -42,7 +42,7 @@ pub(in crate::server) fn no_such_resource() -> Status {
 /// Asks for the grant of a request. The error is the answer that refuses the
 /// request, or `None` if upstream must answer.
 pub(in crate::server) async fn unless_granted(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Result<Arc<Granted>, Option<Answer>> {
     grant.ask().await.map_err(|ungranted| match ungranted {

@@ -4,32 +4,32 @@
 //! limit on the time of a client that reads slowly (`slow_client.rs`), and on the
 //! bytes that wait for it (`crate::flow`).
 
+use std::mem;
 use std::time::Duration;
 
-use apifront_watch_cache::read::HitCost;
 use bytes::Bytes;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, RETRY_AFTER,
-    VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, VARY,
+    WARNING, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, Response, StatusCode, Version, response};
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::negotiation;
 use kubernetes_wire::representation::error_status::encode_status;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tokio::time::{Instant, timeout};
 
 use super::body_chunks::BodyChunks;
 use super::compression;
 use super::cpu_offload::{OffloadRefusal, OffloadUser};
-use super::head;
+use super::head::{self, Kind};
+use super::wire_head;
 use crate::audit::Trail;
 use crate::flow::{self, HeldBytes};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
-use crate::server::stage::context::{CacheResult, Hit, RequestContext};
+use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::seats;
 
 /// The limits, in bytes and time, for reading a request body that nobody needs, so
@@ -42,11 +42,6 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The labels of `apifront_slow_clients_total`.
 const SLOW_READER: &str = "answer";
 const TOO_MANY_WAIT: &str = "answer_budget";
-
-pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
-
-/// The header that tells the part that the cache had in an answer.
-pub(super) const CACHE_PART: HeaderName = HeaderName::from_static("x-apifront-cache");
 
 /// A whole answer. Its body is a list of pieces of any size: see [`BodyChunks`].
 #[derive(Debug)]
@@ -173,13 +168,27 @@ impl Answer {
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 
-    /// Reports the whole answer to the audit log.
-    pub(in crate::server) fn tell(&self, trail: Option<&mut Trail>) {
-        let Some(trail) = trail else { return };
-        trail.response(self.status.as_u16(), &self.headers);
+    /// Shows the body to the audit log, which has seen the head.
+    fn show(&self, trail: &mut Trail) {
         for piece in &self.body {
             trail.response_piece(piece);
         }
+    }
+
+    fn take_head(&mut self) -> response::Parts {
+        let (mut head, ()) = Response::new(()).into_parts();
+        head.status = self.status;
+        head.headers = mem::take(&mut self.headers);
+        // In a 304, clients would read this as the length of the document. A 204 has
+        // none (RFC 9110, 8.6).
+        if !matches!(
+            self.status,
+            StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT
+        ) {
+            let length = HeaderValue::from(self.length());
+            head.headers.insert(CONTENT_LENGTH, length);
+        }
+        head
     }
 
     fn length(&self) -> usize {
@@ -187,63 +196,25 @@ impl Answer {
     }
 }
 
-/// Tells a client that asks with `X-Apifront-Debug: cache` which part the cache had
-/// in the answer.
-pub(in crate::server) fn debug_header(
-    header: &mut ResponseHeader,
-    request: &RequestHeader,
-    cache: CacheResult,
-) -> Result<()> {
-    match debug_value(request, cache) {
-        Some(value) => header.insert_header(CACHE_PART, value),
-        None => Ok(()),
-    }
-}
-
-pub(in crate::server) fn debug_value(
-    request: &RequestHeader,
-    cache: CacheResult,
-) -> Option<HeaderValue> {
-    let asked = request
-        .headers
-        .get("x-apifront-debug")
-        .is_some_and(|v| v == "cache");
-    let text = match cache {
-        _ if !asked => return None,
-        CacheResult::NotAsked => return None,
-        CacheResult::Hit(Hit { version, cost }) => match cost {
-            HitCost::Nothing => format!("hit; rv={version}"),
-            cost => format!("hit; rv={version}; asked={}", cost.as_str()),
-        },
-        CacheResult::Document => "hit; document".to_owned(),
-        CacheResult::Remembered => "hit; remembered".to_owned(),
-        CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
-    };
-    HeaderValue::from_str(&text).ok()
-}
-
-/// Sends an answer. Returns the number of bytes of its body.
+/// Sends an answer, and notes it.
 pub(in crate::server) async fn send(
     session: &mut Session,
-    answer: Answer,
+    mut answer: Answer,
     ctx: &mut RequestContext,
-) -> Result<usize> {
+) -> Result<()> {
     seats::give_back(&mut ctx.guards.in_flight);
     if !answer.classified {
         ctx.classification = None;
     }
-    let length = answer.length();
-    let mut headers = answer.headers;
-    // In a 304, clients would read this as the length of the document. A 204 has
-    // none (RFC 9110, 8.6).
-    if !matches!(
-        answer.status,
-        StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT
-    ) {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    ctx.reply.cache = answer.cache;
+    let request = session.req_header();
+    let mut head = answer.take_head();
+    head::finish(Kind::Whole, &mut head, request, ctx).await;
+    if let Some(trail) = &mut ctx.audit {
+        answer.show(trail);
     }
-    head::add_common(&mut headers, session.req_header(), ctx);
-    let header = head::of(session.req_header(), answer.status, headers)?;
+    let header = wire_head::of(head, request.version)?;
+    let length = answer.length();
     // To a client that waits for a 100, an answer means not to send the body. Then
     // the connection is not reused.
     let waits = waits_for_100(session);
@@ -257,7 +228,7 @@ pub(in crate::server) async fn send(
         .await
         .map_err(Error::into_down)?;
     if head_only {
-        return Ok(0);
+        return Ok(());
     }
     if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
         ctx.generation().flow.too_slow(slow);
@@ -270,7 +241,8 @@ pub(in crate::server) async fn send(
         // lose the answer.
         drain(session, usize::MAX, LINGER).await;
     }
-    Ok(length)
+    ctx.reply.bytes = length;
+    Ok(())
 }
 
 /// Tells whether the client sends its body only after a 100. HTTP/1.0 has no 100

@@ -4,26 +4,26 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::is_hop_by_hop;
+use apifront_upstream::HOP_BY_HOP;
 use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError, Sending};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, request};
 use http_body_util::BodyExt;
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::request::RequestInfo;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::detached::{Detached, Ending, detach};
-use super::respond::{Answer, debug_header};
+use super::head::{self, Kind};
+use super::respond::Answer;
 use super::shadow::{Capture, Tee};
 use super::upload::Upload;
 use super::watch_frames::Frames;
-use super::{aggregate, aggregator_headers, browsers, deprecation, forward, record_write};
-use crate::server::listener::loopback_guard;
+use super::{aggregate, aggregator_headers, forward, wire_head};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
@@ -38,7 +38,7 @@ const CLIENT_GONE: &str = "client_gone";
 
 /// Tells whether the request is forwarded here and not by pingora: a stream, or a
 /// GET of HTTP/1.0. pingora sends chunks even to clients of HTTP/1.0.
-pub(in crate::server) fn is_stream(request: &RequestHeader, info: &RequestInfo) -> bool {
+pub(in crate::server) fn is_stream(request: &request::Parts, info: &RequestInfo) -> bool {
     let stream = info.verb == "watch" || info.subresource == "log";
     request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
@@ -222,46 +222,29 @@ pub(in crate::server) async fn send_head(
     ctx: &mut RequestContext,
     response: Response<LongRunningBody>,
 ) -> Result<LongRunningBody> {
-    ctx.reply.code = response.status().as_u16();
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
     }
-    let (head, body) = response.into_parts();
-    if let Some(trail) = &mut ctx.audit {
-        trail.response(ctx.reply.code, &head.headers);
-    }
-    let headers = head.headers.len().saturating_add(2);
-    let mut header = ResponseHeader::build(head.status, Some(headers))?;
-    for (name, value) in &head.headers {
-        if !is_hop_by_hop(name) {
-            header.append_header(name, value)?;
-        }
-    }
-    if ctx.is_routed() {
-        let class = ctx.classification.as_ref();
-        aggregator_headers::answer(&mut header, &head.headers, &ctx.audit_id(), class)?;
-    }
+    let (mut head, body) = response.into_parts();
     let request = session.req_header();
+    head::finish(Kind::Forwarded, &mut head, request, ctx).await;
+    for name in &HOP_BY_HOP {
+        head.headers.remove(name);
+    }
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
-        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+        let chunked = HeaderValue::from_static("chunked");
+        head.headers.insert(TRANSFER_ENCODING, chunked);
     }
-    browsers::add(ctx.for_browsers.as_deref(), &mut header)?;
-    debug_header(&mut header, request, ctx.reply.cache)?;
-    if ctx.generation().gate.is_owner() {
-        loopback_guard::sandbox(&mut header)?;
-    }
-    if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
-        deprecation::replace(&mut header, warnings)?;
-    }
-    if let Some(forward) = &mut ctx.forward {
-        record_write::begin(request, &header, forward);
-    }
-    let header = Box::new(header);
+    // The client's connection is not that of upstream.
+    head.version = Version::HTTP_11;
+    head.extensions.clear();
+    let status = head.status;
+    let header = Box::new(wire_head::of(head, request.version)?);
     match &mut *session.downstream_session {
         // The end must come with the head. Later, it would contradict the
         // Content-Length of a 304, which is that of a document that the answer does
         // not hold. pingora's own method does not pass the end on.
-        ServerSession::H2(stream) if is_bodiless(head.status) => {
+        ServerSession::H2(stream) if is_bodiless(status) => {
             stream.write_response_header(header, true)?;
         }
         _ => session.write_response_header(header, false).await?,

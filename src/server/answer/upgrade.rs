@@ -7,18 +7,17 @@
 use std::time::Instant;
 
 use apifront_upstream::long_running::{self, LongRunningBody};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, WARNING};
-use http::{Method, Response, StatusCode, Version};
+use http::{Method, Response, StatusCode, Version, request, response};
 use http_body_util::BodyExt;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::detached::detach_stream;
+use super::head::{self, Kind};
 use super::respond::Answer;
 use super::upload::Upload;
-use super::{deprecation, record_write, stream};
+use super::{record_write, stream, wire_head};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::Received;
 use crate::server::stage::context::RequestContext;
@@ -26,7 +25,7 @@ use crate::server::stage::context::RequestContext;
 /// Tells whether the request is forwarded here: an upgrade, or a request of HTTP/1.0
 /// that may change something. pingora would drop the upgrade, and would send chunks
 /// to the HTTP/1.0 client.
-pub(in crate::server) fn is_relayed(request: &RequestHeader, received: &Received) -> bool {
+pub(in crate::server) fn is_relayed(request: &request::Parts, received: &Received) -> bool {
     let http_10 = request.version == Version::HTTP_10 && request.method != Method::GET;
     received.upgrade().is_some() || http_10
 }
@@ -48,7 +47,8 @@ pub(in crate::server) async fn tunnel(
             return Ok(Some(stream::outcome_unknown(session, ctx)?));
         }
         let upgrade = hyper::upgrade::on(&mut response);
-        return switch(session, ctx, response.map(drop), upgrade).await;
+        let (head, _) = response.into_parts();
+        return switch(session, ctx, head, upgrade).await;
     }
     let received = ctx.stage().received();
     if received.is_some_and(|r| stream::is_stream(session.req_header(), r.info())) {
@@ -61,24 +61,16 @@ pub(in crate::server) async fn tunnel(
 async fn switch(
     session: &mut Session,
     ctx: &mut RequestContext,
-    mut response: Response<()>,
+    mut head: response::Parts,
     upgrade: hyper::upgrade::OnUpgrade,
 ) -> Result<Option<Answer>> {
-    ctx.reply.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
     }
-    let status = response.status();
-    if let Some(warnings) = deprecation::of_forwarded(ctx, status, response.headers()).await {
-        response.headers_mut().remove(WARNING);
-        for warning in warnings {
-            response.headers_mut().append(WARNING, warning);
-        }
-    }
+    head::finish(Kind::Tunnel, &mut head, session.req_header(), ctx).await;
     let stop = stream::stop(ctx);
-    let (mut client, mut detached) = detach_stream(session, ctx)?;
-    detached.answered(ctx.reply.code, response.headers());
-    let head = response_head(&response);
+    let (mut client, detached) = detach_stream(session, ctx)?;
+    let head = wire_head::switching_protocols(&head);
     tokio::spawn(async move {
         let talk = async {
             let mut buffered = BufWriter::new(&mut client);
@@ -98,22 +90,6 @@ async fn switch(
         detached.end(why);
     });
     Ok(None)
-}
-
-fn response_head(response: &Response<()>) -> Vec<u8> {
-    let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
-    for (name, value) in response.headers() {
-        // A 101 does not have these headers (RFC 9110, 8.6).
-        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-            continue;
-        }
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
-    head.extend_from_slice(b"\r\n");
-    head
 }
 
 /// Passes on an ordinary answer, and the rest of the body in the other direction.

@@ -9,14 +9,15 @@ use apifront_watch_cache::watch::{Given, Step, Tally, Watch, WatchClient, WatchG
 use bytes::Bytes;
 use h2::Reason;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderValue, Response, Version};
 use pingora_core::{Error, Result};
 use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
-use super::head;
+use super::head::{self, Kind};
 use super::watch_client::Client;
+use super::wire_head;
 use crate::identity::VIEW;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
@@ -198,9 +199,10 @@ pub(in crate::server) async fn start(
     watch: Box<Watch>,
     told: &WatchHead,
 ) -> Result<()> {
-    ctx.reply.code = 200;
     let request = session.req_header();
-    let mut headers = HeaderMap::with_capacity(head::ADDED);
+    let (mut head, ()) = Response::new(()).into_parts();
+    let headers = &mut head.headers;
+    headers.reserve(head::ADDED);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(watch.content_type()));
     if watch.is_compressed() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -215,8 +217,8 @@ pub(in crate::server) async fn start(
     if let Some(view) = &told.view {
         headers.insert(VIEW, view.clone());
     }
-    head::add_common(&mut headers, request, ctx);
-    let header = head::of(request, StatusCode::OK, headers)?;
+    head::finish(Kind::Watch, &mut head, request, ctx).await;
+    let header = wire_head::of(head, request.version)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), false)
@@ -226,7 +228,7 @@ pub(in crate::server) async fn start(
     let generation = ctx.generation();
     let (stopping, groups) = (generation.drain.stopping(), generation.watch_groups.clone());
     let (client, mut detached) = detach(session, ctx);
-    detached.watches(ctx.reply.code, watch.has_begun());
+    detached.watches(watch.has_begun());
     let side = Box::new(Side {
         client: Client::new(client),
         detached,

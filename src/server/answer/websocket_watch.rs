@@ -5,6 +5,7 @@ use std::time::Duration;
 use apifront_watch_cache::watch::Watch;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
+use http::{HeaderValue, StatusCode};
 use kubernetes_wire::negotiation::MediaType;
 use pingora_core::Result;
 use pingora_core::protocols::Stream;
@@ -20,8 +21,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::detached::{Detached, detach_stream};
-use super::respond::debug_value;
+use super::head::{self, Kind};
 use super::watch_stream::StreamEnd;
+use super::{deprecation, wire_head};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
@@ -47,12 +49,16 @@ pub(in crate::server) async fn start(
     ctx: &mut RequestContext,
     mut watch: Watch,
     handshake: &Handshake,
+    warnings: &[HeaderValue],
 ) -> Result<()> {
-    ctx.reply.code = 101;
-    let head = handshake.answer(debug_value(session.req_header(), ctx.reply.cache).as_ref());
+    // The head has no room for warnings, but they are noted.
+    deprecation::note(ctx, StatusCode::OK, warnings);
+    let mut head = handshake.answer();
+    head::finish(Kind::WebSocketWatch, &mut head, session.req_header(), ctx).await;
+    let head = wire_head::switching_protocols(&head);
     let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach_stream(session, ctx)?;
-    detached.watches(ctx.reply.code, watch.has_begun());
+    detached.watches(watch.has_begun());
     tokio::spawn(async move {
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
             Ok(Ok(())) => run(client, &mut watch, &mut stopping, &mut detached).await,

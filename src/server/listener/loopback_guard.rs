@@ -16,10 +16,8 @@
 //! with a web application of the cluster in a browser, people can use `kubectl
 //! port-forward`, which gives the application an origin of its own.
 
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
-use pingora_core::Result;
-use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use super::browser::{self, Port};
@@ -38,17 +36,13 @@ pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
 }
 
 /// Prevents a forwarded answer from becoming a page of the owner's origin.
-pub(in crate::server) fn sandbox(response: &mut ResponseHeader) -> Result<()> {
-    if is_data(&response.headers) {
-        return Ok(());
+pub(in crate::server) fn sandbox(answer: &mut HeaderMap) {
+    if is_data(answer) {
+        return;
     }
     // The answer keeps its own policies, because browsers apply all of them.
-    append(response, CONTENT_SECURITY_POLICY, SANDBOX)?;
-    response.insert_header(X_CONTENT_TYPE_OPTIONS, NOSNIFF)
-}
-
-fn append(response: &mut ResponseHeader, name: HeaderName, value: HeaderValue) -> Result<()> {
-    response.append_header(name, value).map(drop)
+    answer.append(CONTENT_SECURITY_POLICY, SANDBOX);
+    answer.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
 }
 
 /// Tells whether the answer's type is one that API servers use and that no browser

@@ -3,12 +3,11 @@
 //! is forwarded, so that upstream words the error.
 
 use http::header::{
-    AUTHORIZATION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION,
+    AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{HeaderMap, Version};
+use http::{HeaderMap, Response, StatusCode, Version, request, response};
 use kubernetes_wire::request::{Protocol, Upgrade};
-use pingora_http::RequestHeader;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
@@ -16,9 +15,9 @@ use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
 /// A handshake that kube-apiserver would accept, and the values for the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Handshake {
-    accept: String,
+    accept: HeaderValue,
     /// The only offered protocol, whichever it is. The answer repeats it.
-    protocol: Option<String>,
+    protocol: Option<HeaderValue>,
 }
 
 impl Handshake {
@@ -26,7 +25,7 @@ impl Handshake {
     /// caller may be identified by something else than a token among the protocols.
     /// Then the API server does not remove the token from the offer.
     pub(in crate::server) fn read(
-        request: &RequestHeader,
+        request: &request::Parts,
         upgrade: &Upgrade,
         other_credentials: bool,
     ) -> Option<Self> {
@@ -42,35 +41,29 @@ impl Handshake {
             return None;
         }
         Some(Self {
-            accept: derive_accept_key(key),
+            accept: HeaderValue::try_from(derive_accept_key(key)).ok()?,
             protocol: protocol(headers, other_credentials)?,
         })
     }
 
-    /// Returns the 101, which has the same bytes as kube-apiserver's. Go's library
-    /// writes it without the headers that every other answer has.
-    pub(in crate::server) fn answer(&self, debug: Option<&HeaderValue>) -> Vec<u8> {
-        let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
-        let protocol = self.protocol.as_ref().map(String::as_bytes);
-        for (name, value) in [
-            ("Upgrade", Some(&b"websocket"[..])),
-            ("Connection", Some(b"Upgrade")),
-            ("Sec-WebSocket-Accept", Some(self.accept.as_bytes())),
-            ("Sec-WebSocket-Protocol", protocol),
-            ("X-Apifront-Cache", debug.map(HeaderValue::as_bytes)),
-        ] {
-            let Some(value) = value else { continue };
-            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
-                head.extend_from_slice(piece);
-            }
-        }
-        head.extend_from_slice(b"\r\n");
+    /// Returns the head of the 101, with its headers in kube-apiserver's order.
+    pub(in crate::server) fn answer(&self) -> response::Parts {
+        let (mut head, ()) = Response::new(()).into_parts();
+        head.status = StatusCode::SWITCHING_PROTOCOLS;
+        head.headers.extend([
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (CONNECTION, HeaderValue::from_static("Upgrade")),
+            (SEC_WEBSOCKET_ACCEPT, self.accept.clone()),
+        ]);
+        let protocol = self.protocol.clone();
+        let protocol = protocol.map(|protocol| (SEC_WEBSOCKET_PROTOCOL, protocol));
+        head.headers.extend(protocol);
         head
     }
 }
 
 /// Returns the protocol to echo, or `None` if the server would have to choose one.
-fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<String>> {
+fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<HeaderValue>> {
     let mut values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     let Some(first) = values.next() else {
         return Some(None);
@@ -87,7 +80,7 @@ fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<Strin
         offered.retain(|protocol| !is_token(protocol));
     }
     match offered.as_slice() {
-        [one] if !one.is_empty() => Some(Some((*one).to_owned())),
+        [one] if !one.is_empty() => Some(Some(HeaderValue::from_str(one).ok()?)),
         _ => None,
     }
 }
@@ -113,12 +106,13 @@ fn is_authority(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
     use kubernetes_wire::request::ConnectionOptions;
 
     use super::*;
 
     fn read(changes: &[(&'static str, &str)], other_credentials: bool) -> Option<Handshake> {
-        let mut request = RequestHeader::build("GET", b"/", None).unwrap();
+        let (mut request, ()) = Request::new(()).into_parts();
         for (name, value) in [
             ("host", "localhost:6443"),
             ("connection", "keep-alive, Upgrade"),
@@ -127,12 +121,14 @@ mod tests {
             ("sec-websocket-version", "13"),
             ("origin", "http://localhost"),
         ] {
-            request.insert_header(name, value).unwrap();
+            request
+                .headers
+                .insert(name, HeaderValue::from_static(value));
         }
         for (name, value) in changes {
             match *value {
-                "" => drop(request.remove_header(*name)),
-                value => request.insert_header(*name, value).unwrap(),
+                "" => drop(request.headers.remove(*name)),
+                value => drop(request.headers.insert(*name, value.try_into().unwrap())),
             }
         }
         let connection = ConnectionOptions::read(&request.headers, request.version);
@@ -181,7 +177,8 @@ mod tests {
         ] {
             let found = read(&[("sec-websocket-protocol", &offer)], other_credentials);
             let protocol = found.and_then(|h| h.protocol);
-            assert_eq!(protocol.as_deref(), echoed, "{offer}");
+            let protocol = protocol.as_ref().map(|p| p.to_str().unwrap());
+            assert_eq!(protocol, echoed, "{offer}");
         }
     }
 }

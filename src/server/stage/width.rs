@@ -6,9 +6,9 @@
 //! of a request only changes how long other requests of its own flow wait.
 
 use http::header::ACCEPT;
+use http::request;
 use kubernetes_wire::negotiation;
 use kubernetes_wire::request::RequestInfo;
-use pingora_http::RequestHeader;
 
 use super::identified::Identified;
 use super::work::{Form, Work};
@@ -26,7 +26,7 @@ const LISTS: [&str; 2] = ["list", "watch"];
 /// request is work for another server.
 pub(super) fn of(
     identified: &Identified,
-    request: &RequestHeader,
+    request: &request::Parts,
     class: Option<&Classification>,
 ) -> Width {
     let (info, query) = (identified.info(), identified.query());
@@ -63,7 +63,7 @@ fn begins_with_list(query: &Query) -> bool {
     query.truthy("sendInitialEvents") || matches!(version, "" | "0")
 }
 
-fn work(store: &Store, info: &RequestInfo, query: &Query, request: &RequestHeader) -> Work {
+fn work(store: &Store, info: &RequestInfo, query: &Query, request: &request::Parts) -> Work {
     let snapshot = store.snapshot();
     let all = work_of(snapshot.len(), &snapshot, info, query, request);
     // No namespace is more work than the whole resource.
@@ -80,7 +80,7 @@ fn work_of(
     snapshot: &Snapshot,
     info: &RequestInfo,
     query: &Query,
-    request: &RequestHeader,
+    request: &request::Parts,
 ) -> Work {
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
     let limit = limit.filter(|limit| *limit > 0 && info.verb == "list");
@@ -102,7 +102,7 @@ fn work_of(
 
 /// Returns the form of the answer. The Accept header is not negotiated here, because
 /// that happens when the answer is made.
-fn form(request: &RequestHeader, query: &Query) -> Form {
+fn form(request: &request::Parts, query: &Query) -> Form {
     let accept = request.headers.get(ACCEPT);
     let accept = accept.and_then(|accept| accept.to_str().ok());
     let accept = accept.unwrap_or_default();

@@ -5,11 +5,13 @@ mod demand;
 mod get;
 mod list;
 mod listing;
+mod located;
 mod newest;
 mod overlay;
 mod overlay_watch;
 mod pinned;
 mod plan;
+mod prepared;
 mod served;
 mod shape;
 mod sharded;
@@ -19,30 +21,27 @@ mod watch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::read::{BypassReason, Freshness, HitCost, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::read::{BypassReason, Freshness, WatchPlan};
 use apifront_watch_cache::reflector::{Entry, Unavailable};
-use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
 use apifront_watch_cache::{CacheMode, Consistency};
 use degraded::Degraded;
-use http::{HeaderMap, HeaderValue, Method};
-use kubernetes_wire::api::{GroupVersionResource, ListOptions, Reason, Status};
-use kubernetes_wire::negotiation::Representation;
-use kubernetes_wire::request::{Deadline, Scope};
-use newest::{Newest, Resource};
-use pingora_http::RequestHeader;
+use http::{HeaderMap, HeaderValue, Method, request};
+use kubernetes_wire::api::{GroupVersionResource, Reason, Status};
+use kubernetes_wire::request::Deadline;
+use located::{Located, Scopes};
 pub(in crate::server) use pinned::{Pin, Pinned};
 use plan::Plan;
+use prepared::Prepared;
 use served::Served;
 pub(in crate::server) use view::coverage as view_coverage;
 
-use super::cpu_offload::OffloadUser;
+use super::refusal;
 use super::respond::Answer;
 use super::watch_stream::WatchHead;
-use super::{deprecation, refusal};
 use crate::config::is_built_in_group;
-use crate::flow::{HeldBytes, RETRY_AFTER};
-use crate::server::stage::context::{CacheResult, Hit};
+use crate::flow::RETRY_AFTER;
+use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 
 /// How long a watch waits for the first list of its resource before it is forwarded.
@@ -71,7 +70,7 @@ pub(in crate::server) enum Outcome {
 }
 
 pub(in crate::server) async fn answer(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
     let outcome = read(request, grant, None).await;
@@ -96,7 +95,7 @@ pub(in crate::server) async fn answer(
 
 /// Returns what the cache would answer from the state that upstream's answer shows.
 pub(in crate::server) async fn answer_at(
-    request: &RequestHeader,
+    request: &request::Parts,
     identified: Arc<Identified>,
     pinned: &mut Pinned,
 ) -> Outcome {
@@ -133,7 +132,7 @@ fn is_in_shadow(identified: &Identified) -> bool {
 /// Reads from the cache if possible. The checks go from cheap to expensive: options,
 /// consistency mode, authorization, and only then the cache itself.
 async fn read(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
     pinned: Option<&mut Pinned>,
 ) -> Outcome {
@@ -206,7 +205,7 @@ fn costs_a_request(identified: &Identified, plan: &Plan) -> bool {
 fn say(
     status: &Status,
     warnings: &[HeaderValue],
-    request: &RequestHeader,
+    request: &request::Parts,
     identified: &Identified,
 ) -> Answer {
     let mut answer = Answer::from_status(status, &request.headers, identified.query());
@@ -242,6 +241,7 @@ fn timed_out() -> Status {
     Status::failure(504, Reason::Timeout, message)
 }
 
+/// Takes the steps from a granted read to its answer: see [`located`].
 async fn serve(
     granted: &Granted,
     headers: &HeaderMap,
@@ -249,56 +249,19 @@ async fn serve(
     pinned: Option<&mut Pinned>,
     degraded: &mut Option<Degraded>,
 ) -> Result<Served, BypassReason> {
-    let generation = granted.generation();
-    let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
-    let (namespaced, cluster_wide) = (granted.scope(true), granted.scope(false));
-    // If the path leads to no resource of any scope, no reflector is started.
-    if namespaced.is_none() && cluster_wide.is_none() {
-        return Err(BypassReason::UnusualRequest);
-    }
-    let found = find(granted, gvr, waits(granted, gvr, &plan)).await;
-    let all = namespaced.as_ref().is_none_or(|s| s.namespace.is_empty());
-    if all && found.as_ref().err() == Some(&BypassReason::Filling) {
-        demand::note_early(&generation.cache, gvr, (headers, granted.query()), &plan);
-    }
-    let entry = found?;
-    let store = entry.store().ok_or(BypassReason::Filling)?;
-    let scope = match store.resource.namespaced {
-        true => namespaced,
-        false => cluster_wide,
+    let Some(located) = locate(granted, headers, &plan).await? else {
+        return Ok(Served::NoSuchResource);
     };
-    let Some(scope) = scope else {
-        // Upstream refuses a path that does not fit the resource's scope. The answer
-        // is known for upstream's own resources.
-        let is_own = is_built_in_group(&gvr.group) && granted.route().is_none();
-        return match is_own && !store.resource.namespaced {
-            true => Ok(Served::NoSuchResource),
-            false => Err(BypassReason::UnusualRequest),
-        };
-    };
-    let plan = plan.narrow(&scope, granted.info().is_verb_via_path())?;
     if plan.is_of_shard() && !serves_shards(granted).await {
         return Err(BypassReason::UnusualRequest);
     }
-    let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
-    if scope.namespace.is_empty() {
-        demand::note(&entry, representation, (headers, granted.query()), &plan);
-    }
-    if let Plan::Watch(options, _) = &plan
-        && options.allow_watch_bookmarks
-        && watch::is_given(options, &store)
-    {
-        entry.bookmark_within(&store, BOOKMARK_WAITS).await;
-    }
-    plan.check(&store)?;
-    let resource = Resource {
-        generation,
-        entry: &entry,
-        store: &store,
-        user: granted.user(),
-        scope: &scope,
-    };
-    *degraded = match degraded::mode(granted, &entry, &store, &plan) {
+    let via_path = granted.info().is_verb_via_path();
+    let fitted = located
+        .fit(headers, granted.query(), plan, via_path)
+        .await?;
+    fitted.note_demand(headers, granted.query());
+    let (located, plan) = (&fitted.located, &fitted.plan);
+    *degraded = match degraded::mode(granted, &located.entry, &located.store, plan) {
         degraded::Mode::Off => None,
         // The answer to a WebSocket's handshake cannot hold the warning.
         degraded::Mode::On(_) if granted.handshake().is_some() => {
@@ -307,57 +270,50 @@ async fn serve(
         degraded::Mode::On(degraded) => Some(degraded),
         degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
     };
-    let (newest, cost) = match pinned {
-        Some(pinned) => {
-            let newest = pinned.newest(resource, plan.is_exact()).await?;
-            (newest, HitCost::Nothing)
-        }
-        None => match newest::newest(resource, &plan, degraded.is_some()).await {
-            Ok(newest) => newest,
-            Err(unanswered) => return newest::refuse(unanswered),
-        },
-    };
-    if !has_current_columns(&shape, &newest, &entry, &store).await {
-        return Err(BypassReason::NotProvenFresh);
-    }
-    let newest = newest::overlaid(newest, generation, &store);
-    let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
-    warnings.extend(degraded.and_then(|degraded| degraded.warning(gvr)));
-    let prepared = Prepared {
-        granted,
-        headers,
-        entry,
-        store,
-        scope,
-        newest,
-        cost,
-        representation,
-        shape,
-        warnings,
-    };
-    match plan {
-        Plan::Get(_) => prepared.get(gvr).await,
-        Plan::List(options, plan) => prepared.list(options, plan).await,
-        Plan::Watch(options, plan) => prepared.watch_fitted(gvr, options, plan).await,
+    match Prepared::make(granted, headers, fitted, pinned, degraded.as_ref()).await? {
+        Ok((prepared, plan)) => prepared.answer(plan).await,
+        Err(unanswered) => newest::refuse(unanswered),
     }
 }
 
-/// Tells whether the columns of a Table fit the objects in it. The definition of the
-/// resource may have changed since the columns were chosen.
-async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, store: &Store) -> bool {
-    let Shape::Table(printer, _) = shape else {
-        return true;
+/// Finds the resource of a granted path in the cache. Returns `None` if no server has
+/// this path.
+async fn locate<'a>(
+    granted: &'a Granted,
+    headers: &HeaderMap,
+    plan: &Plan,
+) -> Result<Option<Located<'a>>, BypassReason> {
+    let generation = granted.generation();
+    let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
+    let scopes = Scopes {
+        namespaced: granted.scope(true),
+        cluster_wide: granted.scope(false),
     };
-    // This object was read from upstream by itself.
-    let alone = matches!(newest, Newest::Object(_));
-    if alone && !entry.is_listed_by_current_definition().await {
-        return false;
+    // If the path leads to no resource of any scope, no reflector is started.
+    if scopes.are_empty() {
+        return Err(BypassReason::UnusualRequest);
     }
-    let shown = store.presentation();
-    shown
-        .printer
-        .as_ref()
-        .is_some_and(|now| Arc::ptr_eq(now, printer))
+    let found = find(granted, gvr, waits(granted, gvr, plan)).await;
+    if scopes.hold_all() && found.as_ref().err() == Some(&BypassReason::Filling) {
+        demand::note_early(&generation.cache, gvr, (headers, granted.query()), plan);
+    }
+    let entry = found?;
+    let store = entry.store().ok_or(BypassReason::Filling)?;
+    if let Some(scope) = scopes.in_store(&store) {
+        let located = Located {
+            entry,
+            store,
+            scope,
+        };
+        return Ok(Some(located));
+    }
+    // Upstream refuses a path that does not fit the resource's scope. The answer is
+    // known for upstream's own resources.
+    let is_own = is_built_in_group(&gvr.group) && granted.route().is_none();
+    match is_own && !store.resource.namespaced {
+        true => Ok(None),
+        false => Err(BypassReason::UnusualRequest),
+    }
 }
 
 /// Returns how long the read waits while the resource is read into the cache, before
@@ -395,155 +351,6 @@ async fn find(
         return Ok(found?);
     }
     Ok(generation.cache.lookup_within(gvr, selection, left).await?)
-}
-
-/// Everything that an answer needs. No further request goes to upstream.
-struct Prepared<'a> {
-    granted: &'a Granted,
-    headers: &'a HeaderMap,
-    entry: Arc<Entry>,
-    store: Arc<Store>,
-    scope: Scope<'a>,
-    newest: Newest,
-    /// The requests to upstream that the answer needed.
-    cost: HitCost,
-    representation: Representation,
-    shape: Shape,
-    warnings: Vec<HeaderValue>,
-}
-
-impl Prepared<'_> {
-    fn hit(&self, version: u64) -> Hit {
-        let cost = self.cost;
-        Hit { version, cost }
-    }
-
-    async fn get(self, gvr: &GroupVersionResource) -> Result<Served, BypassReason> {
-        let hit = self.hit(self.newest.resource_version(&self.store));
-        let object = self.newest.object(self.scope.namespace, self.scope.name);
-        let Some(object) = object else {
-            let status = Status::not_found(&gvr.group_resource(), self.scope.name);
-            return Ok(Served::Status(status, self.warnings, Some(hit)));
-        };
-        let by = OffloadUser::new(self.granted);
-        let body = match get::body(&self.store, object, self.shape, by).await {
-            Ok(body) => (vec![body], HeldBytes::default()),
-            Err(unmade) => return unmade.served(),
-        };
-        match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
-            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
-            Err(unmade) => unmade.served(),
-        }
-    }
-
-    async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
-        let (by, cost) = (OffloadUser::new(self.granted), self.cost);
-        let wanted = list::Wanted {
-            extent: list::Extent::Namespace(self.scope.namespace.to_owned()),
-            options,
-            plan,
-            shape: self.shape,
-            gzip: shape::stitches(self.representation, self.headers),
-        };
-        let (body, version) = match list::make(wanted, &self.store, self.newest, by).await {
-            Ok(made) => made,
-            Err(unmade) => return unmade.served(),
-        };
-        match shape::list(body, self.representation, self.headers, &self.warnings, by).await {
-            Ok(answer) => {
-                let hit = Hit { version, cost };
-                Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit))))
-            }
-            Err(unmade) => unmade.served(),
-        }
-    }
-
-    /// Makes the watch, and compresses it if that was agreed.
-    async fn watch_fitted(
-        self,
-        gvr: &GroupVersionResource,
-        options: ListOptions,
-        plan: WatchPlan,
-    ) -> Result<Served, BypassReason> {
-        let (granted, headers) = (self.granted, self.headers);
-        let compressed = self.store.presentation().compresses_watches
-            && granted.handshake().is_none()
-            && watch::is_compressed(&options, headers);
-        let served = if overlay::is_for(granted.generation(), gvr) {
-            self.watch_overlaid(options, plan).await
-        } else {
-            self.watch(options, plan).await
-        };
-        Ok(match served? {
-            Served::Watch(watch, head) => {
-                let watch = watch::fitted(*watch, compressed, headers);
-                Served::Watch(Box::new(watch), head)
-            }
-            served => served,
-        })
-    }
-
-    async fn watch_overlaid(
-        self,
-        options: ListOptions,
-        plan: WatchPlan,
-    ) -> Result<Served, BypassReason> {
-        let head = head(self.warnings, self.cost);
-        let (granted, store, newest, shape) = (self.granted, self.store, self.newest, self.shape);
-        let opened = overlay_watch::open(granted, store, newest, options, plan, shape).await?;
-        Ok(match opened {
-            Ok(watch) => Served::Watch(Box::new(watch), head),
-            Err(status) => Served::Status(*status, head.warnings, None),
-        })
-    }
-
-    /// Asks upstream for the events before the store's history.
-    async fn earlier(&self, options: &ListOptions, version: u64) -> Option<watch::Start> {
-        let (granted, store) = (self.granted, &self.store);
-        let namespace = self.scope.namespace;
-        let wanted = watch::wanted_earlier(granted, namespace, options, version, store)?;
-        let asked = Instant::now();
-        let cache = &granted.generation().cache;
-        let earlier = cache.earlier_events(&self.entry, store, wanted).await?;
-        Some(watch::Start::Earlier(earlier, asked.elapsed()))
-    }
-
-    async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
-        let unmarked = plan == WatchPlan::Unmarked;
-        let forwards = !sharded::is_kept(self.granted);
-        let mut cost = self.cost;
-        let start = match plan {
-            WatchPlan::From(version) => match self.earlier(&options, version).await {
-                Some(earlier) => {
-                    cost = HitCost::Events;
-                    earlier
-                }
-                None => watch::Start::Version { version, forwards },
-            },
-            WatchPlan::FromNow(_) => watch::Start::Version {
-                version: self.newest.resource_version(&self.store),
-                forwards,
-            },
-            WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
-                .newest
-                .into_snapshot()
-                .map(watch::Start::State)
-                .ok_or(BypassReason::NotProvenFresh)?,
-        };
-        let lasts = self.granted.generation().config.serving.min_request_timeout;
-        let namespace = self.scope.namespace;
-        let watch = watch::watch(namespace, options, start, self.store, self.shape, lasts)?;
-        let watch = if unmarked { watch.unmarked() } else { watch };
-        Ok(Served::Watch(Box::new(watch), head(self.warnings, cost)))
-    }
-}
-
-fn head(warnings: Vec<HeaderValue>, cost: HitCost) -> WatchHead {
-    WatchHead {
-        warnings,
-        cost,
-        view: None,
-    }
 }
 
 /// Tells whether shards are answered here: always, or because upstream would answer

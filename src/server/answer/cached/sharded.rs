@@ -8,8 +8,8 @@
 
 use apifront_watch_cache::ShardedListAndWatch;
 use apifront_watch_cache::read::{BypassReason, parameters};
+use http::request;
 use kubernetes_wire::api::{Query, Reason, Status};
-use pingora_http::RequestHeader;
 
 use super::Outcome;
 use crate::server::stage::context::CacheResult;
@@ -42,7 +42,7 @@ pub(super) fn is_kept(received: &Received) -> bool {
 /// forwarded, this is a refusal.
 pub(super) async fn keep(
     outcome: Outcome,
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
     let reason = match outcome {

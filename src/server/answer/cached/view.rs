@@ -11,16 +11,16 @@ use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, WatchPl
 use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::{Snapshot, Store};
 use async_trait::async_trait;
-use http::HeaderValue;
+use http::{HeaderValue, request};
 use kubernetes_wire::api::{Attributes, GroupVersionResource, ListOptions, Reason, Status};
 use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::request::{Deadline, Scope};
-use pingora_http::RequestHeader;
 
+use super::located::{Fitted, Located, Scopes};
 use super::newest::{Newest, Resource};
 use super::plan::Plan;
 use super::served::Served;
-use super::{BOOKMARK_WAITS, Outcome, list, newest, overlay, shape, sharded, watch};
+use super::{Outcome, list, newest, overlay, shape, sharded, watch};
 use crate::identity::VIEW;
 use crate::server::answer::cpu_offload::OffloadUser;
 use crate::server::answer::deprecation;
@@ -58,7 +58,7 @@ impl From<NoView> for Unviewed {
 /// Answers with a view. Returns `None` if there is none; then the caller is refused
 /// as without views.
 pub(super) async fn answer(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
     plan: Plan,
     refusal: &Status,
@@ -142,7 +142,7 @@ fn unanswered(reason: BypassReason, gvr: &GroupVersionResource) -> Option<Status
 }
 
 async fn serve(
-    request: &RequestHeader,
+    request: &request::Parts,
     grant: &mut PendingGrant<'_>,
     plan: Plan,
 ) -> Result<Outcome, Unviewed> {
@@ -153,31 +153,43 @@ async fn serve(
         return Err(Unviewed::Refused);
     }
     let attributes = info.attributes();
-    let scope_of = |namespaced| scope(&identified, &attributes, namespaced);
-    if scope_of(true).is_none() && scope_of(false).is_none() {
+    let scopes = Scopes {
+        namespaced: scope(&identified, &attributes, true),
+        cluster_wide: scope(&identified, &attributes, false),
+    };
+    if scopes.are_empty() {
         return Err(Unviewed::Refused);
     }
     // This waits for the cache, because upstream would refuse the request.
     let entry = super::find(&identified, gvr, super::WATCH_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespaced = store.resource.namespaced;
-    let scope = scope_of(namespaced).ok_or(Unviewed::Refused)?;
-    let plan = plan.narrow(&scope, false)?;
-    let (representation, shape) =
-        shape::representation(headers, identified.query(), &store, &plan)?;
-    if let Plan::Watch(options, _) = &plan
-        && options.allow_watch_bookmarks
-        && watch::is_given(options, &store)
-    {
-        entry.bookmark_within(&store, BOOKMARK_WAITS).await;
-    }
-    plan.check(&store)?;
+    let scope = scopes.in_store(&store).ok_or(Unviewed::Refused)?;
+    let located = Located {
+        entry,
+        store,
+        scope,
+    };
+    let fitted = located
+        .fit(headers, identified.query(), plan, false)
+        .await?;
     let versions = Arc::new(OfCache {
         gvr: gvr.clone(),
         cache: generation.cache.clone(),
     });
     let granted = grant.ask_view(namespaced, versions).await;
     let granted = granted?;
+    let Fitted {
+        located,
+        plan,
+        representation,
+        shape,
+    } = fitted;
+    let Located {
+        entry,
+        store,
+        scope,
+    } = located;
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     warnings.extend(granted.warnings());
     let prepared = Prepared {
@@ -211,7 +223,7 @@ fn scope<'a>(
 /// Everything that an answer needs, except for the state.
 struct Prepared<'a> {
     granted: &'a GrantedView,
-    request: &'a RequestHeader,
+    request: &'a request::Parts,
     entry: &'a Arc<Entry>,
     store: &'a Arc<Store>,
     scope: Scope<'a>,

@@ -20,11 +20,10 @@ use std::time::Duration;
 use apifront_upstream::cdn_loop::CDN_LOOP;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request, response};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::negotiation::input_media_type;
 use pingora_core::{Error, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tokio::time::{Instant, timeout};
 
@@ -100,7 +99,7 @@ pub(in crate::server) async fn answer(
 
 /// Returns the length of the question. Returns `None` if the request has a
 /// parameter, or anything else that upstream might take into account.
-fn question_length(request: &RequestHeader, identified: &Identified) -> Option<usize> {
+fn question_length(request: &request::Parts, identified: &Identified) -> Option<usize> {
     let info = identified.info();
     let is_question = request.method == Method::POST
         && request.uri.path() == PATH
@@ -213,17 +212,16 @@ fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
 
 /// Sees the head of upstream's answer. The length is removed if the body may change.
 pub(in crate::server) fn answer_begins(
-    request: &RequestHeader,
-    response: &mut ResponseHeader,
-    keeper: Option<&mut (dyn AnswerKeeper + 'static)>,
-) -> Result<()> {
-    let Some(keeper) = keeper else { return Ok(()) };
-    if response.status.is_informational() || !keeper.answered(response.status, &response.headers) {
-        return Ok(());
+    request: &request::Parts,
+    answer: &mut response::Parts,
+    keeper: &mut dyn AnswerKeeper,
+) {
+    if answer.status.is_informational() || !keeper.answered(answer.status, &answer.headers) {
+        return;
     }
-    response.remove_header(&CONTENT_LENGTH);
+    answer.headers.remove(CONTENT_LENGTH);
     if request.version == Version::HTTP_11 {
-        response.insert_header(TRANSFER_ENCODING, "chunked")?;
+        let chunked = HeaderValue::from_static("chunked");
+        answer.headers.insert(TRANSFER_ENCODING, chunked);
     }
-    Ok(())
 }

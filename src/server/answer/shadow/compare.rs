@@ -13,8 +13,9 @@ use super::capture::Whole;
 use super::{HEARS_WITHIN, Sampled, is_allowed};
 use crate::config::Access;
 use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
+use crate::server::answer::head::NOT_CACHED;
 use crate::server::answer::offload_threads;
-use crate::server::answer::respond::{Answer, NOT_CACHED};
+use crate::server::answer::respond::Answer;
 use crate::shadow::{
     self, Body, Difference, Label, Shadow, Subject, Turn, Verdict, compare_bodies, compare_headers,
     compare_pieces, plain,

@@ -163,7 +163,7 @@ impl Follower {
             self.subject.version = version;
         }
         let mut request = self.sampled.request.clone();
-        request.remove_header(&ACCEPT_ENCODING);
+        request.headers.remove(ACCEPT_ENCODING);
         let mut pinned = Pinned::new(pin, HEARS_WITHIN);
         let identified = self.sampled.identified.clone();
         match cached::answer_at(&request, identified, &mut pinned).await {

@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use apifront_watch_cache::read::BypassReason;
 pub(in crate::server) use capture::Capture;
 pub(in crate::server) use follow::Tee;
-use http::Version;
-use pingora_http::RequestHeader;
+use http::{Version, request};
 use tokio::task::JoinHandle;
 
 use crate::server::stage::context::CacheResult;
@@ -29,7 +28,7 @@ const HEARS_WITHIN: Duration = Duration::from_secs(75);
 
 /// A read that upstream answers, and whose answer is compared.
 pub(in crate::server) struct Sampled {
-    request: RequestHeader,
+    request: request::Parts,
     identified: Arc<Identified>,
     representation: Label,
     asked: Instant,
@@ -41,7 +40,7 @@ pub(in crate::server) struct Sampled {
 
 /// Decides by chance whether the answer to a forwarded request is compared.
 pub(in crate::server) fn begin(
-    request: &RequestHeader,
+    request: &request::Parts,
     identified: &Arc<Identified>,
     cache: CacheResult,
 ) -> Option<Box<Capture>> {

@@ -1,0 +1,100 @@
+//! The steps of a read from the cache. Each is made only of the one before.
+//!
+//! 1. `Granted`: the caller may make this request.
+//! 2. [`Located`]: the cache has the resource.
+//! 3. [`Fitted`]: the store can answer the read in a form that the client accepts.
+//! 4. `Prepared`: the state is as recent as the read demands.
+//!
+//! A view's reads take the same steps, but for the last.
+
+use std::sync::Arc;
+
+use apifront_watch_cache::read::{BypassReason, Shape};
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::Store;
+use http::HeaderMap;
+use kubernetes_wire::api::Query;
+use kubernetes_wire::negotiation::Representation;
+use kubernetes_wire::request::Scope;
+
+use super::plan::Plan;
+use super::{BOOKMARK_WAITS, demand, shape, watch};
+
+/// The parts of a resource that a path names: if the resource has namespaces, and if
+/// it has none.
+pub(super) struct Scopes<'a> {
+    pub(super) namespaced: Option<Scope<'a>>,
+    pub(super) cluster_wide: Option<Scope<'a>>,
+}
+
+impl<'a> Scopes<'a> {
+    pub(super) fn are_empty(&self) -> bool {
+        self.namespaced.is_none() && self.cluster_wide.is_none()
+    }
+
+    /// Tells whether the path names all namespaces.
+    pub(super) fn hold_all(&self) -> bool {
+        let namespaced = self.namespaced.as_ref();
+        namespaced.is_none_or(|scope| scope.namespace.is_empty())
+    }
+
+    pub(super) fn in_store(self, store: &Store) -> Option<Scope<'a>> {
+        match store.resource.namespaced {
+            true => self.namespaced,
+            false => self.cluster_wide,
+        }
+    }
+}
+
+/// A resource that the cache has, and the part of it that may be read.
+pub(super) struct Located<'a> {
+    pub(super) entry: Arc<Entry>,
+    pub(super) store: Arc<Store>,
+    pub(super) scope: Scope<'a>,
+}
+
+/// A read that the store can answer, in a form that the client accepts.
+pub(super) struct Fitted<'a> {
+    pub(super) located: Located<'a>,
+    pub(super) plan: Plan,
+    pub(super) representation: Representation,
+    pub(super) shape: Shape,
+}
+
+impl<'a> Located<'a> {
+    /// Narrows the plan to what may be read, and checks that the store can answer it.
+    pub(super) async fn fit(
+        self,
+        headers: &HeaderMap,
+        query: &Query,
+        plan: Plan,
+        legacy_watch: bool,
+    ) -> Result<Fitted<'a>, BypassReason> {
+        let store = &self.store;
+        let plan = plan.narrow(&self.scope, legacy_watch)?;
+        let (representation, shape) = shape::representation(headers, query, store, &plan)?;
+        if let Plan::Watch(options, _) = &plan
+            && options.allow_watch_bookmarks
+            && watch::is_given(options, store)
+        {
+            self.entry.bookmark_within(store, BOOKMARK_WAITS).await;
+        }
+        plan.check(store)?;
+        Ok(Fitted {
+            located: self,
+            plan,
+            representation,
+            shape,
+        })
+    }
+}
+
+impl Fitted<'_> {
+    /// Notes that lists of the whole resource are asked for in this form.
+    pub(super) fn note_demand(&self, headers: &HeaderMap, query: &Query) {
+        let Located { entry, scope, .. } = &self.located;
+        if scope.namespace.is_empty() {
+            demand::note(entry, self.representation, (headers, query), &self.plan);
+        }
+    }
+}

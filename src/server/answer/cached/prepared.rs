@@ -1,0 +1,263 @@
+//! The last step of a read from the cache: its state is known to be recent enough.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, Unanswered, WatchPlan};
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::Store;
+use http::{HeaderMap, HeaderValue};
+use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::negotiation::Representation;
+
+use super::degraded::Degraded;
+use super::located::{Fitted, Located};
+use super::newest::{self, Newest, Resource};
+use super::pinned::Pinned;
+use super::plan::Plan;
+use super::served::Served;
+use super::{get, list, overlay, overlay_watch, shape, sharded, watch};
+use crate::flow::HeldBytes;
+use crate::server::answer::cpu_offload::OffloadUser;
+use crate::server::answer::deprecation;
+use crate::server::answer::watch_stream::WatchHead;
+use crate::server::stage::Granted;
+use crate::server::stage::context::{CacheResult, Hit};
+
+/// Everything that an answer needs. No further request goes to upstream.
+pub(super) struct Prepared<'a> {
+    granted: &'a Granted,
+    headers: &'a HeaderMap,
+    located: Located<'a>,
+    newest: Newest,
+    /// The requests to upstream that the answer needed.
+    cost: HitCost,
+    representation: Representation,
+    shape: Shape,
+    warnings: Vec<HeaderValue>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Waits until the state is as recent as the plan demands. Returns the plan, too.
+    pub(super) async fn make(
+        granted: &'a Granted,
+        headers: &'a HeaderMap,
+        fitted: Fitted<'a>,
+        pinned: Option<&mut Pinned>,
+        degraded: Option<&Degraded>,
+    ) -> Result<Result<(Self, Plan), Unanswered>, BypassReason> {
+        let generation = granted.generation();
+        let Fitted {
+            located,
+            plan,
+            representation,
+            shape,
+        } = fitted;
+        let Located {
+            entry,
+            store,
+            scope,
+        } = &located;
+        let resource = Resource {
+            generation,
+            entry,
+            store,
+            user: granted.user(),
+            scope,
+        };
+        let (newest, cost) = match pinned {
+            Some(pinned) => {
+                let newest = pinned.newest(resource, plan.is_exact()).await?;
+                (newest, HitCost::Nothing)
+            }
+            None => match newest::newest(resource, &plan, degraded.is_some()).await {
+                Ok(newest) => newest,
+                Err(unanswered) => return Ok(Err(unanswered)),
+            },
+        };
+        if !has_current_columns(&shape, &newest, entry, store).await {
+            return Err(BypassReason::NotProvenFresh);
+        }
+        let newest = newest::overlaid(newest, generation, store);
+        let mut warnings = deprecation::of_cached(generation, scope.gvr, entry, store).await;
+        warnings.extend(degraded.and_then(|degraded| degraded.warning(scope.gvr)));
+        let prepared = Self {
+            granted,
+            headers,
+            located,
+            newest,
+            cost,
+            representation,
+            shape,
+            warnings,
+        };
+        Ok(Ok((prepared, plan)))
+    }
+
+    pub(super) async fn answer(self, plan: Plan) -> Result<Served, BypassReason> {
+        match plan {
+            Plan::Get(_) => self.get().await,
+            Plan::List(options, plan) => self.list(options, plan).await,
+            Plan::Watch(options, plan) => self.watch_fitted(options, plan).await,
+        }
+    }
+
+    fn hit(&self, version: u64) -> Hit {
+        let cost = self.cost;
+        Hit { version, cost }
+    }
+
+    async fn get(self) -> Result<Served, BypassReason> {
+        let Located { store, scope, .. } = &self.located;
+        let hit = self.hit(self.newest.resource_version(store));
+        let object = self.newest.object(scope.namespace, scope.name);
+        let Some(object) = object else {
+            let status = Status::not_found(&scope.gvr.group_resource(), scope.name);
+            return Ok(Served::Status(status, self.warnings, Some(hit)));
+        };
+        let by = OffloadUser::new(self.granted);
+        let body = match get::body(store, object, self.shape, by).await {
+            Ok(body) => (vec![body], HeldBytes::default()),
+            Err(unmade) => return unmade.served(),
+        };
+        match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
+            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
+            Err(unmade) => unmade.served(),
+        }
+    }
+
+    async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
+        let (by, cost) = (OffloadUser::new(self.granted), self.cost);
+        let Located { store, scope, .. } = &self.located;
+        let wanted = list::Wanted {
+            extent: list::Extent::Namespace(scope.namespace.to_owned()),
+            options,
+            plan,
+            shape: self.shape,
+            gzip: shape::stitches(self.representation, self.headers),
+        };
+        let (body, version) = match list::make(wanted, store, self.newest, by).await {
+            Ok(made) => made,
+            Err(unmade) => return unmade.served(),
+        };
+        match shape::list(body, self.representation, self.headers, &self.warnings, by).await {
+            Ok(answer) => {
+                let hit = Hit { version, cost };
+                Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit))))
+            }
+            Err(unmade) => unmade.served(),
+        }
+    }
+
+    /// Makes the watch, and compresses it if that was agreed.
+    async fn watch_fitted(
+        self,
+        options: ListOptions,
+        plan: WatchPlan,
+    ) -> Result<Served, BypassReason> {
+        let (granted, headers) = (self.granted, self.headers);
+        let compressed = self.located.store.presentation().compresses_watches
+            && granted.handshake().is_none()
+            && watch::is_compressed(&options, headers);
+        let served = if overlay::is_for(granted.generation(), self.located.scope.gvr) {
+            self.watch_overlaid(options, plan).await
+        } else {
+            self.watch(options, plan).await
+        };
+        Ok(match served? {
+            Served::Watch(watch, head) => {
+                let watch = watch::fitted(*watch, compressed, headers);
+                Served::Watch(Box::new(watch), head)
+            }
+            served => served,
+        })
+    }
+
+    async fn watch_overlaid(
+        self,
+        options: ListOptions,
+        plan: WatchPlan,
+    ) -> Result<Served, BypassReason> {
+        let head = head(self.warnings, self.cost);
+        let store = self.located.store;
+        let opened =
+            overlay_watch::open(self.granted, store, self.newest, options, plan, self.shape)
+                .await?;
+        Ok(match opened {
+            Ok(watch) => Served::Watch(Box::new(watch), head),
+            Err(status) => Served::Status(*status, head.warnings, None),
+        })
+    }
+
+    /// Asks upstream for the events before the store's history.
+    async fn earlier(&self, options: &ListOptions, version: u64) -> Option<watch::Start> {
+        let granted = self.granted;
+        let Located {
+            entry,
+            store,
+            scope,
+        } = &self.located;
+        let namespace = scope.namespace;
+        let wanted = watch::wanted_earlier(granted, namespace, options, version, store)?;
+        let asked = Instant::now();
+        let cache = &granted.generation().cache;
+        let earlier = cache.earlier_events(entry, store, wanted).await?;
+        Some(watch::Start::Earlier(earlier, asked.elapsed()))
+    }
+
+    async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
+        let unmarked = plan == WatchPlan::Unmarked;
+        let forwards = !sharded::is_kept(self.granted);
+        let mut cost = self.cost;
+        let start = match plan {
+            WatchPlan::From(version) => match self.earlier(&options, version).await {
+                Some(earlier) => {
+                    cost = HitCost::Events;
+                    earlier
+                }
+                None => watch::Start::Version { version, forwards },
+            },
+            WatchPlan::FromNow(_) => watch::Start::Version {
+                version: self.newest.resource_version(&self.located.store),
+                forwards,
+            },
+            WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
+                .newest
+                .into_snapshot()
+                .map(watch::Start::State)
+                .ok_or(BypassReason::NotProvenFresh)?,
+        };
+        let lasts = self.granted.generation().config.serving.min_request_timeout;
+        let Located { store, scope, .. } = self.located;
+        let namespace = scope.namespace;
+        let watch = watch::watch(namespace, options, start, store, self.shape, lasts)?;
+        let watch = if unmarked { watch.unmarked() } else { watch };
+        Ok(Served::Watch(Box::new(watch), head(self.warnings, cost)))
+    }
+}
+
+fn head(warnings: Vec<HeaderValue>, cost: HitCost) -> WatchHead {
+    WatchHead {
+        warnings,
+        cost,
+        view: None,
+    }
+}
+
+/// Tells whether the columns of a Table fit the objects in it. The definition of the
+/// resource may have changed since the columns were chosen.
+async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, store: &Store) -> bool {
+    let Shape::Table(printer, _) = shape else {
+        return true;
+    };
+    // This object was read from upstream by itself.
+    let alone = matches!(newest, Newest::Object(_));
+    if alone && !entry.is_listed_by_current_definition().await {
+        return false;
+    }
+    let shown = store.presentation();
+    shown
+        .printer
+        .as_ref()
+        .is_some_and(|now| Arc::ptr_eq(now, printer))
+}
