@@ -147,7 +147,10 @@ const SERVER: &str = "server";
 const ABOVE_THE_SERVER: [&str; 1] = ["doctor"];
 /// The rooms inside the server, from the lowest up. Each may use those before it and
 /// none after it.
-const SERVER_ROOMS: [&str; 6] = ["listener", "state", "stage", "answer", "proxy", "process"];
+const SERVER_ROOMS: [&str; 10] = [
+    "listener", "state", "stage", "offload", "reply", "answer", "forward", "steps", "proxy",
+    "process",
+];
 const ALWAYS: [&str; 3] = ["api", "metrics", "shares"];
 /// The crate's own files at the root. They are wiring, not rooms.
 const ROOTS: [&str; 2] = ["lib", "main"];

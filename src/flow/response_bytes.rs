@@ -26,7 +26,7 @@ pub(super) const USER_BYTES: usize = 128 << 20;
 const ALL_BYTES: usize = 512 << 20;
 
 /// The bytes that count for an answer of references which waits for its client: the
-/// chunk that is being written (`server/answer/body_chunks.rs` joins small chunks to
+/// chunk that is being written (`server/reply/body_chunks.rs` joins small chunks to
 /// this size), the buffers of TLS and HTTP/2, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 

@@ -1,38 +1,28 @@
-//! The steps that serve a request, from top to bottom. This file is the table of
-//! contents; the steps are in the files that it names.
+//! Serves pingora's phases: `steps.rs` decides how a request is answered, and here its
+//! answer is sent.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apifront_upstream::cdn_loop;
-use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use crate::server::answer::cached::{self, Outcome};
-use crate::server::answer::head::{self, Kind};
-use crate::server::answer::respond::{self, Answer};
-use crate::server::answer::watch_stream::WatchHead;
-use crate::server::answer::{
-    aggregate, browsers, discovery, forward, openapi, own_endpoints, record_write, refusal,
-    self_review, shadow, stream, upgrade, watch_stream, websocket_watch, wire_head,
-};
+use crate::server::answer::self_review;
+use crate::server::forward::{self, record_write};
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
-use crate::server::listener::{framing, slow_client};
-use crate::server::stage::context::{CacheResult, Hit, RequestContext};
-use crate::server::stage::observed::AnswerObserver;
-use crate::server::stage::{
-    Identified, PendingGrant, access_log, audit, flow_control, places, seats,
-};
+use crate::server::listener::slow_client;
+use crate::server::reply::head::{self, Kind};
+use crate::server::reply::{send, watch_stream, wire_head};
+use crate::server::stage::access_log;
+use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
+use crate::server::steps::{self, Reply};
 
 pub(super) struct Proxy {
     /// A reload replaces the generation as a whole.
@@ -62,61 +52,20 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// Answers everything that apifront answers itself. `Ok(true)`: answered,
-    /// or a task answers. `Ok(false)`: pingora forwards the request.
+    /// `Ok(true)`: answered, or a task answers. `Ok(false)`: pingora forwards the
+    /// request.
     async fn request_filter(
         &self,
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<bool> {
-        let identified = match admit(session, ctx, &self.large_heads).await? {
-            ControlFlow::Continue(identified) => identified,
-            ControlFlow::Break(answer) => return finish(session, ctx, answer).await,
-        };
-        let request = session.req_header();
-        let mut grant = ctx.pending_grant(identified.clone());
-        if let Some(answer) = answer_before_cache(request, &mut grant).await {
-            return finish(session, ctx, answer).await;
+        match steps::reply(session, ctx, &self.large_heads).await? {
+            Reply::Whole(answer) => send::send(session, answer, ctx).await?,
+            Reply::Watch(watch, head) => watch_stream::start(session, ctx, watch, &head).await?,
+            Reply::Passed => {}
+            Reply::Forwarded => return Ok(false),
         }
-        let cache = match cached::answer(request, &mut grant).await {
-            Outcome::Answer(answer) => return finish(session, ctx, answer).await,
-            Outcome::Watch(watch, head) => {
-                start_watch(session, ctx, &identified, watch, &head).await?;
-                return Ok(true);
-            }
-            Outcome::Bypass(reason) => CacheResult::Bypass(reason),
-            Outcome::NotAsked => CacheResult::NotAsked,
-        };
-        let (authority, backend) = match aggregate::authority(request, &mut grant).await {
-            Ok(authority) => authority,
-            Err(answer) => return finish(session, ctx, answer.out_of(cache)).await,
-        };
-        ctx.reply.cache = cache;
-        if let Some(answer) = self_review::answer(session, ctx, &identified).await? {
-            return finish(session, ctx, answer).await;
-        }
-        let sampled = shadow::begin(session.req_header(), &identified, cache);
-        if let Err(refused) = places::take(session, ctx, &authority) {
-            let answer = Answer::too_many_requests(refused.retry_after);
-            return finish(session, ctx, answer.out_of(cache)).await;
-        }
-        forward::begin(session, ctx, authority, backend);
-        let failed = if upgrade::is_relayed(session.req_header(), &identified) {
-            upgrade::tunnel(session, ctx).await?
-        } else if stream::is_stream(session.req_header(), identified.info()) {
-            stream::forward(session, ctx, sampled).await?
-        } else {
-            ctx.observer = sampled.map(|sampled| sampled as Box<dyn AnswerObserver>);
-            match &ctx.forward {
-                Some(forward) => forward::go_on(session, forward).await?,
-                None => return forward::not_forwarded(),
-            }
-            return Ok(false);
-        };
-        match failed {
-            Some(answer) => finish(session, ctx, answer.out_of(cache)).await,
-            None => Ok(true),
-        }
+        Ok(true)
     }
 
     async fn upstream_peer(
@@ -177,6 +126,9 @@ impl ProxyHttp for Proxy {
             self_review::answer_begins(request, &mut head, keeper);
         }
         head::finish(Kind::Forwarded, &mut head, request, ctx).await;
+        if let Some(forward) = &mut ctx.forward {
+            record_write::begin(&request.method, &head, forward);
+        }
         *response = wire_head::of(head, request.version)?;
         Ok(())
     }
@@ -250,111 +202,5 @@ impl ProxyHttp for Proxy {
 
     fn suppress_error_log(&self, _: &Session, _: &RequestContext, _: &Error) -> bool {
         true
-    }
-}
-
-async fn finish(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> Result<bool> {
-    respond::send(session, answer, ctx).await?;
-    Ok(true)
-}
-
-/// Reads the request, identifies the caller, and waits for a seat. Breaks with
-/// the answer if the request goes no further.
-async fn admit(
-    session: &mut Session,
-    ctx: &mut RequestContext,
-    large_heads: &LargeHeads,
-) -> Result<ControlFlow<Answer, Arc<Identified>>> {
-    ctx.for_browsers = browsers::headers(session, ctx.generation());
-    // A request that two parsers could read differently goes no further.
-    match framing::check(session, &ctx.generation().config.serving, large_heads) {
-        Ok(None) => {}
-        Ok(large) => ctx.large_head = large,
-        Err(refusal) => {
-            let headers = &session.req_header().headers;
-            let answer = Answer::from_status(&refusal.status(), headers, &Query::default());
-            return Ok(ControlFlow::Break(answer));
-        }
-    }
-    let received = match ctx.receive(session) {
-        Ok(received) => received,
-        Err(status) => {
-            let nothing = Query::default();
-            let query = ctx.query().unwrap_or(&nothing);
-            let answer = Answer::from_status(&status, &session.req_header().headers, query);
-            return Ok(ControlFlow::Break(answer));
-        }
-    };
-    // apifront would forward the request to itself.
-    if cdn_loop::has_passed(&session.req_header().headers) {
-        ctx.audit = audit::unasked(session, &received);
-        let request = session.req_header();
-        let answer = refusal::of_loop(request, received.query());
-        return Ok(ControlFlow::Break(answer));
-    }
-    let method = &session.req_header().method;
-    if let Some(answer) = browsers::preflight(method, ctx.for_browsers.as_deref()) {
-        return Ok(ControlFlow::Break(answer));
-    }
-    // Health must answer even when no API server can tell who is asking.
-    if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
-        ctx.audit = audit::unasked(session, &received);
-        ctx.classification = flow_control::of_health(session, received).await;
-        return Ok(ControlFlow::Break(answer));
-    }
-    let identified = match ctx.identify(received.clone(), session).await? {
-        Ok(identified) => identified,
-        Err(refused) => {
-            let request = session.req_header();
-            let answer = refusal::of_caller(&refused, request, received.query());
-            return Ok(ControlFlow::Break(answer));
-        }
-    };
-    if let Err(refused) = seats::take(session, ctx, &identified).await? {
-        let answer = Answer::too_many_requests(refused.retry_after);
-        return Ok(ControlFlow::Break(answer));
-    }
-    Ok(ControlFlow::Continue(identified))
-}
-
-/// Answers requests that the cache has no part in: for apifront's own paths,
-/// for discovery and OpenAPI, and for hidden or unavailable APIs.
-async fn answer_before_cache(
-    request: &RequestHeader,
-    grant: &mut PendingGrant<'_>,
-) -> Option<Answer> {
-    if let Some(answer) = own_endpoints::own_paths(request, grant).await {
-        return Some(answer);
-    }
-    if let Some(answer) = discovery::answer(request, grant).await {
-        return Some(answer);
-    }
-    if let Some(answer) = discovery::refuse_hidden(request, grant).await {
-        return Some(answer);
-    }
-    if let Some(answer) = openapi::answer(request, grant).await {
-        return Some(answer);
-    }
-    aggregate::before_cache(request, grant).await
-}
-
-/// Starts the task that writes a cached watch, as a WebSocket if the caller
-/// asked for one.
-async fn start_watch(
-    session: &mut Session,
-    ctx: &mut RequestContext,
-    identified: &Identified,
-    watch: Box<Watch>,
-    head: &WatchHead,
-) -> Result<()> {
-    ctx.reply.cache = CacheResult::Hit(Hit {
-        version: watch.version(),
-        cost: head.cost,
-    });
-    match identified.handshake() {
-        Some(handshake) => {
-            websocket_watch::start(session, ctx, *watch, handshake, &head.warnings).await
-        }
-        None => watch_stream::start(session, ctx, watch, head).await,
     }
 }

@@ -1,6 +1,6 @@
 //! The parts of the status page: the top talkers, the history of the last hour, the
 //! process's usage, an estimate of the work that upstream is spared, and the page
-//! itself. `server/answer/status.rs` joins them with other parts of the program.
+//! itself. `server/answer/own/status.rs` joins them with other parts of the program.
 
 mod history;
 pub mod page;

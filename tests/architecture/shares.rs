@@ -64,7 +64,10 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "src/flow/watermark.rs",
         "kube-apiserver's own limits without priority and fairness, which know no callers",
     ),
-    ("src/server/answer/debug_cache.rs", "the sums of a report"),
+    (
+        "src/server/answer/own/debug_cache.rs",
+        "the sums of a report",
+    ),
     (
         "src/server/answer/shadow/follow.rs",
         "the pieces of one watch, whose bytes are shares",

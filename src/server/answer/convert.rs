@@ -4,8 +4,8 @@ use apifront_watch_cache::read::BypassReason;
 use bytes::Bytes;
 use kubernetes_wire::representation::{pretty, yaml};
 
-use super::cpu_offload::{OffloadRefusal, OffloadUser};
 use crate::flow::HeldBytes;
+use crate::server::offload::{OffloadRefusal, OffloadUser};
 
 /// The longest JSON that is converted at once, which takes about a millisecond.
 /// Longer JSON is converted on a thread that serves no other request.
@@ -20,7 +20,7 @@ const GROWS: usize = 2;
 
 /// The longest indented JSON that is made at once. Short but deep JSON becomes long:
 /// with 10,000 levels, as many as kube-apiserver reads, it becomes 200 MB. Longer
-/// results are made by `cpu_offload.rs`.
+/// results are made by the room `offload`.
 const INDENTED_AT_ONCE: usize = 512 << 10;
 
 /// The longest indented body. A list of 100 MB becomes 180 MB. A request for a

@@ -18,10 +18,10 @@ use kubernetes_wire::negotiation::{
 };
 use kubernetes_wire::request::Deadline;
 
-use super::cpu_offload::OffloadUser;
-use super::refusal;
-use super::respond::Answer;
 use crate::discovery::{Discovery, DiscoveryPath, EncodedDocument, Found, Missing};
+use crate::server::offload::OffloadUser;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
@@ -32,7 +32,7 @@ const CLIENT_ADDRESS: [HeaderName; 2] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// The size above which documents are made by `cpu_offload.rs`.
+/// The size above which documents are made by the room `offload`.
 const LARGE: usize = 64 << 10;
 
 /// Answers a request for discovery. Returns `None` if the request is not about

@@ -14,7 +14,7 @@ use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::ListForm;
 use futures::future::join_all;
 
-use super::offload_threads;
+use crate::server::offload::threads;
 
 /// The forms of a resource are made ahead only if there is room for this many times
 /// its objects. Without that, lists make them as usual.
@@ -48,7 +48,7 @@ async fn make(cache: &Cache, entry: &Entry, form: ListForm) {
     let threads = available_parallelism().map_or(1, usize::from).min(leaves);
     join_all((0..threads).map(|_| {
         let ahead = ahead.clone();
-        offload_threads::run(move || ahead.make())
+        threads::run(move || ahead.make())
     }))
     .await;
     cache.made_ahead();

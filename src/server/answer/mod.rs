@@ -1,44 +1,11 @@
-//! The answers to requests: from the cache, from memory, or passed on from an API
-//! server.
+//! Makes answers to requests: from the cache, from documents in memory, and about
+//! apifront itself. `reply` sends them.
 
-pub(super) mod aggregate;
-pub(super) mod aggregator_headers;
-pub(super) mod body_chunks;
-pub(super) mod browsers;
 pub(super) mod cached;
-pub(super) mod compression;
-pub(super) mod convert;
-pub(super) mod cpu_offload;
-mod debug_cache;
-mod debug_flow;
-mod debug_shadow;
-pub(super) mod deprecation;
-pub(super) mod detached;
+mod convert;
 pub(super) mod discovery;
-pub(super) mod forward;
-pub(super) mod head;
 pub(super) mod make_ahead;
-mod nameless;
-pub(super) mod observability;
-mod offload_threads;
-mod open_answer;
 pub(super) mod openapi;
-pub(super) mod own_endpoints;
-pub(super) mod record_write;
-pub(super) mod refusal;
-pub(super) mod respond;
+pub(super) mod own;
 pub(super) mod self_review;
 pub(super) mod shadow;
-mod status;
-mod status_report;
-mod status_resources;
-mod status_shadow;
-mod status_talkers;
-pub(super) mod stream;
-pub(super) mod upgrade;
-mod upload;
-mod watch_client;
-pub(super) mod watch_frames;
-pub(super) mod watch_stream;
-pub(super) mod websocket_watch;
-pub(super) mod wire_head;

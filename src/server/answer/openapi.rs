@@ -4,9 +4,9 @@ use http::{Method, request};
 use kubernetes_wire::api::Status;
 use kubernetes_wire::request::Deadline;
 
-use super::refusal;
-use super::respond::Answer;
 use crate::openapi::{Answered, Request};
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
 use crate::server::stage::PendingGrant;
 use crate::server::stage::context::CacheResult;
 

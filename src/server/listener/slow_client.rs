@@ -7,7 +7,7 @@
 //! over a slow line may take minutes, but a client that reads one byte a minute is
 //! given up like one that reads nothing.
 //!
-//! `respond.rs` writes apifront's own answers within these bounds. Forwarded
+//! `send.rs` writes apifront's own answers within these bounds. Forwarded
 //! requests are bounded from outside. pingora's own timeouts are for one write or
 //! read at a time, and in HTTP/2 for one frame, so a client that takes or gives a
 //! byte now and then would never exceed them. [`SlowClientGuard`] drops the request

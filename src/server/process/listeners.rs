@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::start_error::StartError;
 use crate::config::{self, Config};
-use crate::server::answer::observability::Observability;
+use crate::server::answer::own::observability::Observability;
 use crate::server::listener::connections::{self, Connections, Limits};
 use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::head::HeadLimits;

@@ -10,7 +10,7 @@ use kubernetes_wire::api::duration::format_duration;
 use kubernetes_wire::api::{GroupVersionResource, Status, warning};
 
 use super::plan::Plan;
-use crate::server::answer::forward::RETRY_AFTER_SECONDS;
+use crate::server::reply::refusal::RETRY_AFTER_SECONDS;
 use crate::server::stage::{Granted, Identified, PendingGrant};
 
 const ANNOTATION: &str = "apifront.dev/degraded";

@@ -7,7 +7,7 @@ use apifront_watch_cache::store::{Store, StoredObject};
 use bytes::Bytes;
 
 use super::listing::WRITTEN_AT_ONCE;
-use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
+use crate::server::offload::{OffloadRefusal, OffloadUser};
 
 /// Makes the body. A large object is written where it delays no other request.
 pub(super) async fn body(

@@ -11,10 +11,10 @@ use kubernetes_wire::api::ListOptions;
 use super::listing::Listing;
 use super::newest::Newest;
 use crate::flow::HeldBytes;
-use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
+use crate::server::offload::{OffloadRefusal, OffloadUser};
 
 /// The most objects that are matched with a selector, or written anew, on a thread
-/// that serves other requests. More objects take milliseconds, so `cpu_offload.rs`
+/// that serves other requests. More objects take milliseconds, so `offload`
 /// handles them.
 const SELECTED_AT_ONCE: usize = 10_000;
 const WRITTEN_AT_ONCE: usize = 500;

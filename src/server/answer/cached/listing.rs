@@ -13,7 +13,7 @@ use kubernetes_wire::representation::ListMeta;
 use super::list::{Body, Extent, Wanted};
 use super::newest::Newest;
 use crate::flow::HeldBytes;
-use crate::server::answer::compression;
+use crate::server::reply::compression;
 
 /// The most bytes of objects that are written, and of labels and fields that are
 /// matched, on a thread that serves other requests. Both take a few milliseconds.

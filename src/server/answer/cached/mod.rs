@@ -36,11 +36,11 @@ use prepared::Prepared;
 use served::Served;
 pub(in crate::server) use view::coverage as view_coverage;
 
-use super::refusal;
-use super::respond::Answer;
-use super::watch_stream::WatchHead;
 use crate::config::is_built_in_group;
 use crate::flow::RETRY_AFTER;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
+use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 

@@ -16,7 +16,7 @@ use kubernetes_wire::request::Scope;
 use super::plan::Plan;
 use super::served::Served;
 use super::{degraded, overlay};
-use crate::server::answer::forward;
+use crate::server::reply::refusal;
 use crate::server::state::generation::Generation;
 
 /// How long a list of a view waits for a version from which a client can watch.
@@ -325,7 +325,7 @@ pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
         Unanswered::Bypass(reason) => return Err(reason),
         Unanswered::TooManyRequests => return Ok(Served::Overloaded),
         Unanswered::Failed(status) => status,
-        Unanswered::Unreachable => forward::unreachable(),
+        Unanswered::Unreachable => refusal::unreachable(),
         Unanswered::Timeout => Status::failure(
             504,
             Reason::Timeout,

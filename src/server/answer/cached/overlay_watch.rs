@@ -23,7 +23,7 @@ use kubernetes_wire::representation::resource_version::with_resource_version;
 use super::newest::Newest;
 use super::watch;
 use crate::aggregation::{Aggregation, api_service_objects};
-use crate::server::answer::forward;
+use crate::server::reply::refusal;
 use crate::server::stage::Granted;
 use crate::server::state::api_service_watches::Place;
 use crate::server::state::generation::Generation;
@@ -151,7 +151,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstr
         Some((code, body.await.ok()?))
     };
     let answer = tokio::time::timeout(LIST_TIMEOUT, ask).await.ok().flatten();
-    let unreachable = || Box::new(forward::unreachable());
+    let unreachable = || Box::new(refusal::unreachable());
     let (code, body) = answer.ok_or_else(unreachable)?;
     if !code.is_success() {
         let status = Status::from_json(&body).map(Box::new);

@@ -18,9 +18,9 @@ use super::plan::Plan;
 use super::served::Served;
 use super::{get, list, overlay, overlay_watch, shape, sharded, watch};
 use crate::flow::HeldBytes;
-use crate::server::answer::cpu_offload::OffloadUser;
-use crate::server::answer::deprecation;
-use crate::server::answer::watch_stream::WatchHead;
+use crate::server::offload::OffloadUser;
+use crate::server::reply::deprecation;
+use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::Granted;
 use crate::server::stage::context::{CacheResult, Hit};
 

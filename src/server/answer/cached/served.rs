@@ -5,9 +5,9 @@ use apifront_watch_cache::watch::Watch;
 use http::HeaderValue;
 use kubernetes_wire::api::Status;
 
-use crate::server::answer::cpu_offload::OffloadRefusal;
-use crate::server::answer::respond::Answer;
-use crate::server::answer::watch_stream::WatchHead;
+use crate::server::offload::OffloadRefusal;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::context::Hit;
 
 /// The result of a read that the cache could answer.

@@ -14,9 +14,10 @@ use kubernetes_wire::representation::{Encoding, Form};
 use super::list;
 use super::plan::Plan;
 use crate::flow::HeldBytes;
-use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
-use crate::server::answer::respond::Answer;
-use crate::server::answer::{compression, convert};
+use crate::server::answer::convert;
+use crate::server::offload::{OffloadRefusal, OffloadUser};
+use crate::server::reply::answer::Answer;
+use crate::server::reply::compression;
 
 pub(super) fn representation(
     headers: &HeaderMap,

@@ -17,14 +17,14 @@ use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::request::{Deadline, Scope};
 
 use super::located::{Fitted, Located, Scopes};
-use super::newest::{Newest, Resource};
+use super::newest::{self, Newest, Resource};
 use super::plan::Plan;
 use super::served::Served;
-use super::{Outcome, list, newest, overlay, shape, sharded, watch};
+use super::{Outcome, list, overlay, shape, sharded, watch};
 use crate::identity::VIEW;
-use crate::server::answer::cpu_offload::OffloadUser;
-use crate::server::answer::deprecation;
-use crate::server::answer::watch_stream::WatchHead;
+use crate::server::offload::OffloadUser;
+use crate::server::reply::deprecation;
+use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::context::{CacheResult, Hit};
 use crate::server::stage::{
     GrantedView, Identified, NoView, PendingGrant, may_have_view, view_coverage, wants_view,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::question::Spec;
 use super::review;
 use crate::authz::{Authorizer, Decision, SelfReview};
-use crate::server::answer::head::NOT_CACHED;
+use crate::server::reply::head::NOT_CACHED;
 use crate::server::stage::observed::AnswerKeeper;
 
 /// The most bytes of an answer that are read here.

@@ -13,9 +13,9 @@ use super::capture::Whole;
 use super::{HEARS_WITHIN, Sampled, is_allowed};
 use crate::config::Access;
 use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
-use crate::server::answer::head::NOT_CACHED;
-use crate::server::answer::offload_threads;
-use crate::server::answer::respond::Answer;
+use crate::server::offload::threads;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::head::NOT_CACHED;
 use crate::shadow::{
     self, Body, Difference, Label, Shadow, Subject, Turn, Verdict, compare_bodies, compare_headers,
     compare_pieces, plain,
@@ -100,7 +100,7 @@ async fn unpacked(whole: &mut Whole, most: usize) -> Result<Bytes, &'static str>
         pieces: vec![whole.body.clone()],
         is_gzip: true,
     };
-    let unpacked = offload_threads::run(move || plain(&body, most)).await;
+    let unpacked = threads::run(move || plain(&body, most)).await;
     let bytes = match unpacked {
         Some(Ok(bytes)) => bytes,
         Some(Err(shadow::Unreadable::TooLarge)) => return Err("no_room"),
@@ -223,7 +223,7 @@ impl Compared<'_> {
                 }
             }
         };
-        offload_threads::run(work).await.ok_or("panicked")
+        threads::run(work).await.ok_or("panicked")
     }
 }
 

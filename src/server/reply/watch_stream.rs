@@ -17,10 +17,10 @@ use tokio::sync::watch::Receiver;
 use super::detached::{Detached, Ending, detach};
 use super::head::{self, Kind};
 use super::watch_client::Client;
-use super::wire_head;
+use super::{websocket_watch, wire_head};
 use crate::identity::VIEW;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
-use crate::server::stage::context::RequestContext;
+use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,8 +192,29 @@ pub(in crate::server) struct WatchHead {
     pub(in crate::server) cost: HitCost,
 }
 
-/// Sends the header, and moves the stream to a task of its own.
+/// Starts the task that writes a watch of the cache, as a WebSocket if the caller
+/// asked for one.
 pub(in crate::server) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    watch: Box<Watch>,
+    told: &WatchHead,
+) -> Result<()> {
+    ctx.reply.cache = CacheResult::Hit(Hit {
+        version: watch.version(),
+        cost: told.cost,
+    });
+    let identified = ctx.stage().identified().cloned();
+    match identified.as_ref().and_then(|caller| caller.handshake()) {
+        Some(handshake) => {
+            websocket_watch::start(session, ctx, *watch, handshake, &told.warnings).await
+        }
+        None => start_chunks(session, ctx, watch, told).await,
+    }
+}
+
+/// Sends the header, and moves the stream to a task of its own.
+async fn start_chunks(
     session: &mut Session,
     ctx: &mut RequestContext,
     watch: Box<Watch>,

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::debug_cache::{CheckReport, check_report};
 use super::nameless::{AnyResource, Named, ProvenResource, named, nameless};
 use super::open_answer::OpenAnswer;
-use super::respond::Answer;
+use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 use crate::shadow::{Found, OfResource, Report, Tally, ToldDifference};

@@ -7,10 +7,11 @@
 //! compressed. All users together have twice as many turns as there are cores, so
 //! that another user's request begins while a thousand requests of one user wait.
 
+pub(super) mod threads;
+
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;
 
-use super::offload_threads;
 use crate::flow::{Flow, HeldBytes, Rejected};
 use crate::server::stage::Identified;
 
@@ -61,7 +62,7 @@ impl<'a> OffloadUser<'a> {
             drop(turn);
             done
         };
-        Ok(offload_threads::run(work).await)
+        Ok(threads::run(work).await)
     }
 
     /// Waits for room for an answer with about this many bytes of its own.

@@ -17,14 +17,15 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
-use super::detached::{Detached, Ending, detach};
-use super::head::{self, Kind};
-use super::respond::Answer;
-use super::shadow::{Capture, Tee};
 use super::upload::Upload;
 use super::watch_frames::Frames;
-use super::{aggregate, aggregator_headers, forward, wire_head};
+use super::{aggregate, aggregator_request, record_write};
+use crate::server::answer::shadow::{Capture, Tee};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::detached::{Detached, Ending, detach};
+use crate::server::reply::head::{self, Kind};
+use crate::server::reply::{refusal, wire_head};
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::spans::RequestSpan;
@@ -122,7 +123,7 @@ pub(in crate::server) async fn ask_upstream(
     ctx: &mut RequestContext,
 ) -> Result<std::result::Result<(Upload, Response<LongRunningBody>), Answer>> {
     let Some(forward) = &mut ctx.forward else {
-        return forward::not_forwarded();
+        return super::not_forwarded();
     };
     let span = ctx.span.as_deref_mut();
     let has_body = !session.as_mut().is_body_empty();
@@ -165,9 +166,9 @@ pub(in crate::server) async fn ask_upstream(
             let status = match error {
                 LongRunningError::Http {
                     unprocessed: false, ..
-                } if sending != Sending::Repeatable => forward::unknown_outcome(),
-                LongRunningError::Switched => forward::switched(),
-                _ => forward::unreachable(),
+                } if sending != Sending::Repeatable => super::unknown_outcome(),
+                LongRunningError::Switched => super::switched(),
+                _ => refusal::unreachable(),
             };
             Ok(Err(answer(&status, session, forward)))
         }
@@ -180,8 +181,8 @@ pub(in crate::server) fn outcome_unknown(
     ctx: &RequestContext,
 ) -> Result<Answer> {
     match &ctx.forward {
-        Some(forward) => Ok(answer(&forward::unknown_outcome(), session, forward)),
-        None => forward::not_forwarded(),
+        Some(forward) => Ok(answer(&super::unknown_outcome(), session, forward)),
+        None => super::not_forwarded(),
     }
 }
 
@@ -199,8 +200,8 @@ fn upstream_request(
     let mut request = request.clone();
     // The client has been told to send its body.
     request.remove_header(&EXPECT);
-    aggregator_headers::request(&mut request, forward)?;
-    forward::introduce(&mut request, forward, span)?;
+    aggregator_request::rewrite(&mut request, forward)?;
+    super::introduce(&mut request, forward, span)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())
@@ -228,6 +229,9 @@ pub(in crate::server) async fn send_head(
     let (mut head, body) = response.into_parts();
     let request = session.req_header();
     head::finish(Kind::Forwarded, &mut head, request, ctx).await;
+    if let Some(forward) = &mut ctx.forward {
+        record_write::begin(&request.method, &head, forward);
+    }
     for name in &HOP_BY_HOP {
         head.headers.remove(name);
     }

@@ -7,8 +7,8 @@ use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;
 use kubernetes_wire::representation::deflate;
 
-use super::cpu_offload::{OffloadRefusal, OffloadUser};
 use crate::flow::HeldBytes;
+use crate::server::offload::{OffloadRefusal, OffloadUser};
 
 /// The size in bytes above which bodies are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;

@@ -6,7 +6,7 @@
 use http::StatusCode;
 
 use super::open_answer::OpenAnswer;
-use super::respond::Answer;
+use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 

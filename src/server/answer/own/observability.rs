@@ -15,7 +15,7 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_http::RequestHeader;
 
 use super::open_answer::OpenAnswer;
-use super::own_endpoints;
+use crate::server::answer::own;
 use crate::server::listener::browser::{self, Port};
 use crate::server::state::generation::Generation;
 
@@ -58,7 +58,7 @@ fn refuse(request: &RequestHeader) -> Option<OpenAnswer> {
 fn answer(generation: &Generation, request: &request::Parts) -> OpenAnswer {
     let path = request.uri.path();
     let query = request.uri.query().unwrap_or_default();
-    own_endpoints::open(generation, path, query)
+    own::open(generation, path, query)
         .unwrap_or_else(|| OpenAnswer::text(StatusCode::NOT_FOUND, "404 page not found"))
 }
 

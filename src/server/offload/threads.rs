@@ -28,7 +28,9 @@ static THREADS: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
 
 /// Runs the work to its end, even if no caller waits for it any more. Returns `None`
 /// if it panics.
-pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(in crate::server) async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     match &*THREADS {
         Ok(threads) => threads.spawn_blocking(work).await.ok(),
         Err(_) => spawn_blocking(work).await.ok(),

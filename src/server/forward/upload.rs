@@ -9,10 +9,9 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use tokio::time::timeout;
 
-use super::forward;
-use super::respond::DRAIN_WITHIN;
 use crate::audit::Trail;
 use crate::server::listener::{client_gone, slow_client};
+use crate::server::reply::send::DRAIN_WITHIN;
 
 pub(in crate::server) struct Upload {
     /// `None` once upstream has the whole body, or takes no more of it.
@@ -39,7 +38,7 @@ impl Upload {
             };
             return Ok((nothing, RequestBody::default()));
         }
-        forward::tell_to_go_on(session).await?;
+        super::tell_to_go_on(session).await?;
         session.as_mut().set_total_drain_timeout(Some(DRAIN_WITHIN));
         slow_client::body_begins();
         let (sender, body) = RequestBody::streamed();

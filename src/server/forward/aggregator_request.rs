@@ -1,23 +1,13 @@
-//! Rewrites the heads of requests to backends, and of their answers, as
-//! kube-apiserver's aggregator does with Go's `httputil.ReverseProxy` and
-//! apimachinery `util/proxy`.
+//! Rewrites the heads of requests to backends as kube-apiserver's aggregator does with
+//! Go's `httputil.ReverseProxy` and apimachinery `util/proxy`.
 
-use apifront_upstream::HOP_BY_HOP;
-use http::header::{
-    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName,
-};
-use http::{HeaderMap, HeaderValue, Uri, Version};
+use http::Uri;
+use http::header::HeaderName;
 use kubernetes_wire::api::query;
-use kubernetes_wire::request::ConnectionOptions;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use pingora_core::Result;
 use pingora_http::RequestHeader;
 
-use super::head::NOT_CACHED;
-use crate::flow::Classification;
-use crate::server::stage::AUDIT_ID;
-use crate::server::stage::flow_control;
 use crate::server::stage::forwarded::Forward;
 
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -40,19 +30,10 @@ const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// The headers of a backend's answer that are about another origin than the one that
-/// the client knows.
-const OF_THE_ORIGIN: [HeaderName; 4] = [
-    ACCESS_CONTROL_ALLOW_CREDENTIALS,
-    ACCESS_CONTROL_ALLOW_HEADERS,
-    ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN,
-];
-
 /// Rewrites the request line, and adds headers that tell a backend how the request
 /// came. The aggregator parses path and query and writes them again: it unescapes
 /// and escapes the path, sorts the keys of the query, and drops malformed pairs.
-pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+pub(super) fn rewrite(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     if forward.route().is_none() {
         return Ok(());
     }
@@ -99,45 +80,6 @@ fn cleaned(path: &str) -> String {
         false => "",
     };
     format!("/{}{end}", segments.join("/"))
-}
-
-/// Removes the headers of an answer that are not for the client, and adds the
-/// aggregator's own headers beside those of the backend.
-pub(super) fn answer(
-    headers: &mut HeaderMap,
-    audit_id: &HeaderValue,
-    classification: Option<&Classification>,
-) {
-    let connection = ConnectionOptions::read(headers, Version::HTTP_11);
-    for name in connection.named().filter(|name| !is_framing(name)) {
-        headers.remove(name);
-    }
-    // The HTTP server sets the framing headers.
-    let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));
-    for name in OF_THE_ORIGIN.iter().chain(of_the_connection) {
-        headers.remove(name);
-    }
-    headers.append(AUDIT_ID, audit_id.clone());
-    headers.append(CACHE_CONTROL, HeaderValue::from_static(NOT_CACHED));
-    // The backend's own values follow.
-    for (name, uid) in flow_control::uids(classification) {
-        let received: Vec<_> = headers.get_all(&name).iter().cloned().collect();
-        headers.remove(&name);
-        for value in uid.cloned().into_iter().chain(received) {
-            headers.append(&name, value);
-        }
-    }
-}
-
-/// Tells whether a header belongs to HTTP's framing, even if a Connection header
-/// names it.
-fn is_framing(name: &HeaderName) -> bool {
-    [
-        http::header::CONTENT_LENGTH,
-        http::header::TRANSFER_ENCODING,
-        CONNECTION,
-    ]
-    .contains(name)
 }
 
 #[cfg(test)]

@@ -1,5 +1,13 @@
 //! Forwards requests to API servers.
 
+pub(super) mod aggregate;
+mod aggregator_request;
+pub(super) mod record_write;
+pub(super) mod stream;
+pub(super) mod upgrade;
+mod upload;
+mod watch_frames;
+
 use std::time::Instant;
 
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
@@ -13,27 +21,23 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::RequestHeader;
 use pingora_proxy::{FailToProxy, Session};
 
-use super::respond::{self, Answer};
-use super::{aggregate, aggregator_headers};
 use crate::aggregation::InFlight;
 use crate::audit::Trail;
 use crate::flow::Admitted;
 use crate::identity;
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
-use crate::server::stage::AUDIT_ID;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::{refusal, send};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::{Authority, Forward};
-use crate::server::stage::seats;
+use crate::server::stage::{AUDIT_ID, seats};
 use crate::spans::RequestSpan;
 
 /// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 const SWITCHED: ErrorType = ErrorType::Custom("unasked switch of protocols");
-
-/// The Retry-After of answers while no API server can be reached.
-pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
 pub(in crate::server) fn begin(
     session: &Session,
@@ -58,11 +62,14 @@ pub(in crate::server) fn not_forwarded<T>() -> Result<T> {
 /// Sends the 100 to a client that waits for it before it sends its body, because
 /// upstream's own 100 does not come through HTTP/2. From here on, the client must
 /// keep pace.
-pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
+pub(in crate::server) async fn go_on(session: &mut Session, ctx: &RequestContext) -> Result<()> {
+    let Some(forward) = &ctx.forward else {
+        return not_forwarded();
+    };
     tell_to_go_on(session).await?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let session = session.as_mut();
-    session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
+    session.set_total_drain_timeout(Some(send::DRAIN_WITHIN));
     if !forward.long_running && !session.is_body_empty() {
         slow_client::body_begins();
     }
@@ -73,7 +80,7 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
 /// end of the body for the last one of its connection, even this one. So the
 /// keepalive setting is restored.
 pub(super) async fn tell_to_go_on(session: &mut Session) -> Result<()> {
-    if respond::waits_for_100(session) {
+    if send::waits_for_100(session) {
         let session = session.as_mut();
         let keepalive = session.get_keepalive();
         session.write_continue_response().await?;
@@ -199,7 +206,7 @@ pub(in crate::server) async fn rewrite(
     }
     // The client has already been told to send its body.
     request.remove_header(&EXPECT);
-    aggregator_headers::request(request, forward)?;
+    aggregator_request::rewrite(request, forward)?;
     introduce(request, forward, span.as_deref_mut())?;
     if let Some(span) = span {
         span.asked(&endpoint.name);
@@ -331,12 +338,6 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Returns the 503 for a request that had no effect, and may be tried again.
-pub(in crate::server) fn unreachable() -> Status {
-    Status::service_unavailable("the API server cannot be reached")
-        .with_retry_after(RETRY_AFTER_SECONDS)
-}
-
 /// Returns the 503 for a request that the API server may have carried out. It has no
 /// Retry-After, because client-go repeats any request, even a write, after a 5xx
 /// with one.
@@ -415,7 +416,7 @@ fn is_outcome_unknown(ctx: &RequestContext) -> bool {
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
     session.set_keepalive(None);
     let answer = answer.out_of(ctx.reply.cache);
-    if let Err(error) = respond::send(session, answer, ctx).await {
+    if let Err(error) = send::send(session, answer, ctx).await {
         tracing::debug!(%error, "error answer not sent");
     }
     FailToProxy {
@@ -438,6 +439,6 @@ fn status(error: &Error) -> Status {
         }
         &SWITCHED => switched(),
         ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
-        _ => unreachable(),
+        _ => refusal::unreachable(),
     }
 }

@@ -7,8 +7,11 @@ use apifront_upstream::cdn_loop;
 use kubernetes_wire::api::status::Details;
 use kubernetes_wire::api::{Query, Reason, Status};
 
-use super::respond::Answer;
+use super::answer::Answer;
 use crate::server::stage::{Granted, NotGranted, PendingGrant, Refused};
+
+/// The Retry-After of answers while no API server can be reached.
+pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Returns the answer to a caller who was refused at authentication or
 /// impersonation.
@@ -52,4 +55,10 @@ pub(in crate::server) async fn unless_granted(
         }
         NotGranted::OnlyUpstream => None,
     })
+}
+
+/// Returns the 503 for a request that had no effect, and may be tried again.
+pub(in crate::server) fn unreachable() -> Status {
+    Status::service_unavailable("the API server cannot be reached")
+        .with_retry_after(RETRY_AFTER_SECONDS)
 }

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use kubernetes_wire::api::Status;
 
 use super::open_answer::OpenAnswer;
-use super::respond::Answer;
 use super::status_report;
+use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 use crate::status::page;

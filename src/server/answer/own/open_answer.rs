@@ -5,10 +5,10 @@ use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
 
 use super::nameless::Nameless;
-use super::respond::Answer;
 use super::status;
 use crate::health::HealthResponse;
 use crate::metrics::CONTENT_TYPE;
+use crate::server::reply::answer::Answer;
 use crate::server::state::generation::Generation;
 
 const CANNOT_WRITE: &str = "500 the answer cannot be written";

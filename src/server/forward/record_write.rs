@@ -10,7 +10,7 @@ use http::{Method, response};
 use crate::server::stage::forwarded::Forward;
 
 /// Notes a write when its answer begins with a success.
-pub(super) fn begin(method: &Method, response: &response::Parts, forward: &mut Forward) {
+pub(in crate::server) fn begin(method: &Method, response: &response::Parts, forward: &mut Forward) {
     let info = forward.info();
     let writes = matches!(
         *method,

@@ -46,10 +46,10 @@ macro_rules! nameless {
             $field_vis $field: $type,
         )*}
 
-        impl $(<$parameter: $crate::server::answer::nameless::Nameless>)?
-            $crate::server::answer::nameless::Nameless for $name $(<$parameter>)?
+        impl $(<$parameter: $crate::server::answer::own::nameless::Nameless>)?
+            $crate::server::answer::own::nameless::Nameless for $name $(<$parameter>)?
         where
-            $($type: $crate::server::answer::nameless::Nameless,)*
+            $($type: $crate::server::answer::own::nameless::Nameless,)*
         {}
     )*};
 }

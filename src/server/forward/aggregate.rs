@@ -11,10 +11,10 @@ use hyper::Response;
 use kubernetes_wire::api::{Reason, Status};
 use pingora_core::{Error, ErrorType, Result};
 
-use super::refusal;
-use super::respond::Answer;
 use crate::aggregation::{InFlight, api_service_objects};
 use crate::flow::RETRY_AFTER;
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 

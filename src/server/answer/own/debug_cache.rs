@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use super::nameless::{AnyResource, Named, ProvenResource, VersionNumber, named, nameless};
 use super::open_answer::OpenAnswer;
-use super::respond::Answer;
 use crate::config::Mode;
+use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
 use crate::server::state::gauges;
 use crate::server::state::generation::Generation;

@@ -5,7 +5,7 @@ use apifront_watch_cache::read::HitCost;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use http::{request, response};
 
-use super::{aggregator_headers, browsers, deprecation, record_write};
+use super::{aggregator_headers, browsers, deprecation};
 use crate::server::listener::loopback_guard;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
@@ -47,7 +47,7 @@ pub(in crate::server) async fn finish(
     match kind {
         Kind::Whole | Kind::Watch => deprecation::note_made(ctx, head),
         Kind::WebSocketWatch => {}
-        Kind::Forwarded => finish_forwarded(head, request, ctx).await,
+        Kind::Forwarded => finish_forwarded(head, ctx).await,
         Kind::Tunnel => deprecation::warn_forwarded(ctx, head).await,
     }
     if let Some(trail) = &mut ctx.audit {
@@ -72,22 +72,15 @@ pub(in crate::server) async fn finish(
     }
 }
 
-async fn finish_forwarded(
-    head: &mut response::Parts,
-    request: &request::Parts,
-    ctx: &mut RequestContext,
-) {
+async fn finish_forwarded(head: &mut response::Parts, ctx: &mut RequestContext) {
     if ctx.is_routed() {
         let class = ctx.classification.as_ref();
-        aggregator_headers::answer(&mut head.headers, &ctx.audit_id(), class);
+        aggregator_headers::rewrite(&mut head.headers, &ctx.audit_id(), class);
     }
     if ctx.generation().gate.is_owner() {
         loopback_guard::sandbox(&mut head.headers);
     }
     deprecation::warn_forwarded(ctx, head).await;
-    if let Some(forward) = &mut ctx.forward {
-        record_write::begin(&request.method, head, forward);
-    }
 }
 
 /// Adds the headers that kube-apiserver has on every answer.

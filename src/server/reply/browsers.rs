@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use pingora_proxy::Session;
 
-use super::respond::Answer;
+use super::answer::Answer;
 use crate::server::state::generation::Generation;
 
 /// The headers for a page of another origin, besides the one with its origin.

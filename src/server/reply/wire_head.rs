@@ -29,7 +29,7 @@ pub(in crate::server) fn take(head: &mut ResponseHeader) -> response::Parts {
 }
 
 /// Writes a 101. It does not have the headers of a body (RFC 9110, 8.6).
-pub(super) fn switching_protocols(head: &response::Parts) -> Vec<u8> {
+pub(in crate::server) fn switching_protocols(head: &response::Parts) -> Vec<u8> {
     let mut written = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
     for (name, value) in &head.headers {
         if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {

@@ -2,16 +2,28 @@
 //! state, the status page. Each path has two audiences: callers with a grant for it,
 //! and anybody who reaches the port without authentication.
 
+mod debug_cache;
+mod debug_flow;
+mod debug_shadow;
+mod nameless;
+pub(in crate::server) mod observability;
+mod open_answer;
+mod status;
+mod status_report;
+mod status_resources;
+mod status_shadow;
+mod status_talkers;
+
 use std::sync::Arc;
 use std::time::Instant;
 
+use debug_flow::Dump;
 use http::{Method, request};
 use kubernetes_wire::api::Query;
+use open_answer::OpenAnswer;
 
-use super::debug_flow::{self, Dump};
-use super::open_answer::OpenAnswer;
-use super::respond::Answer;
-use super::{debug_cache, debug_shadow, refusal, status};
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
 use crate::server::stage::{Granted, PendingGrant};
 use crate::server::state::generation::Generation;
 

@@ -1,7 +1,7 @@
 //! Forwards upgrade requests. They are like other requests until upstream answers
 //! 101. Then the client's connection is joined to one to upstream.
 //!
-//! No other request becomes a tunnel: `long_running.rs` and `forward.rs` refuse a
+//! No other request becomes a tunnel: `long_running.rs` and `mod.rs` refuse a
 //! 101 that nobody asked for.
 
 use std::time::Instant;
@@ -13,12 +13,13 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-use super::detached::detach_stream;
-use super::head::{self, Kind};
-use super::respond::Answer;
 use super::upload::Upload;
-use super::{record_write, stream, wire_head};
+use super::{record_write, stream};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
+use crate::server::reply::answer::Answer;
+use crate::server::reply::detached::detach_stream;
+use crate::server::reply::head::{self, Kind};
+use crate::server::reply::wire_head;
 use crate::server::stage::Received;
 use crate::server::stage::context::RequestContext;
 

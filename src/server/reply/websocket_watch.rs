@@ -44,7 +44,7 @@ const WRITE_BUFFER: usize = 16 << 10;
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Answers the handshake, and moves the connection to a task of its own.
-pub(in crate::server) async fn start(
+pub(super) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
     mut watch: Watch,
