@@ -60,6 +60,7 @@ mod field_selectors;
 mod flow;
 mod fuzz;
 mod gzip;
+mod heads;
 mod health;
 mod herd;
 mod identity;
