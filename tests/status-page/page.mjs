@@ -144,7 +144,7 @@ function staysQuiet(page, from) {
 }
 
 // The port without authentication has the page, without the names of callers. The
-// embedded API server is behind another apifront there, with authentication.
+// demo is behind another apifront there, with authentication.
 async function openPortNamesNobody() {
   const [insecurePort, openPort] = [await freePort(), await freePort()];
   const folder = mkdtempSync(join(tmpdir(), "apifront-status-"));
