@@ -128,7 +128,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("views", &["authz", "representation", "store", "watch"]),
     (
         "embedded",
-        &["schema", "representation", "negotiation", "request"],
+        &[
+            "fairness",
+            "schema",
+            "representation",
+            "negotiation",
+            "request",
+        ],
     ),
 ];
 
