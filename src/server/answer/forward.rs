@@ -32,9 +32,6 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 const SWITCHED: ErrorType = ErrorType::Custom("unasked switch of protocols");
 
-/// The Retry-After of answers while no API server can be reached.
-pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
-
 pub(in crate::server) fn begin(
     session: &Session,
     ctx: &mut RequestContext,
@@ -316,8 +313,7 @@ fn is_read(method: &Method) -> bool {
 
 /// Returns the 503 for a request that had no effect, and may be tried again.
 pub(in crate::server) fn unreachable() -> Status {
-    Status::service_unavailable("the API server cannot be reached")
-        .with_retry_after(RETRY_AFTER_SECONDS)
+    Status::service_unavailable("the API server cannot be reached").retry_soon()
 }
 
 /// Returns the 503 for a request that the API server may have carried out. It has no
