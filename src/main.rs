@@ -107,7 +107,7 @@ async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
 fn use_small_pages() {
     // A kernel that does not know the request has no huge pages.
     #[cfg(target_os = "linux")]
-    let _known = nix::sys::prctl::set_thp_disable(true);
+    let _known = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn in_runtime<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
