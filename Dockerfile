@@ -7,7 +7,12 @@
 # The process runs as user 65532, which must be able to read the mounted files,
 # and writes no file. Add `--user` to run it as another one.
 #
-# `make image` makes the same image from a binary that is built already, without a
+# An image with the demo, whose port is on loopback:
+#
+#   docker build -t apifront:demo --build-arg FEATURES=demo .
+#   docker run --network host apifront:demo
+#
+# `make image` makes the same images from a binary that is built already, without a
 # registry.
 
 FROM rust:1.95-bookworm AS build
@@ -18,9 +23,11 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
+# Features of the program, such as `demo`; none is for production.
+ARG FEATURES=
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin apifront \
+    cargo build --release --locked --bin apifront --features "$FEATURES" \
  && cp target/release/apifront /apifront
 
 # All that the binary needs of a system. It links glibc: the image brings the four

@@ -34,10 +34,11 @@ CLIENTS ?=
 SOFTWARE ?=
 TIMES ?=
 # The image that `make image` makes: its name, its file, and a binary that is built
-# already.
+# already, or the features of the one that is built, such as `demo`.
 IMAGE ?= localhost/apifront:0.1.0
 IMAGE_FILE ?= $(CACHE)/apifront-image.tar
 BINARY ?=
+FEATURES ?=
 SBOM_FILE ?= $(CACHE)/apifront.cdx.json
 # Where `make docs` writes.
 DOCS_SITE ?= $(CACHE)/docs
@@ -59,8 +60,8 @@ help: ## Lists these targets
 # optimized (Cargo.toml lists them). The release profile takes several times as
 # long to build and shows a newcomer nothing more; ARGS go to the binary.
 .PHONY: run
-run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API server
-	cargo run -- $(ARGS)
+run: ## Builds and starts apifront on http://127.0.0.1:8001 with the demo: sample objects in memory
+	cargo run --features demo -- $(ARGS)
 
 .PHONY: test
 test: test-servers ## Runs all tests that fail when apifront is wrong, before a real kube-apiserver
@@ -135,8 +136,8 @@ test-rolling-restart: ## Restarts three apifronts behind haproxy under INFORMERS
 	tests/rolling-restart/run.sh --informers $(INFORMERS) --rounds $(ROUNDS)
 
 .PHONY: image
-image: ## Makes an OCI image from BINARY (default: a release build) in IMAGE_FILE, without a registry (buildah)
-	[ -n "$(BINARY)" ] || cargo build --release --locked --bin apifront
+image: ## Makes an OCI image from BINARY (default: a release build with FEATURES) in IMAGE_FILE, without a registry (buildah)
+	[ -n "$(BINARY)" ] || cargo build --release --locked --bin apifront --features "$(FEATURES)"
 	tools/image.sh "$(or $(BINARY),$(CARGO_TARGET_DIR)/release/apifront)" $(IMAGE) "$(IMAGE_FILE)"
 
 .PHONY: sbom
@@ -165,6 +166,8 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/clients/kube/Cargo.toml --check
 	cargo clippy --workspace --all-targets --test clients --test software -- -D warnings
+	# The program as it is shipped: tests turn its features on.
+	cargo clippy --workspace --bin apifront -- -D warnings
 	for script in $(SCRIPTS); do bash -n "$$script"; done
 	twice=$$(sed -nE 's/^([A-Z_]+) *\?=.*/\1/p' $(firstword $(MAKEFILE_LIST)) | sort | uniq -d); \
 	[ -z "$$twice" ] || { echo "set twice in the Makefile: $$twice"; exit 1; }

@@ -1,5 +1,7 @@
 //! The apifront program: reads flags, handles signals and runs an [`Apifront`].
 
+mod demo;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use apifront::server::Apifront;
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::demo::DEMO;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -20,8 +24,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///
 /// With --config it stands in front of a cluster for its users. With
 /// --kubeconfig alone it serves you, like `kubectl proxy`, on
-/// http://127.0.0.1:8001. With neither it serves an embedded API server with
-/// sample objects there. A flag overrides its field in the configuration file.
+/// http://127.0.0.1:8001. With neither, a build with the feature `demo` serves
+/// sample objects there, and any other build says what it needs. A flag overrides
+/// its field in the configuration file.
 #[derive(Parser)]
 #[command(name = "apifront", version = VERSION, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -61,7 +66,7 @@ fn main() -> ExitCode {
     if let Some(Command::Doctor(doctor)) = command {
         return in_runtime(examine(doctor)).unwrap_or_else(failed);
     }
-    let source = Source::new(flags);
+    let source = Source::new(flags, DEMO);
     let config = match source.load() {
         Ok(config) => config,
         Err(errors) => {
@@ -89,7 +94,7 @@ fn failed(error: anyhow::Error) -> ExitCode {
 
 async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
     let report = doctor::Report::new(doctor.output, std::io::stdout());
-    let healthy = doctor::examine(&Source::new(doctor.flags), report).await?;
+    let healthy = doctor::examine(&Source::new(doctor.flags, DEMO), report).await?;
     Ok(match healthy {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -102,7 +107,7 @@ async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
 fn use_small_pages() {
     // A kernel that does not know the request has no huge pages.
     #[cfg(target_os = "linux")]
-    let _known = nix::sys::prctl::set_thp_disable(true);
+    let _known = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn in_runtime<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
@@ -130,7 +135,10 @@ async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<
     let mode = config.mode();
     let live = LiveConfig::new(config, reloads);
     let watcher = Watcher::new(source.files(&live.load())).context("cannot catch SIGHUP")?;
-    let server = Apifront::start(live.clone(), metrics).await?;
+    let demo = demo::start(&live.load()).await;
+    let demo = demo.context("cannot start the API server of the demo")?;
+    let demo_address = demo.as_ref().map(|demo| demo.address());
+    let server = Apifront::start(live.clone(), metrics, demo_address).await?;
     let verbosity = tokio::spawn(follow_verbosity(live.clone(), log));
     let reload = tokio::spawn(watcher.run(source, live));
     greet(mode, &server);
@@ -141,6 +149,9 @@ async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<
     reload.abort();
     verbosity.abort();
     server.stop().await;
+    if let Some(demo) = demo {
+        demo.stop().await;
+    }
     Ok(())
 }
 
@@ -171,7 +182,7 @@ fn greet(mode: Mode, server: &Apifront) {
             eprintln!("  kubectl --server http://{address} get pods -A");
         }
         Mode::Demo => {
-            eprintln!("This is an embedded API server with sample objects behind apifront. Try:");
+            eprintln!("Behind apifront is an API server in memory, with sample objects. Try:");
             eprintln!(
                 "  kubectl --server http://{address} get pods -A     a list out of the cache"
             );

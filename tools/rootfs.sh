@@ -12,7 +12,8 @@ authorities=/etc/ssl/certs/ca-certificates.crt
 [ -r "$authorities" ] || { echo "$authorities is missing: install ca-certificates" >&2; exit 1; }
 
 mkdir -p "$folder"/{etc/ssl/certs,tmp,usr/local/bin}
-# The table of symbols is half of the file. Names of functions in a backtrace are lost.
+# Symbols and line tables are most of the file. A backtrace out of the image has no names
+# of functions: who needs them runs the binary itself, which has both.
 strip -o "$folder/usr/local/bin/apifront" "$binary"
 chmod 0755 "$folder/usr/local/bin/apifront"
 ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes a CycloneDX document (JSON) to standard output: the crates that the release
-# binary is made of on this machine's platform, from Cargo.lock by `cargo metadata`,
-# with version, licence and checksum. It needs jq.
+# binary is made of on this machine's platform, from Cargo.lock by `cargo tree`, with
+# version, licence and checksum. It needs jq.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -11,21 +11,19 @@ checksums=$(awk '/^\[\[package\]\]/ { name = ""; version = "" }
   /^version = / { gsub(/"/, "", $3); version = $3 }
   /^checksum = / { gsub(/"/, "", $3); printf "%s %s %s\n", name, version, $3 }' Cargo.lock |
   jq -Rn '[inputs | split(" ") | {key: "\(.[0])@\(.[1])", value: .[2]}] | from_entries')
-# Test and build dependencies of crates are no part of the binary.
+# Dependencies of tests and of builds are no part of the binary, nor are those of
+# features that only tests turn on, which `cargo metadata` does not tell apart.
+parts=$(cargo tree --locked --package apifront --edges normal --target "$host" --prefix none --format '{p}' |
+  jq -Rn '[inputs | capture("^(?<name>[^ ]+) v(?<version>[^ ]+)") | {key: "\(.name)@\(.version)", value: true}] | from_entries')
 cargo metadata --format-version 1 --locked --filter-platform "$host" |
-  jq --argjson checksums "$checksums" '
-    (.packages | map({key: .id, value: .}) | from_entries) as $packages
-    | (.resolve.nodes | map({key: .id, value: [.deps[]
-        | select(any(.dep_kinds[]; .kind == null)) | .pkg]}) | from_entries) as $needs
-    | (.packages[] | select(.name == "apifront" and .source == null) | .id) as $root
-    | def reach($seen; $next): if ($next | length) == 0 then $seen else
-        ([$next[] | $needs[.][]] | unique) as $all
-        | reach(($seen + $next | unique); ($all - $seen - $next)) end;
-    {
+  jq --argjson checksums "$checksums" --argjson parts "$parts" '
+    (.packages[] | select(.name == "apifront" and .source == null)) as $root
+    | {
       bomFormat: "CycloneDX", specVersion: "1.5", version: 1,
-      metadata: {component: {type: "application", name: "apifront", version: $packages[$root].version}},
-      components: [reach([]; [$root])[] | $packages[.] | select(.id != $root)
+      metadata: {component: {type: "application", name: "apifront", version: $root.version}},
+      components: [.packages[] | select(.id != $root.id)
         | "\(.name)@\(.version)" as $name
+        | select($parts[$name])
         | {
             type: "library", name, version, purl: "pkg:cargo/\($name)",
             licenses: (if .license then [{expression: .license}] else [] end),

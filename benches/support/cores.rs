@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use nix::unistd::Pid;
+use rustix::thread::Pid;
 
 pub const SERVER: usize = 0;
 /// The core of the clients, and of processes that must not slow the server down.

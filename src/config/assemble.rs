@@ -7,8 +7,8 @@ use super::aggregation::{Aggregation, Apis};
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
-    Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, degraded, raw,
-    views,
+    Config, Demo, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, degraded,
+    raw, views,
 };
 
 /// The default ports of a front. 6443 and 9443 are documented and must not change.
@@ -23,10 +23,15 @@ const OWNER: DefaultPorts = DefaultPorts {
     insecure: 8001,
 };
 
+/// The error without a file, a kubeconfig and a demo.
+const NOTHING_TO_SERVE: &str = "nothing to serve: --kubeconfig FILE serves you before a \
+    cluster, --config FILE stands before a cluster for its users; a build with the feature \
+    `demo` (make run, cargo run --features demo) serves samples without a cluster";
+
 /// The kind of process that a configuration is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// No file and no kubeconfig.
+    /// No file and no kubeconfig, which only a program with the demo can serve.
     Demo,
     /// A kubeconfig and no file.
     Personal,
@@ -39,6 +44,7 @@ impl Config {
     pub(super) fn check(
         raw: &raw::FrontConfiguration,
         shape: Shape,
+        demo: Demo,
         flags: Overrides,
     ) -> Result<Self, Vec<FieldError>> {
         let mut check = Check::new(flags);
@@ -48,7 +54,13 @@ impl Config {
                 if let Some(context) = &raw.upstream.context {
                     check.error("upstream.context", context, "needs --kubeconfig");
                 }
-                Some(Upstream::Embedded)
+                match demo {
+                    Demo::Included => Some(Upstream::Demo),
+                    Demo::Absent => {
+                        check.error("", "", NOTHING_TO_SERVE);
+                        None
+                    }
+                }
             }
             Shape::Personal | Shape::Front => Upstream::check(&raw.upstream, &mut check),
         };
@@ -66,7 +78,7 @@ impl Config {
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = Logging::check(&raw.logging, &mut check);
-        // The embedded server proves freshness in microseconds, and a person who
+        // The demo's server proves freshness in microseconds, and a person who
         // tries apifront wants to see its cache answer at once.
         let cache_defaults = match shape {
             Shape::Demo => cache::Defaults {

@@ -61,7 +61,7 @@ pub use observability::{LogFormat, Logging, Observability};
 pub use restart::restart_required;
 pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
-pub use source::Source;
+pub use source::{Demo, Source};
 pub use upstream::Upstream;
 pub use views::Views;
 pub use watcher::Watcher;
@@ -87,8 +87,8 @@ pub struct Config {
 /// The kind of process, as the log and the banner name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Runs without a file and a kubeconfig: an embedded API server with
-    /// samples.
+    /// Runs without a file and a kubeconfig, before the program's own API server
+    /// with samples.
     Demo,
     /// Runs with `--kubeconfig` alone, like `kubectl proxy`.
     Personal,
@@ -100,7 +100,7 @@ impl Config {
     pub fn mode(&self) -> Mode {
         match (&self.access, &self.upstream) {
             (Access::Delegated(_), _) => Mode::Front,
-            (Access::Owner, Upstream::Embedded) => Mode::Demo,
+            (Access::Owner, Upstream::Demo) => Mode::Demo,
             (Access::Owner, _) => Mode::Personal,
         }
     }
@@ -132,7 +132,7 @@ impl Config {
             }
         }
         match &self.upstream {
-            Upstream::Embedded => {}
+            Upstream::Demo => {}
             Upstream::Kubeconfig { path, .. } => files.push(path.clone()),
             Upstream::Servers {
                 ca_file,

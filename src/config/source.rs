@@ -9,14 +9,23 @@ use super::{Config, ConfigErrors, Flags, parse, raw};
 /// The most bytes of a configuration file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// Whether this program can serve the demo, for which it brings an API server of its
+/// own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demo {
+    Included,
+    Absent,
+}
+
 #[derive(Clone, Debug)]
 pub struct Source {
     flags: Flags,
+    demo: Demo,
 }
 
 impl Source {
-    pub fn new(flags: Flags) -> Self {
-        Self { flags }
+    pub fn new(flags: Flags, demo: Demo) -> Self {
+        Self { flags, demo }
     }
 
     pub fn file(&self) -> Option<&Path> {
@@ -38,7 +47,7 @@ impl Source {
             }
         };
         let overrides = self.flags.apply(&mut raw);
-        Config::check(&raw, self.flags.shape(), overrides).map_err(errors)
+        Config::check(&raw, self.flags.shape(), self.demo, overrides).map_err(errors)
     }
 
     /// Returns every file that must be watched: the configuration's own and

@@ -19,8 +19,12 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 fn load(args: &[&str]) -> Result<Config, ConfigErrors> {
+    load_with(Demo::Included, args)
+}
+
+fn load_with(demo: Demo, args: &[&str]) -> Result<Config, ConfigErrors> {
     let args = ["apifront"].iter().chain(args);
-    Source::new(Flags::try_parse_from(args).unwrap()).load()
+    Source::new(Flags::try_parse_from(args).unwrap(), demo).load()
 }
 
 /// Loads `text` as a file; errors come without the file's name.
@@ -105,6 +109,26 @@ fn camel_case(field: &str) -> String {
         name.push_str(rest);
     }
     name
+}
+
+#[test]
+fn without_the_demo_a_start_needs_a_cluster() {
+    let errors = load_with(Demo::Absent, &[]).unwrap_err().to_string();
+    for named in ["--kubeconfig FILE", "--config FILE", "--features demo"] {
+        assert!(errors.contains(named), "{named}: {errors}");
+    }
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    // The mistakes of other flags are told with it.
+    let errors = load_with(Demo::Absent, &["--context", "c", "--v=11"]).unwrap_err();
+    assert_eq!(errors.errors.len(), 3, "{errors}");
+
+    for demo in [Demo::Included, Demo::Absent] {
+        let personal = load_with(demo, &["--kubeconfig", "k"]).unwrap();
+        assert_eq!(personal.mode(), Mode::Personal);
+        let file = shipped("minimal.yaml");
+        let front = load_with(demo, &["--config", file.to_str().unwrap()]).unwrap();
+        assert_eq!(front.mode(), Mode::Front);
+    }
 }
 
 #[test]
@@ -753,7 +777,7 @@ fn a_bad_file_leaves_the_running_configuration() {
     let file = dir.path().join("front.yaml");
     fs::write(&file, MINIMAL).unwrap();
     let flags = Flags::try_parse_from(["apifront", "--config", file.to_str().unwrap()]).unwrap();
-    let source = Source::new(flags);
+    let source = Source::new(flags, Demo::Absent);
     let live = live(&source);
     let mut generation = live.subscribe();
 

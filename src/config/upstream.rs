@@ -13,8 +13,8 @@ const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Upstream {
-    /// The API server in this process's memory.
-    Embedded,
+    /// The API server of the demo, whose address the start of the server brings.
+    Demo,
     /// Server and credentials of a kubeconfig.
     Kubeconfig {
         path: PathBuf,
@@ -43,7 +43,7 @@ pub struct ClientCert {
 impl Upstream {
     pub fn timing(&self) -> Timeouts {
         match self {
-            Self::Embedded => Timeouts::default(),
+            Self::Demo => Timeouts::default(),
             Self::Kubeconfig { timing, .. } | Self::Servers { timing, .. } => *timing,
         }
     }

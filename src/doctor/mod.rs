@@ -53,9 +53,9 @@ pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Re
         .map_or(&[][..], |settings| &settings.servers);
     report.add_all(certificates::examine(&config, servers, Utc::now()))?;
     report.add_all(ports::examine(&config).await)?;
-    if config.upstream == config::Upstream::Embedded {
-        let found = "embedded in the process, with sample objects; --kubeconfig or --config names \
-                     a cluster's";
+    if config.upstream == config::Upstream::Demo {
+        let found = "the demo's, in the process, with sample objects; --kubeconfig or --config \
+                     names a cluster's";
         report.add(Finding::neutral(Section::ApiServers, "API server", found))?;
         return report.finish();
     }

@@ -32,6 +32,7 @@ use std::time::Duration;
 use apifront_fairness::{Admission, Fairness, Seats, Settings};
 pub use apifront_fairness::{Classification, Rejected, RequestDigest, Width};
 use arc_swap::ArcSwap;
+use kubernetes_wire::api::RETRY_SOON;
 use kubernetes_wire::api::user::UserInfo;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -55,7 +56,7 @@ pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again la
 /// nosniff`.
 pub const TOO_MANY_REQUESTS_TYPE: &str = "text/plain; charset=utf-8";
 /// The `Retry-After` of that answer in seconds, if no priority level has another.
-pub const RETRY_AFTER: u64 = 1;
+pub const RETRY_AFTER: u64 = RETRY_SOON as u64;
 
 /// The time between two publications of the high-water marks. kube-apiserver has the
 /// same.

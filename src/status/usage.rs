@@ -6,6 +6,7 @@ use std::time::Duration;
 use prometheus::core::Collector;
 #[cfg(target_os = "linux")]
 use prometheus::process_collector::ProcessCollector;
+use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
@@ -57,8 +58,8 @@ impl UsageReader {
 /// Returns the CPU time. The collector has it only in whole seconds, which is too
 /// coarse for samples.
 fn cpu() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
-    clock.now().map_or(Duration::ZERO, Duration::from)
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or(Duration::ZERO)
 }
 
 #[cfg(test)]

@@ -339,7 +339,7 @@ impl Task<'_> {
 /// The answer while the rights in memory are not known to be current.
 fn unavailable() -> Status {
     let why = "the namespaces that you may read cannot be found out now";
-    Status::service_unavailable(why.to_owned()).with_retry_after(1)
+    Status::service_unavailable(why.to_owned()).retry_soon()
 }
 
 fn too_many(settings: &ViewsSettings) -> Status {

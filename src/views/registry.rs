@@ -141,7 +141,7 @@ impl Views {
         }
         let why = "too many views are watched, please try again later";
         let status = Status::failure(429, Reason::TooManyRequests, why.to_owned());
-        Err((status.with_retry_after(1), Refusal::TooManyViews))
+        Err((status.retry_soon(), Refusal::TooManyViews))
     }
 
     /// Forgets unused views and counts the others, forever.

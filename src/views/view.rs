@@ -455,7 +455,7 @@ impl View {
 
     pub(super) fn end(&self) {
         let why = "the views were made anew, please try again";
-        let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+        let status = Status::service_unavailable(why.to_owned()).retry_soon();
         self.fail(status, Refusal::Unavailable);
         self.ended.cancel();
     }
@@ -512,7 +512,7 @@ impl State {
 
 fn not_known_yet() -> (Status, Refusal) {
     let why = "the namespaces that you may read are not known yet";
-    let status = Status::service_unavailable(why.to_owned()).with_retry_after(1);
+    let status = Status::service_unavailable(why.to_owned()).retry_soon();
     (status, Refusal::Unavailable)
 }
 

@@ -87,6 +87,23 @@ const CONTRAST = `(() => {
   });
 })()`;
 
+// Returns the words in the cells of tables that have more than one line.
+const BROKEN_WORDS = `(() => {
+  const broken = [];
+  for (const cell of document.querySelectorAll("#resources :is(td, th), #bypasses :is(td, th), #servers :is(td, th)")) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      for (const word of texts.currentNode.data.matchAll(/\\S+/g)) {
+        const range = document.createRange();
+        range.setStart(texts.currentNode, word.index);
+        range.setEnd(texts.currentNode, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((line) => line.top)).size > 1) broken.push(word[0]);
+      }
+    }
+  }
+  return broken;
+})()`;
+
 const server = spawn(apifront, ["--insecure-port", String(port)], { stdio: "ignore" });
 const browser = await Browser.start(chromium);
 try {
@@ -144,7 +161,7 @@ function staysQuiet(page, from) {
 }
 
 // The port without authentication has the page, without the names of callers. The
-// embedded API server is behind another apifront there, with authentication.
+// demo is behind another apifront there, with authentication.
 async function openPortNamesNobody() {
   const [insecurePort, openPort] = [await freePort(), await freePort()];
   const folder = mkdtempSync(join(tmpdir(), "apifront-status-"));
@@ -206,6 +223,8 @@ async function numbersMatch(page) {
     const shown = [row.State, row.Objects, row.Watchers, row.Hits];
     return JSON.stringify(shown) === JSON.stringify(expected) || { shown, expected };
   });
+  // The demo is healthy, and serves all that apifront needs for itself.
+  assert.equal(await page.evaluate("document.querySelectorAll('#resources .bad').length"), 0);
   const bypass = await page.evaluate(readRow("bypasses", "events v1"));
   assert.equal(bypass.Reason, "excluded");
   assert.match(bypass["What to do"], /cache\.exclude/);
@@ -327,4 +346,11 @@ async function allFits(page) {
   assert.equal(backs.size, 2, "light and dark differ");
   await page.resize(1280, 900, false);
   checked("light and dark can be read, and 390 and 320 pixels hold everything");
+  for (const width of [1300, 1000]) {
+    await page.resize(width, 900, false);
+    await pause(200);
+    assert.deepEqual(await page.evaluate(BROKEN_WORDS), [], `words broken at ${width} pixels`);
+  }
+  await page.resize(1280, 900, false);
+  checked("no word is broken");
 }

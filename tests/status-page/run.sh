@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Opens the status page in headless Chromium, before apifront with its embedded
-# API server, and checks what a person would: numbers, changes, keyboard, narrow
-# screens, the console; and that the port without authentication names nobody. Keeps
-# screenshots, and prints their folder.
-# APIFRONT_TEST_BINARY names an apifront in place of the one that cargo builds.
+# Opens the status page of the demo in headless Chromium and checks what a person
+# would: numbers, changes, keyboard, narrow screens, the console; and that the port
+# without authentication names nobody. Keeps screenshots, and prints their folder.
+# APIFRONT_TEST_BINARY names an apifront, with the feature `demo`, in place of the one
+# that cargo builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -22,7 +22,7 @@ done
 [ -n "$chromium" ] || fail "chromium is needed"
 apifront=${APIFRONT_TEST_BINARY:-}
 if [ -z "$apifront" ]; then
-  (cd "$root" && cargo build --quiet --bin apifront)
+  (cd "$root" && cargo build --quiet --bin apifront --features demo)
   apifront=${CARGO_TARGET_DIR:-$root/target}/debug/apifront
 fi
 [ -x "$apifront" ] || fail "$apifront is no program"

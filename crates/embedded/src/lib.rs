@@ -25,9 +25,11 @@
 )]
 
 mod activity;
+mod api_services;
 mod apply;
 mod discovery;
 mod encoding;
+mod flow_control;
 mod http;
 mod lifecycle;
 mod meta;

@@ -99,6 +99,7 @@ impl EmbeddedServer {
             .map(|stored| &stored.value)
             .filter(|definition| !meta::is_deleting(definition));
         self.registry().set_definitions(serving);
+        self.register_api_services();
     }
 
     /// Removes a definition that is marked as deleted, with its objects.

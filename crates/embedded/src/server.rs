@@ -42,8 +42,8 @@ impl Default for EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    /// Makes a server with the namespaces that every cluster has, and nothing
-    /// else.
+    /// Makes a server with the namespaces, the APIServices and the objects of flow
+    /// control that every cluster has, and nothing else.
     pub fn new() -> Self {
         Self::with_options(Options::default())
     }
@@ -55,6 +55,8 @@ impl EmbeddedServer {
             options,
         }));
         server.create_system_namespaces();
+        server.create_flow_control_objects();
+        server.register_api_services();
         server
     }
 

@@ -4,7 +4,9 @@
 
 use std::collections::VecDeque;
 
-/// The longest time that a client is told to wait, in seconds.
+/// The shortest and the longest time that a client is told to wait, in seconds.
+/// kube-apiserver dictates both.
+const SHORTEST: u64 = 1;
 const LONGEST: u64 = 32;
 /// `Retry-After` doubles if the last interval had this many refusals per second.
 const MANY: u64 = 3;
@@ -26,7 +28,7 @@ impl Default for DroppedRequests {
             history: VecDeque::new(),
             second: 0,
             count: 0,
-            retry_after: 1,
+            retry_after: SHORTEST,
             raised_at: 0,
         }
     }
@@ -74,7 +76,7 @@ impl DroppedRequests {
         if since_raised >= interval && dropped >= interval.saturating_mul(MANY) {
             self.retry_after = interval.saturating_mul(2).min(LONGEST);
             self.raised_at = self.second;
-        } else if dropped < interval && interval > 1 {
+        } else if dropped < interval && interval > SHORTEST {
             self.retry_after = interval.saturating_sub(1);
         }
     }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use apifront_embedded::EmbeddedServer;
 use apifront_upstream::{Settings, Upstream};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -17,7 +16,7 @@ use super::reload::{preload, server_certificates, show_apis};
 use super::start_error::StartError;
 use crate::aggregation::Prepared;
 use crate::audit;
-use crate::config::{self, Config, LiveConfig};
+use crate::config::{Config, LiveConfig};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::server::state::drain::Drain;
@@ -31,7 +30,6 @@ pub struct Apifront {
     shutdown: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
     background: JoinSet<()>,
-    embedded: Option<apifront_embedded::Handle>,
     pub secure_address: Option<SocketAddr>,
     pub insecure_address: Option<SocketAddr>,
     pub observability_address: Option<SocketAddr>,
@@ -66,14 +64,18 @@ pub fn backends(config: &Config, metrics: &Metrics) -> Result<Prepared, StartErr
 }
 
 impl Apifront {
-    /// Binds, connects and serves. Returns once requests are accepted.
-    pub async fn start(live: Arc<LiveConfig>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+    /// Binds, connects and serves. Returns once requests are accepted. `demo` is the
+    /// address of the API server of the demo, which runs if the configuration asks for
+    /// it, and longer than this server.
+    pub async fn start(
+        live: Arc<LiveConfig>,
+        metrics: Arc<Metrics>,
+        demo: Option<SocketAddr>,
+    ) -> Result<Self, StartError> {
         let config: Arc<Config> = live.load().clone();
         // A taken port is the commonest mistake, so ports come first.
         let listeners = Listeners::bind(&config)?;
-        let embedded = start_embedded(&config).await?;
-        let embedded_address = embedded.as_ref().map(|e| e.address());
-        let reloader = first_generation::build(&live, config, metrics, embedded_address).await?;
+        let reloader = first_generation::build(&live, config, metrics, demo).await?;
         let current = reloader.current.clone();
         let (certificates, clients) = (reloader.certificates.clone(), reloader.clients.clone());
 
@@ -94,7 +96,6 @@ impl Apifront {
             shutdown,
             listeners: listeners.serve(&current, certificates, clients, &stop)?,
             background,
-            embedded,
             current,
         })
     }
@@ -128,21 +129,6 @@ impl Apifront {
         }
         self.background.shutdown().await;
         tokio::join!(generation.audit.stop(), generation.tracing.stop());
-        if let Some(embedded) = self.embedded.take() {
-            embedded.stop().await;
-        }
         cut_off
     }
-}
-
-async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Handle>, StartError> {
-    if config.upstream != config::Upstream::Embedded {
-        return Ok(None);
-    }
-    // Dropping the handle ends the server and the task that changes its sample
-    // objects.
-    EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
-        .await
-        .map(Some)
-        .map_err(StartError::Embedded)
 }

@@ -58,11 +58,11 @@ impl From<CertificateError> for BuildError {
     }
 }
 
-/// `embedded` is the address of the embedded API server, if the configuration asks
-/// for it.
+/// `demo` is the address of the API server of the demo, if the configuration asks for
+/// it and it runs.
 pub(in crate::server) async fn upstream(
     config: &Config,
-    embedded: Option<std::net::SocketAddr>,
+    demo: Option<std::net::SocketAddr>,
 ) -> Result<Settings, BuildError> {
     let forward = match config.access.delegated().map(|d| &d.identity) {
         None | Some(access::Identity::Impersonate) => Credentials::Own,
@@ -73,7 +73,7 @@ pub(in crate::server) async fn upstream(
         },
     };
     let servers = match &config.upstream {
-        config::Upstream::Embedded => embedded
+        config::Upstream::Demo => demo
             .into_iter()
             .map(|address| {
                 let url = http::Uri::try_from(format!("http://{address}")).map_err(|e| {

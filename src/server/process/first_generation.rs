@@ -43,15 +43,15 @@ use crate::status::{History, UsageReader};
 use crate::views::{Views, ViewsMetrics};
 
 /// Makes every part of the server from a configuration. The result holds the
-/// first generation, and replaces it when the configuration changes. `embedded`
-/// is the address of the embedded API server, if it runs.
+/// first generation, and replaces it when the configuration changes. `demo` is the
+/// address of the API server of the demo, if it runs.
 pub(super) async fn build(
     live: &Arc<LiveConfig>,
     config: Arc<Config>,
     metrics: Arc<Metrics>,
-    embedded: Option<SocketAddr>,
+    demo: Option<SocketAddr>,
 ) -> Result<Reloader, StartError> {
-    let settings = build::upstream(&config, embedded).await?;
+    let settings = build::upstream(&config, demo).await?;
     let upstream = Upstream::new(&settings, metrics.upstream.clone())?;
     let upstream = Arc::new(ArcSwap::from_pointee(upstream));
     let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
@@ -93,7 +93,7 @@ pub(super) async fn build(
         access,
         certificates,
         clients,
-        embedded,
+        demo,
         availability,
     })
 }

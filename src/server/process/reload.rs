@@ -23,7 +23,7 @@ pub(super) struct Reloader {
     pub(super) access: AccessControl,
     pub(super) certificates: Option<Arc<ServerCertificates>>,
     pub(super) clients: Arc<AnyClientCertificate>,
-    pub(super) embedded: Option<SocketAddr>,
+    pub(super) demo: Option<SocketAddr>,
     pub(super) availability: AvailabilityMetrics,
 }
 
@@ -58,7 +58,7 @@ impl Reloader {
 
     async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
         let running = self.current.load();
-        let settings = build::upstream(&config, self.embedded).await?;
+        let settings = build::upstream(&config, self.demo).await?;
         let audit = config.observability.audit.as_ref();
         let tracing = config.observability.tracing_config_file.as_deref();
         Ok(Prepared {

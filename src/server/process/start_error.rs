@@ -24,6 +24,4 @@ pub enum StartError {
     Tracing(#[from] TracingError),
     #[error(transparent)]
     Randomness(#[from] apifront_watch_cache::fingerprint::NoRandomness),
-    #[error("embedded API server: {0}")]
-    Embedded(std::io::Error),
 }

@@ -10,9 +10,6 @@ use kubernetes_wire::api::{Query, Reason, Status};
 use super::answer::Answer;
 use crate::server::stage::{Granted, NotGranted, PendingGrant, Refused};
 
-/// The Retry-After of answers while no API server can be reached.
-pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
-
 /// Returns the answer to a caller who was refused at authentication or
 /// impersonation.
 pub(in crate::server) fn of_caller(
@@ -59,6 +56,5 @@ pub(in crate::server) async fn unless_granted(
 
 /// Returns the 503 for a request that had no effect, and may be tried again.
 pub(in crate::server) fn unreachable() -> Status {
-    Status::service_unavailable("the API server cannot be reached")
-        .with_retry_after(RETRY_AFTER_SECONDS)
+    Status::service_unavailable("the API server cannot be reached").retry_soon()
 }

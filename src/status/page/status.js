@@ -38,11 +38,12 @@ function seconds(n) {
 const signed = (n) => (n < 0 ? "−" : "") + seconds(Math.abs(n));
 const resourceName = (r) =>
   r.resource === "" ? "(all others)" : r.resource + (r.group ? "." + r.group : "") + " " + r.version;
+const dottedName = (r) => ({ dotted: resourceName(r) });
 
 // ---- tables ----
 
 // A column is a name, what it shows of a row, and perhaps a kind: the row's
-// `head`, a `number`, or `wide`.
+// `head`, a `number`, a `word`, or `wide`.
 function makeTable(id, title, columns) {
   const table = byId(id);
   table.setAttribute("role", "table");
@@ -106,11 +107,17 @@ function makeRow(body, columns) {
   return row;
 }
 
-// Shows a text, a text with a class, a count with its error, or a meter.
+// Shows a text, a name with dots, a text with a class, a count with its error, or a
+// meter.
 function show(cell, value) {
   if (typeof value === "string") {
     if (cell.firstElementChild) cell.replaceChildren();
     setText(cell, value);
+  } else if (value.dotted !== undefined) {
+    // A line may break after a dot.
+    if (cell.textContent === value.dotted) return;
+    const parts = value.dotted.split(/(?<=\.)/);
+    cell.replaceChildren(...parts.flatMap((part) => [part, document.createElement("wbr")]));
   } else if (value.meter !== undefined) {
     let meter = cell.querySelector("meter");
     if (!meter) {
@@ -225,6 +232,7 @@ const showServers = makeTable("servers", "API servers and backends with their he
   { name: "Part", show: (s) => s.part },
   {
     name: "Health",
+    kind: "word",
     show: (s) =>
       s.healthy ? { text: "healthy", className: "good" } : { text: "not healthy", className: "bad" },
   },
@@ -242,9 +250,10 @@ const showBudget = makeTable("budget", "What is used of the budget", [
 ]);
 
 const showResources = makeTable("resources", "Resources, the largest first", [
-  { name: "Resource", kind: "head", show: resourceName },
+  { name: "Resource", kind: "head", show: dottedName },
   {
     name: "State",
+    kind: "word",
     show: (r) => ({
       text: r.state === "notCached" ? "not cached" : r.state,
       className: r.state === "refused" ? "bad" : "",
@@ -266,15 +275,15 @@ const showResources = makeTable("resources", "Resources, the largest first", [
 ]);
 
 const showBypasses = makeTable("bypasses", "Forwarded reads by resource and reason", [
-  { name: "Resource", kind: "head", show: resourceName },
-  { name: "Reason", show: (b) => b.reason },
+  { name: "Resource", kind: "head", show: dottedName },
+  { name: "Reason", kind: "word", show: (b) => b.reason },
   { name: "Reads", kind: "number", show: (b) => count(b.reads) },
   { name: "What to do", kind: "wide", show: (b) => b.advice || "" },
 ]);
 
 const showShadow = makeTable("shadow", "Comparisons of shadow mode by resource", [
-  { name: "Resource", kind: "head", show: resourceName },
-  { name: "Mode", show: (r) => r.mode },
+  { name: "Resource", kind: "head", show: dottedName },
+  { name: "Mode", kind: "word", show: (r) => r.mode },
   { name: "Would answer", kind: "number", show: (r) => count(r.wouldAnswer) },
   { name: "Would forward", kind: "number", show: (r) => count(r.wouldForward) },
   { name: "The same", kind: "number", show: (r) => count(r.matches) },

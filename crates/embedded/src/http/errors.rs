@@ -46,7 +46,7 @@ pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
         )],
         ..Details::default()
     })
-    .with_retry_after(1)
+    .retry_soon()
 }
 
 pub fn modified(resource: &GroupResource, name: &str) -> Status {

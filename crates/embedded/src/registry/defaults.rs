@@ -140,6 +140,19 @@ fn built_in_defaults(resource: &Resource, object: &mut Value, create: bool) {
             or(child(map, "status"), "phase", json!("Pending"));
         }
         "Ingress" => or(child(map, "status"), "loadBalancer", json!({})),
+        "APIService" => drop(child(map, "status")),
+        "FlowSchema" => {
+            or(child(map, "spec"), "matchingPrecedence", json!(1000));
+            child(map, "status");
+        }
+        "PriorityLevelConfiguration" => {
+            let limited = child(map, "spec").get_mut("limited");
+            if let Some(limited) = limited.and_then(Value::as_object_mut) {
+                or(limited, "nominalConcurrencyShares", json!(30));
+                or(limited, "lendablePercent", json!(0));
+            }
+            child(map, "status");
+        }
         _ => {}
     }
 }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
+#[cfg(test)]
+pub use built_in::GROUP_ORDER;
 pub use custom::accept as accept_definition;
 pub use defaults::{prepare_create, prepare_update};
 pub use names::check_name;

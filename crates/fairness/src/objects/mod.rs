@@ -5,7 +5,7 @@ mod defaults;
 mod flow_schema;
 mod priority_level;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub(crate) use defaults::{CATCH_ALL, EXEMPT, mandatory_flow_schemas, mandatory_priority_levels};
 pub use flow_schema::{
@@ -37,11 +37,11 @@ impl Objects {
 
 /// The metadata that is used: the name, for people and metrics, and the UID, for
 /// the response headers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Metadata {
     #[serde(default)]
     pub name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 

@@ -1,14 +1,14 @@
 //! PriorityLevelConfigurations: a level's share of the seats, and what happens to
 //! requests that find no free seats.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Metadata;
 
 /// The shares of a limited level that does not set them.
 const DEFAULT_SHARES: i32 = 30;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PriorityLevelConfiguration {
     #[serde(default)]
     pub metadata: Metadata,
@@ -17,49 +17,49 @@ pub struct PriorityLevelConfiguration {
 }
 
 /// A level is exempt or limited. `type` says which of the fields is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PriorityLevelSpec {
     #[serde(default, rename = "type")]
     pub kind: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<LimitedPriorityLevel>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exempt: Option<ExemptPriorityLevel>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitedPriorityLevel {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nominal_concurrency_shares: Option<i32>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lendable_percent: Option<i32>,
     /// `None` means no limit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrowing_limit_percent: Option<i32>,
     #[serde(default)]
     pub limit_response: LimitResponse,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExemptPriorityLevel {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nominal_concurrency_shares: Option<i32>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lendable_percent: Option<i32>,
 }
 
 /// Decides about requests that find no free seats: `type` is `Queue` or `Reject`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LimitResponse {
     #[serde(default, rename = "type")]
     pub kind: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queuing: Option<QueuingConfiguration>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuingConfiguration {
     #[serde(default)]

@@ -78,7 +78,7 @@ impl ReviewError {
         let transient = match self {
             Self::QueueFull => {
                 return Status::failure(429, Reason::TooManyRequests, self.to_string())
-                    .with_retry_after(1);
+                    .retry_soon();
             }
             Self::Refused { code, .. } if *code == LOOP_DETECTED => return cdn_loop::refusal(),
             Self::Unavailable(_) | Self::Timeout | Self::NotRemembered => true,
@@ -86,7 +86,7 @@ impl ReviewError {
             Self::Malformed(_) => false,
         };
         if transient {
-            Status::service_unavailable(self.to_string()).with_retry_after(1)
+            Status::service_unavailable(self.to_string()).retry_soon()
         } else {
             Status::internal_error(self)
         }

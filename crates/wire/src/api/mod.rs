@@ -40,5 +40,5 @@ pub use query::Query;
 pub use release::Release;
 pub use resource_version::ResourceVersion;
 pub use shard_selector::{InvalidShard, Shard, ShardHash, ShardKey, ShardRange, ShardSelector};
-pub use status::{Reason, Status};
+pub use status::{RETRY_SOON, Reason, Status};
 pub use user::UserInfo;

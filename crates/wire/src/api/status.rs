@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::GroupResource;
 
+/// The seconds of `Retry-After` in every answer that says "try again soon".
+/// kube-apiserver dictates it where it answers the same: too many requests (`retryAfter`
+/// in k8s.io/apiserver `server/filters/maxinflight.go`), resource versions of the future
+/// (the watch cache's `resourceVersionTooHighRetrySeconds`), and the end of the process
+/// (`waitgroup.go`). Of priority levels it is the shortest time, which they raise.
+pub const RETRY_SOON: u32 = 1;
+
 /// `metav1.StatusReason`. `Unknown` is written as an absent reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -243,6 +250,12 @@ impl Status {
         self
     }
 
+    /// Says that the client should try again after [`RETRY_SOON`]. client-go repeats any
+    /// request whose answer says so, even a write.
+    pub fn retry_soon(self) -> Self {
+        self.with_retry_after(RETRY_SOON)
+    }
+
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message)
     }
@@ -408,6 +421,15 @@ mod tests {
             Status::success(0).to_json(),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\"}\n"
         );
+    }
+
+    #[test]
+    fn soon_is_after_a_second() {
+        let status = Status::service_unavailable("x").retry_soon();
+        assert_eq!(status.retry_after(), 1);
+        let json = String::from_utf8(status.to_json().to_vec()).unwrap();
+        let details = r#""details":{"retryAfterSeconds":1}"#;
+        assert!(json.contains(details), "{json}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use kubernetes_wire::api::duration::format_duration;
 use kubernetes_wire::api::{GroupVersionResource, Status, warning};
 
 use super::plan::Plan;
-use crate::server::reply::refusal::RETRY_AFTER_SECONDS;
 use crate::server::stage::{Granted, Identified, PendingGrant};
 
 const ANNOTATION: &str = "apifront.dev/degraded";
@@ -84,7 +83,7 @@ fn too_old(age: Option<Duration>, max_age: Duration, gvr: &GroupVersionResource)
          the configuration allows {}",
         format_duration(max_age)
     ))
-    .with_retry_after(RETRY_AFTER_SECONDS)
+    .retry_soon()
 }
 
 impl Degraded {
@@ -130,7 +129,7 @@ pub(super) fn unreachable(reason: BypassReason) -> Status {
         "no API server can be reached, and memory cannot answer this ({})",
         reason.as_str()
     ))
-    .with_retry_after(RETRY_AFTER_SECONDS)
+    .retry_soon()
 }
 
 fn seconds(age: Duration) -> String {

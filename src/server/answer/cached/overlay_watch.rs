@@ -131,7 +131,7 @@ pub(super) async fn open(
 
 fn too_many() -> Status {
     let why = "too many APIServices are watched, please try again later";
-    Status::failure(429, Reason::TooManyRequests, why.to_owned()).with_retry_after(1)
+    Status::failure(429, Reason::TooManyRequests, why.to_owned()).retry_soon()
 }
 
 /// Lists upstream's APIServices. The error is upstream's own, or says that upstream

@@ -15,10 +15,6 @@ use super::Outcome;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
-/// The time after which a client may repeat a request that the cache could not
-/// answer yet.
-const RETRY_AFTER_SECONDS: u32 = 1;
-
 /// Tells whether the cache answers the shards of this request, whatever upstream can
 /// do.
 pub(super) fn is_always_served(received: &Received) -> bool {
@@ -92,8 +88,7 @@ pub(super) fn status(reason: BypassReason, message: String) -> Status {
         | BypassReason::TooManyResources
         | BypassReason::MemoryLimit
         | BypassReason::Stale => {
-            let status = Status::failure(503, Reason::ServiceUnavailable, message);
-            status.with_retry_after(RETRY_AFTER_SECONDS)
+            Status::failure(503, Reason::ServiceUnavailable, message).retry_soon()
         }
         // The client must list again.
         BypassReason::SnapshotGone | BypassReason::HistoryTooShort => Status::expired(message),

@@ -376,7 +376,7 @@ fn unmade_outcome(served: Result<Served, BypassReason>) -> Result<Outcome, Unvie
 
 fn overloaded() -> Status {
     let message = "too many requests, please try again later";
-    Status::failure(429, Reason::TooManyRequests, message).with_retry_after(1)
+    Status::failure(429, Reason::TooManyRequests, message).retry_soon()
 }
 
 struct OfCache {

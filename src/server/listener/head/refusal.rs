@@ -75,7 +75,7 @@ impl HeadRefusal {
         };
         let status = Status::failure(code.as_u16(), reason, text);
         match self {
-            Self::TooManyLarge => status.with_retry_after(1),
+            Self::TooManyLarge => status.retry_soon(),
             _ => status,
         }
     }

@@ -137,7 +137,7 @@ impl BuiltIn {
     fn resource(&self) -> Resource {
         let owned = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
         let mut categories: Vec<String> = owned(self.categories);
-        if self.group == "apiextensions.k8s.io" {
+        if ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&self.group) {
             categories.push("api-extensions".to_owned());
         }
         Resource {

@@ -7,6 +7,7 @@ use super::{BuiltIn, cluster, namespaced, review};
 const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const SCALE: Subresource = Subresource::Scale;
 
@@ -165,6 +166,15 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
     .generation()
     .conditional_update()
     .returns_deleted(),
+    cluster(
+        "apiregistration.k8s.io",
+        "apiservices",
+        "apiservice",
+        "APIService",
+        "InPBPD7+PqM=",
+    )
+    .subresources(&[Status])
+    .conditional_update(),
     namespaced(
         "apps",
         "controllerrevisions",
@@ -287,6 +297,24 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
     )
     .generation(),
     cluster(
+        FLOW_CONTROL,
+        "flowschemas",
+        "flowschema",
+        "FlowSchema",
+        "GJVAJZSZBIw=",
+    )
+    .subresources(&[Status])
+    .generation(),
+    cluster(
+        FLOW_CONTROL,
+        "prioritylevelconfigurations",
+        "prioritylevelconfiguration",
+        "PriorityLevelConfiguration",
+        "Kir5PVfvNeI=",
+    )
+    .subresources(&[Status])
+    .generation(),
+    cluster(
         NETWORKING,
         "ingressclasses",
         "ingressclass",
@@ -367,9 +395,10 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
     .short(&["sc"]),
 ];
 
-/// The groups in the order of /apis, which is the order of their APIServices'
-/// priorities.
+/// The groups in the order of /apis: the aggregator's own, then the others in the order
+/// of their APIServices' priorities.
 pub const GROUP_ORDER: &[&str] = &[
+    "apiregistration.k8s.io",
     "apps",
     AUTHENTICATION,
     AUTHORIZATION,
@@ -382,4 +411,5 @@ pub const GROUP_ORDER: &[&str] = &[
     "scheduling.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
+    FLOW_CONTROL,
 ];
