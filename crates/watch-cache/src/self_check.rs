@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, Source, SourceError};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
@@ -98,7 +98,7 @@ impl SelfChecks {
             let snapshot = store.snapshot();
             let upstream = entry.upstream();
             let compared = match connected {
-                true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
+                true => compare(&*upstream, &entry.gvr, &store, &snapshot).await,
                 false => Err(Skipped::Disconnected),
             };
             let checked = judge(&entry.gvr, &snapshot, compared, &self.key);
@@ -123,7 +123,7 @@ enum Skipped {
     #[error("upstream answers {0}")]
     Answer(http::StatusCode),
     #[error(transparent)]
-    Upstream(#[from] UpstreamError),
+    Source(#[from] SourceError),
     #[error("the list broke off: {0}")]
     Body(String),
     /// Only the place is shown: the parser's own message may quote contents.
@@ -189,7 +189,7 @@ fn judge(
 /// Compares the cache's answer to an exact list of the snapshot's version with
 /// upstream's answer.
 async fn compare(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     store: &Arc<Store>,
     snapshot: &Snapshot,
@@ -228,8 +228,8 @@ fn continued(token: &str) -> Option<String> {
     (token.to_string() != "").then_some(query)
 }
 
-async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
-    let response = upstream.get(UpstreamKind::SelfCheck, path).await?;
+async fn page(upstream: &dyn Source, path: &str) -> Result<Bytes, Skipped> {
+    let response = upstream.get(ReadKind::SelfCheck, path, JSON).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(Skipped::Answer(status));

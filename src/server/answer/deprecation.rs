@@ -23,7 +23,7 @@ pub(in crate::server) async fn of_cached(
     let warnings = generation.deprecations.of_cached(gvr, learnt, configured);
     generation
         .deprecations
-        .study(&entry.upstream(), gvr, &warnings)
+        .study(&*entry.upstream(), gvr, &warnings)
         .await;
     warnings
 }
@@ -45,7 +45,7 @@ pub(in crate::server) async fn of_forwarded(
     let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
     generation
         .deprecations
-        .study(&forward.upstream, &info.gvr, &warnings)
+        .study(&*forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
     if reached(status)

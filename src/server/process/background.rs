@@ -69,7 +69,10 @@ async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
     loop {
         let (mode, upstream) = {
             let generation = current.load();
-            (generation.config.mode(), generation.cache.upstream())
+            (
+                generation.config.mode(),
+                generation.upstream.load_full(),
+            )
         };
         let is_known = learned_of
             .as_ref()

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use apifront_shares::Shares;
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
+use apifront_source::{CurrentSource, Source};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
@@ -64,11 +63,11 @@ pub trait Selection: Send + Sync {
 }
 
 /// A group version and the servers that answer for it.
-pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
+pub type Route = (GroupVersion, Arc<dyn CurrentSource>);
 
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
-    upstream: Arc<ArcSwap<Upstream>>,
+    upstream: Arc<dyn CurrentSource>,
     /// Upstream's own resources share this question for its version.
     shared_question: Arc<SharedQuestion>,
     /// Group versions that other servers than upstream answer for, by
@@ -94,7 +93,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Metrics) -> Self {
+    pub fn new(upstream: Arc<dyn CurrentSource>, metrics: Metrics) -> Self {
         let attention = Arc::new(Notify::new());
         let memory = MemoryPool::new(attention.clone(), metrics.memory.reading.clone());
         Self {
@@ -307,7 +306,7 @@ impl Cache {
             ResourcePattern::GroupResource { group, resource } => {
                 let version = match self.routed_version(group) {
                     Some(version) => version,
-                    None => discovery::preferred_version(&self.upstream, group).await,
+                    None => discovery::preferred_version(&*self.upstream, group).await,
                 };
                 GroupVersionResource::new(group, &version, resource)
             }
@@ -442,11 +441,11 @@ impl Cache {
         self.entries.read().values().cloned().collect()
     }
 
-    pub fn upstream(&self) -> Arc<Upstream> {
-        self.upstream.load_full()
+    pub fn upstream(&self) -> Arc<dyn Source> {
+        self.upstream.current()
     }
 
-    fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<ArcSwap<Upstream>> {
+    fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<dyn CurrentSource> {
         let routes = self.routes.read();
         let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
         let found = routes.iter().find(of);

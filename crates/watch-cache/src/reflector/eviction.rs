@@ -130,7 +130,7 @@ impl Cache {
 /// Tells whether a resource is idle. An open watch is a use. While no server
 /// can be reached nothing is idle, because it could not be listed again.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
-    if entry.is_read() || entry.upstream().is_lost() {
+    if entry.is_read() || entry.upstream().is_unreachable() {
         entry.touch(now);
     }
     !timeout.is_zero() && entry.unused_for(now) > timeout
