@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+#[path = "architecture/libraries.rs"]
+mod libraries;
 #[path = "architecture/links.rs"]
 mod links;
 #[path = "architecture/shares.rs"]
@@ -40,6 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("upstream", &["source"]),
     ("resource_pattern", &[]),
     ("settings", &["resource_pattern"]),
+    ("observer", &[]),
     ("saved", &["representation", "store"]),
     (
         "reflector",

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
 
+use crate::SelfCheckResult;
 use crate::fingerprint::{Digest, FingerprintKey};
-use crate::metrics::{CacheMetrics, SelfCheckResult};
 use crate::reflector::Cache;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
 
@@ -68,12 +68,7 @@ impl SelfChecks {
 
     /// Compares at each interval, forever. `interval` is called anew each time;
     /// zero turns the check off.
-    pub async fn run(
-        &self,
-        cache: &Cache,
-        metrics: &CacheMetrics,
-        interval: impl Fn() -> Duration,
-    ) {
+    pub async fn run(&self, cache: &Cache, interval: impl Fn() -> Duration) {
         loop {
             let interval = interval();
             if interval.is_zero() {
@@ -83,12 +78,12 @@ impl SelfChecks {
             // Replicas that started together must not list together.
             let jitter = rand::rng().random_range(0.75..1.25);
             tokio::time::sleep(interval.mul_f64(jitter)).await;
-            self.round(cache, metrics).await;
+            self.round(cache).await;
         }
     }
 
     /// Compares every cached resource once.
-    async fn round(&self, cache: &Cache, metrics: &CacheMetrics) {
+    async fn round(&self, cache: &Cache) {
         let entries = cache.entries();
         let cached: HashMap<_, _> = entries.iter().map(|e| (&e.gvr, e)).collect();
         self.retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
@@ -102,7 +97,7 @@ impl SelfChecks {
                 false => Err(Skipped::Disconnected),
             };
             let checked = judge(&entry.gvr, &snapshot, compared, &self.key);
-            metrics.resource(&entry.gvr).self_checked(checked.result);
+            cache.observer().self_checked(&entry.gvr, checked.result);
             self.last.lock().insert(entry.gvr.clone(), checked);
             tokio::time::sleep(PAUSE).await;
         }

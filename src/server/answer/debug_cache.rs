@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::metrics::BYTES;
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
 use apifront_watch_cache::{Consistency, ResourcePattern};
@@ -20,6 +19,7 @@ use super::nameless::{AnyResource, Named, ProvenResource, VersionNumber, named, 
 use super::open_answer::OpenAnswer;
 use super::respond::Answer;
 use crate::config::Mode;
+use crate::metrics::BYTES;
 use crate::server::stage::Granted;
 use crate::server::state::gauges;
 use crate::server::state::generation::Generation;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::metrics::CacheState;
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 
 use super::generation::Generation;
+use crate::metrics::CacheState;
 
 impl Generation {
     pub(in crate::server) fn observe_cache(&self) {

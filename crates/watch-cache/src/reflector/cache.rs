@@ -20,10 +20,9 @@ use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
 use super::version_question::SharedQuestion;
-use crate::ResourcePattern;
-use crate::metrics::Metrics;
 use crate::saved::SavedStores;
 use crate::store::{ListForm, Store};
+use crate::{Observer, ResourcePattern};
 
 /// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
@@ -76,7 +75,7 @@ pub struct Cache {
     /// The servers behind upstream's group versions.
     servers: watch::Sender<Arc<Servers>>,
     pub(super) withdrawn: Withdrawn,
-    pub(super) metrics: Metrics,
+    pub(super) observer: Arc<dyn Observer>,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
@@ -93,9 +92,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    pub fn new(upstream: Arc<dyn CurrentSource>, metrics: Metrics) -> Self {
+    pub fn new(upstream: Arc<dyn CurrentSource>, observer: Arc<dyn Observer>) -> Self {
         let attention = Arc::new(Notify::new());
-        let memory = MemoryPool::new(attention.clone(), metrics.memory.reading.clone());
+        let memory = MemoryPool::new(attention.clone(), observer.clone());
         Self {
             entries: RwLock::default(),
             upstream,
@@ -103,7 +102,7 @@ impl Cache {
             routes: RwLock::default(),
             servers: watch::channel(Arc::default()).0,
             withdrawn: Withdrawn::default(),
-            metrics,
+            observer,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
             attention,
@@ -382,7 +381,7 @@ impl Cache {
             entry,
             ReflectorContext {
                 upstream,
-                metrics: self.metrics.clone(),
+                observer: self.observer.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
                 refilled: self.refilled.clone(),
@@ -428,7 +427,7 @@ impl Cache {
 
     /// Counts a form of a resource that was made before a list asked for it.
     pub fn made_ahead(&self) {
-        self.metrics.memory.made_ahead.inc();
+        self.observer.made_ahead();
     }
 
     /// Tells whether this many more bytes are within the memory limit.
@@ -439,6 +438,10 @@ impl Cache {
     /// Returns every known resource, for metrics and debugging.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
         self.entries.read().values().cloned().collect()
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.observer
     }
 
     pub fn upstream(&self) -> Arc<dyn Source> {

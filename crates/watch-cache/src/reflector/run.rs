@@ -37,8 +37,8 @@ use super::upstream_watch::{
     UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, means_another_definition, watch,
 };
 use super::watch_list::Opened;
-use crate::metrics::{Metrics, Shed};
 use crate::saved::SavedStores;
+use crate::{Observer, Shed};
 
 /// The first and the longest pause after a failure. Watchers are still served
 /// meanwhile. The longest pause bounds the time until a restarted API server is
@@ -86,7 +86,7 @@ impl Next {
 #[derive(Clone)]
 pub(super) struct ReflectorContext {
     pub(super) upstream: Arc<dyn CurrentSource>,
-    pub(super) metrics: Metrics,
+    pub(super) observer: Arc<dyn Observer>,
     /// Incremented when another upstream replaces this one.
     pub(super) replaced: Receiver<u64>,
     /// Notified when a store was filled: it may exceed the memory limit.
@@ -102,7 +102,7 @@ pub(super) struct ReflectorContext {
 /// Runs the reflector until upstream refuses for good or the entry is stopped.
 /// Then closes the entry's watchers.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
-    let metrics = with.metrics.clone();
+    let observer = with.observer.clone();
     let saved = with.saved.clone();
     let reflection = Reflection {
         entry: &entry,
@@ -117,7 +117,7 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
         () = reflection.run() => {}
         () = entry.stopped() => entry.close(),
     }
-    metrics.cache.forget(&entry.gvr);
+    observer.reflector_ended(&entry.gvr);
     if let Some(saved) = saved {
         saved.ended(&entry.gvr);
     }
@@ -145,8 +145,8 @@ impl Reflection<'_> {
         loop {
             let upstream = self.with.upstream.current();
             if self.entry.store().is_some() {
-                let series = self.with.metrics.cache.resource(&self.entry.gvr);
-                series.reflector_state(next.as_str());
+                let observer = &self.with.observer;
+                observer.reflector_state(&self.entry.gvr, next.as_str());
             }
             next = match next {
                 Next::Resume => self.resume(&*upstream).await,
@@ -205,7 +205,7 @@ impl Reflection<'_> {
             }
             ListError::MemoryExhausted(MemoryExhausted::TooLarge(_)) => {
                 tracing::warn!(%resource, %error, "not cached");
-                self.with.metrics.memory.shed(Shed::Refused);
+                self.with.observer.shed(Shed::Refused);
                 self.refuse(Unavailable::MemoryLimit, RETRY_AFTER_MEMORY_LIMIT)
             }
             error if error.is_of_form() && self.is_hopeless() => self.unusable(error),
@@ -299,11 +299,11 @@ impl Reflection<'_> {
     }
 
     /// Counts a new list or watch. Only a resource that was listed, and so
-    /// exists, has metrics.
+    /// exists, is counted.
     fn restarted(&self, reason: &'static str) {
         if self.entry.store().is_some() {
-            let series = self.with.metrics.cache.resource(&self.entry.gvr);
-            series.reflector_restarted(reason);
+            let observer = &self.with.observer;
+            observer.reflector_restarted(&self.entry.gvr, reason);
         }
     }
 

@@ -18,7 +18,6 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use self::fake::{Fake, Reply};
 use super::{Cache, Entry, Selection, Servers, Unavailable};
-use crate::metrics::Metrics;
 use crate::store::{Change, Cursor, Store};
 
 struct Everything;
@@ -42,9 +41,8 @@ fn widgets() -> GroupVersionResource {
 }
 
 fn cache(fake: &Fake) -> Cache {
-    let registry = prometheus::Registry::new();
-    let metrics = Metrics::register(&registry, Box::new(|_| true)).unwrap();
-    let cache = Cache::new(Arc::new(ArcSwap::new(fake.0.clone())), metrics);
+    let upstream = Arc::new(ArcSwap::new(fake.0.clone()));
+    let cache = Cache::new(upstream, Arc::new(()));
     cache.served_by(Servers::UpstreamAlone, None, &Everything);
     cache
 }
