@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+#[path = "architecture/libraries.rs"]
+mod libraries;
 #[path = "architecture/links.rs"]
 mod links;
 #[path = "architecture/shares.rs"]
@@ -14,6 +16,7 @@ mod shares;
 /// whole crate is one room.
 const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/wire/src", "kubernetes_wire", None),
+    ("crates/source/src", "apifront_source", Some("source")),
     ("crates/upstream/src", "apifront_upstream", Some("upstream")),
     ("crates/watch-cache/src", "apifront_watch_cache", None),
     ("crates/embedded/src", "apifront_embedded", Some("embedded")),
@@ -35,13 +38,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("representation", &["schema", "negotiation"]),
     ("store", &["representation"]),
     ("logging", &["config"]),
-    ("upstream", &[]),
+    ("source", &[]),
+    ("upstream", &["source"]),
     ("resource_pattern", &[]),
     ("settings", &["resource_pattern"]),
+    ("observer", &[]),
     ("saved", &["representation", "store"]),
     (
         "reflector",
-        &["saved", "store", "upstream", "representation", "schema"],
+        &["saved", "source", "store", "representation", "schema"],
     ),
     ("read", READERS),
     ("watch", READERS),
@@ -51,8 +56,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "fingerprint",
             "reflector",
             "representation",
+            "source",
             "store",
-            "upstream",
         ],
     ),
     ("fingerprint", &[]),
@@ -90,7 +95,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("deprecation", &["config", "upstream"]),
+    ("deprecation", &["config", "source", "upstream"]),
     (
         "audit",
         &[
@@ -144,8 +149,8 @@ const READERS: &[&str] = &[
     "reflector",
     "representation",
     "request",
+    "source",
     "store",
-    "upstream",
 ];
 
 /// The room that may use all others except those above it. The embedded server is the

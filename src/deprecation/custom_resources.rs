@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, Source};
 use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
@@ -95,7 +95,7 @@ impl CustomVersions {
         })
     }
 
-    pub async fn learn(&self, upstream: &Upstream, gvr: &GroupVersionResource) {
+    pub async fn learn(&self, upstream: &dyn Source, gvr: &GroupVersionResource) {
         let asked = tokio::time::timeout(TIMEOUT, ask(upstream, gvr)).await;
         let version = asked.ok().flatten();
         self.keep(gvr, version, Instant::now());
@@ -110,12 +110,12 @@ impl CustomVersions {
     }
 }
 
-async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<CustomVersion> {
+async fn ask(upstream: &dyn Source, gvr: &GroupVersionResource) -> Option<CustomVersion> {
     let path = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         gvr.resource, gvr.group
     );
-    let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
+    let response = upstream.get(ReadKind::Discovery, &path, JSON).await.ok()?;
     if response.status() != StatusCode::OK {
         return None;
     }

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 pub use built_in_kinds::BuiltInKinds;
 pub use lifecycle::{BuiltInWarning, Lifecycle};
 
+use apifront_source::Source;
 use apifront_upstream::Upstream;
 use configured::Kinds;
 use custom_resources::CustomVersions;
@@ -154,7 +155,7 @@ impl Deprecations {
     /// understood without it.
     pub async fn study(
         &self,
-        upstream: &Upstream,
+        upstream: &dyn Source,
         gvr: &GroupVersionResource,
         warnings: &[HeaderValue],
     ) {

@@ -84,7 +84,7 @@ pub(super) async fn examine(
     }
     let examined = cached
         .iter()
-        .map(|gvr| async move { (*gvr, diagnose(upstream, gvr).await) });
+        .map(|gvr| async move { (*gvr, diagnose(&**upstream, gvr).await) });
     let examined: Vec<_> = stream::iter(examined).buffered(AT_ONCE).collect().await;
     let whole = examined
         .iter()

@@ -5,6 +5,9 @@
 //! answer proved ([`KnownName`]). They never come from a user, an object or an
 //! unproven URL.
 
+mod cache;
+mod cache_memory;
+mod cache_observer;
 mod connections;
 mod deprecation;
 mod flow;
@@ -12,9 +15,12 @@ mod forwarded;
 mod known_names;
 mod request;
 mod resource;
+mod saved_stores;
 mod shadow;
 mod stability;
 
+pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, Reads};
+pub use cache_memory::MemoryMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
@@ -22,6 +28,7 @@ pub use forwarded::{ForwardedMetrics, PlaceMetrics};
 pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
+pub use saved_stores::SavedMetrics;
 pub use shadow::ShadowMetrics;
 pub use stability::{KUBERNETES, MetricStability, Stability};
 
@@ -29,8 +36,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use apifront_upstream::UpstreamMetrics;
-use apifront_watch_cache::metrics::{CacheMetrics, MemoryMetrics};
+use apifront_watch_cache::Observer;
 use bytes::Bytes;
+use cache_observer::CacheObserver;
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
 
@@ -74,13 +82,10 @@ impl Metrics {
         )?;
         registry.register(Box::new(tasks.clone()))?;
         let known = Arc::<KnownNames>::default();
-        let names = known.clone();
-        let takes_name = Box::new(move |gvr: &_| names.prove(gvr, "").is_some());
-        let of_cache = apifront_watch_cache::metrics::Metrics::register(&registry, takes_name)?;
         Ok(Self {
             requests: RequestMetrics::register(&registry)?,
-            cache: of_cache.cache,
-            memory: of_cache.memory,
+            cache: Arc::new(CacheMetrics::register(&registry, known.clone())?),
+            memory: Arc::new(MemoryMetrics::register(&registry)?),
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry, known.clone())?,
@@ -93,11 +98,12 @@ impl Metrics {
         })
     }
 
-    pub fn of_cache(&self) -> apifront_watch_cache::metrics::Metrics {
-        apifront_watch_cache::metrics::Metrics {
+    /// Returns what counts the events of a cache.
+    pub fn of_cache(&self) -> Arc<dyn Observer> {
+        Arc::new(CacheObserver {
             cache: self.cache.clone(),
             memory: self.memory.clone(),
-        }
+        })
     }
 
     /// Sets whether deprecated metrics are shown that this release hides.

@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use apifront_source::ResponseBody;
 use arc_swap::ArcSwapOption;
 use kube::client::Body;
 use parking_lot::Mutex;
 
 use super::cdn_loop::{self, CDN_LOOP};
 use super::health_check::LOOP_CHECK;
-use super::response_body::{ResponseBody, Silence};
 use super::shared_connections::SharedConnections;
+use super::silence::Silence;
 use super::transport::certificate_only;
 use super::{
     HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,

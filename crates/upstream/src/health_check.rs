@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_source::{VERSION, release_in};
 use arc_swap::ArcSwap;
-use http::StatusCode;
 use kube::client::Body;
-use kubernetes_wire::api::Release;
 
 use super::cdn_loop::LOOP_DETECTED;
-use super::{BodyLimit, Endpoint, ResponseBody, Unreachable, Upstream, UpstreamError};
+use super::{Endpoint, Unreachable, Upstream, UpstreamError};
 use crate::metrics::UpstreamKind;
 
 /// The time that a server has to say that it is ready.
@@ -25,9 +24,6 @@ const RARER_IN_QUIET: u32 = 3;
 /// The period of loop checks of a server that passes its health checks. A changed
 /// address causes one, too.
 pub(super) const LOOP_CHECK: Duration = Duration::from_secs(60);
-
-/// The path that all API servers answer and each apifront forwards.
-pub(super) const VERSION: &str = "/version";
 
 /// The reason for the bad health of a server that sends requests back.
 const LOOP: &str = "requests to it come back";
@@ -109,9 +105,9 @@ impl Upstream {
     }
 
     /// Tells whether requests to a server come back, to this process or to another.
-    /// It asks for [`VERSION`], because an apifront forwards that path but answers
-    /// `/readyz` itself. An answer other than the refusal of a loop does not count.
-    /// The answer also tells the release.
+    /// It asks for [`VERSION`], which all API servers answer, because an apifront
+    /// forwards that path but answers `/readyz` itself. An answer other than the
+    /// refusal of a loop does not count. The answer also tells the release.
     async fn loops(&self, endpoint: &Endpoint) -> bool {
         if !endpoint.is_reached() {
             return false;
@@ -134,12 +130,4 @@ impl Upstream {
         let loops = tokio::time::timeout(CHECK_TIMEOUT, asked).await;
         loops.ok().flatten() == Some(true)
     }
-}
-
-pub(super) async fn release_in(answer: http::Response<ResponseBody>) -> Option<Release> {
-    if answer.status() != StatusCode::OK {
-        return None;
-    }
-    let body = answer.into_body().collect_bytes(BodyLimit::DOCUMENT);
-    Release::of_server(&body.await.ok()?)
 }

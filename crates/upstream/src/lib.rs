@@ -51,13 +51,13 @@ mod long_running_error;
 mod metrics;
 mod pool;
 pub mod request_body;
-mod response_body;
 pub mod review;
 mod review_client;
-mod server_identity;
 mod settings;
 mod shared_connections;
 mod shared_release;
+mod silence;
+mod source;
 mod stream_slot;
 #[cfg(test)]
 mod tests;
@@ -67,6 +67,7 @@ mod transport;
 mod unreachable;
 mod webhook;
 
+pub use apifront_source::{BodyError, BodyLimit, ResponseBody};
 pub use credentials::HeaderSource;
 pub use endpoint::{Endpoint, causes};
 pub use head_size::{LARGE_HEAD, field_size, head_size};
@@ -75,8 +76,6 @@ pub use hop_by_hop::{HOP_BY_HOP, is_hop_by_hop};
 pub use kubeconfig::KubeconfigFieldError;
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
-pub use response_body::{BodyError, BodyLimit, BodyStream, ResponseBody};
-pub use server_identity::{ServerIdentity, Unidentified};
 pub use settings::{
     BackendSettings, Credentials, OutlierDetection, Server, Settings, SettingsError,
 };

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use apifront_source::{JSON, VERSION, release_in};
 use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 use kubernetes_wire::api::Release;
 
 use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
 use crate::Timeouts;
-use crate::health_check::{CHECK_TIMEOUT, LOOP_CHECK, VERSION, release_in};
+use crate::health_check::{CHECK_TIMEOUT, LOOP_CHECK};
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 use crate::shared_release::SharedRelease;
 
@@ -151,36 +152,19 @@ impl Upstream {
         kind: UpstreamKind,
         path_and_query: &str,
     ) -> Result<http::Response<ResponseBody>, UpstreamError> {
-        self.get_as(kind, path_and_query, "application/json").await
+        self.get_with(kind, path_and_query, &[(ACCEPT, JSON)]).await
     }
 
-    /// Asks for the release of Kubernetes. An answer of the last second is used
-    /// again. `None` if no answer tells the release.
-    pub async fn release(&self) -> Option<Release> {
-        self.release.get(|| self.ask_release()).await
-    }
-
-    /// Like [`Upstream::release`], but also accepts the finding of a recent health
-    /// check.
+    /// Returns the release of Kubernetes. Asks for it, unless a recent answer or health
+    /// check told it. `None` if no answer tells the release.
     pub async fn recent_release(&self) -> Option<Release> {
         let lately = LOOP_CHECK.saturating_add(CHECK_TIMEOUT);
         self.release.get_within(lately, || self.ask_release()).await
     }
 
-    async fn ask_release(&self) -> Option<Release> {
+    pub(super) async fn ask_release(&self) -> Option<Release> {
         let response = self.get(UpstreamKind::Discovery, VERSION).await.ok()?;
         release_in(response).await
-    }
-
-    /// Like [`Upstream::get`], but for another media type.
-    pub async fn get_as(
-        &self,
-        kind: UpstreamKind,
-        path_and_query: &str,
-        accept: &str,
-    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
-        self.get_with(kind, path_and_query, &[(ACCEPT, accept)])
-            .await
     }
 
     /// Like [`Upstream::get`], but with these headers.
@@ -222,7 +206,7 @@ impl Upstream {
     ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.send(kind, || {
             http::Request::post(path)
-                .header(ACCEPT, "application/json")
+                .header(ACCEPT, JSON)
                 .header(http::header::CONTENT_TYPE, "application/json")
                 .body(Body::from(body.to_vec()))
         })

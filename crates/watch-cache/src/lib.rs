@@ -2,6 +2,8 @@
 //! one list and one watch for each resource, and read with kube-apiserver's
 //! semantics.
 //!
+//! - [`source::Source`] is what the cache reads from: API servers, in whichever way
+//!   the program reaches them.
 //! - [`reflector::Cache`] starts a reflector for each resource at the first
 //!   request for it. It evicts resources that nobody reads or that do not fit
 //!   into memory.
@@ -65,7 +67,7 @@
 )]
 
 pub mod fingerprint;
-pub mod metrics;
+mod observer;
 pub mod read;
 pub mod reflector;
 mod resource_pattern;
@@ -75,6 +77,8 @@ mod settings;
 pub mod store;
 pub mod watch;
 
+pub use apifront_source as source;
+pub use observer::{Observer, SelfCheckResult, Shed};
 pub use resource_pattern::ResourcePattern;
 pub use settings::{
     CacheMode, CacheModes, Consistency, MemoryLimit, Persistence, Policy, Settings, ShadowLimits,

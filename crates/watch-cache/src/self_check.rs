@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, Source, SourceError};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
 
+use crate::SelfCheckResult;
 use crate::fingerprint::{Digest, FingerprintKey};
-use crate::metrics::{CacheMetrics, SelfCheckResult};
 use crate::reflector::Cache;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
 
@@ -68,12 +68,7 @@ impl SelfChecks {
 
     /// Compares at each interval, forever. `interval` is called anew each time;
     /// zero turns the check off.
-    pub async fn run(
-        &self,
-        cache: &Cache,
-        metrics: &CacheMetrics,
-        interval: impl Fn() -> Duration,
-    ) {
+    pub async fn run(&self, cache: &Cache, interval: impl Fn() -> Duration) {
         loop {
             let interval = interval();
             if interval.is_zero() {
@@ -83,12 +78,12 @@ impl SelfChecks {
             // Replicas that started together must not list together.
             let jitter = rand::rng().random_range(0.75..1.25);
             tokio::time::sleep(interval.mul_f64(jitter)).await;
-            self.round(cache, metrics).await;
+            self.round(cache).await;
         }
     }
 
     /// Compares every cached resource once.
-    async fn round(&self, cache: &Cache, metrics: &CacheMetrics) {
+    async fn round(&self, cache: &Cache) {
         let entries = cache.entries();
         let cached: HashMap<_, _> = entries.iter().map(|e| (&e.gvr, e)).collect();
         self.retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
@@ -98,11 +93,11 @@ impl SelfChecks {
             let snapshot = store.snapshot();
             let upstream = entry.upstream();
             let compared = match connected {
-                true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
+                true => compare(&*upstream, &entry.gvr, &store, &snapshot).await,
                 false => Err(Skipped::Disconnected),
             };
             let checked = judge(&entry.gvr, &snapshot, compared, &self.key);
-            metrics.resource(&entry.gvr).self_checked(checked.result);
+            cache.observer().self_checked(&entry.gvr, checked.result);
             self.last.lock().insert(entry.gvr.clone(), checked);
             tokio::time::sleep(PAUSE).await;
         }
@@ -123,7 +118,7 @@ enum Skipped {
     #[error("upstream answers {0}")]
     Answer(http::StatusCode),
     #[error(transparent)]
-    Upstream(#[from] UpstreamError),
+    Source(#[from] SourceError),
     #[error("the list broke off: {0}")]
     Body(String),
     /// Only the place is shown: the parser's own message may quote contents.
@@ -189,7 +184,7 @@ fn judge(
 /// Compares the cache's answer to an exact list of the snapshot's version with
 /// upstream's answer.
 async fn compare(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     store: &Arc<Store>,
     snapshot: &Snapshot,
@@ -228,8 +223,8 @@ fn continued(token: &str) -> Option<String> {
     (token.to_string() != "").then_some(query)
 }
 
-async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
-    let response = upstream.get(UpstreamKind::SelfCheck, path).await?;
+async fn page(upstream: &dyn Source, path: &str) -> Result<Bytes, Skipped> {
+    let response = upstream.get(ReadKind::SelfCheck, path, JSON).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(Skipped::Answer(status));

@@ -69,7 +69,7 @@ async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
     loop {
         let (mode, upstream) = {
             let generation = current.load();
-            (generation.config.mode(), generation.cache.upstream())
+            (generation.config.mode(), generation.upstream.load_full())
         };
         let is_known = learned_of
             .as_ref()
@@ -115,6 +115,5 @@ async fn sample(current: Arc<ArcSwap<Generation>>) {
 async fn self_check(current: Arc<ArcSwap<Generation>>) {
     let process = current.load().process.clone();
     let interval = || current.load().config.cache.self_check_interval;
-    let (checks, metrics) = (&process.self_checks, &process.metrics.cache);
-    checks.run(&process.cache, metrics, interval).await;
+    process.self_checks.run(&process.cache, interval).await;
 }

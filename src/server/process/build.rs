@@ -23,7 +23,7 @@ use crate::config::access::{self, ConstrainedImpersonation};
 use crate::config::serving::SecureServing;
 use crate::config::{self, Config, DegradedAuthorization};
 use crate::identity;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SavedMetrics};
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
 use crate::server::state::gate::{Delegated, Gate};
 use crate::views::ViewsSettings;
@@ -48,6 +48,8 @@ pub enum BuildError {
     Certificate { error: CertificateError },
     #[error("cache.directory: {0}")]
     SavedStores(#[from] OpenError),
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
     #[error("aggregation.apiServices: {0}")]
     Aggregation(#[from] AggregationError),
 }
@@ -140,7 +142,8 @@ pub(in crate::server) fn saved_stores(
         return Ok(None);
     };
     let key_file = persistence.encryption_key_file.as_deref();
-    let opened = SavedStores::open(&persistence.directory, key_file, registry)?;
+    let metrics = SavedMetrics::register(registry)?;
+    let opened = SavedStores::open(&persistence.directory, key_file, Arc::new(metrics))?;
     Ok(Some(opened))
 }
 

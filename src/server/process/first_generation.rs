@@ -154,6 +154,7 @@ impl ProcessParts<'_> {
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         Ok(ProcessState {
             live_config: live.clone(),
+            upstream: upstream.clone(),
             cache,
             current_aggregation: ArcSwap::new(self.aggregation.clone()),
             discovery: Arc::new(discovery),

@@ -20,7 +20,7 @@ pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
     loop {
         let generation = current.load_full();
         let known = &generation.deprecations;
-        let upstream = generation.cache.upstream();
+        let upstream = generation.upstream.load_full();
         known.learn_release(&upstream).await;
         let entries = &generation.config.apis.deprecations;
         known.forget_kinds(entries);

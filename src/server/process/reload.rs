@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use apifront_upstream::Upstream;
+use apifront_watch_cache::reflector::Route;
 use arc_swap::ArcSwap;
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
@@ -156,7 +157,9 @@ pub(super) fn preload(generation: &Generation) {
 /// serve them.
 pub(super) fn show_apis(generation: &Generation) {
     let hidden = &generation.config.apis.runtime_config;
-    generation.cache.route(generation.aggregation.upstreams());
+    let routes = generation.aggregation.upstreams().into_iter();
+    let routes = routes.map(|(served, backend)| -> Route { (served, backend) });
+    generation.cache.route(routes.collect());
     generation.discovery.set_runtime_config(hidden.clone());
     generation
         .discovery

@@ -22,7 +22,7 @@ pub(in crate::server) async fn of_cached(
     let warnings = generation.deprecations.of_cached(gvr, learnt, configured);
     generation
         .deprecations
-        .study(&entry.upstream(), gvr, &warnings)
+        .study(&*entry.upstream(), gvr, &warnings)
         .await;
     warnings
 }
@@ -40,7 +40,7 @@ pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut Parts) {
     let mut warnings = warnings(&head.headers);
     generation
         .deprecations
-        .study(&forward.upstream, &info.gvr, &warnings)
+        .study(&*forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
     if reached(head.status)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_upstream::UpstreamKind;
-use apifront_watch_cache::metrics::{CacheResult as CountedResult, CachedResource};
 use apifront_watch_cache::read::HitCost;
 use apifront_watch_cache::watch::Tally;
 use http::header::CONTENT_TYPE;
@@ -19,7 +18,9 @@ use pingora_proxy::Session;
 use super::context::{CacheResult, Hit, Reply, RequestContext};
 use super::talker;
 use crate::deprecation::{Deprecations, Requested};
-use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
+use crate::metrics::{
+    self, CacheResult as CountedResult, CachedResource, KnownName, RequestOutcome, ResourceMetrics,
+};
 use crate::spans::{Ending, RequestSpan};
 
 /// The health paths. They are the only paths without a resource that kube-apiserver

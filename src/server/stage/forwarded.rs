@@ -41,7 +41,7 @@ impl Forward {
     pub(in crate::server) fn new(authority: Authority) -> Self {
         let upstream = match authority.remote() {
             Some(remote) => remote.backend.upstream.load_full(),
-            None => authority.generation().cache.upstream(),
+            None => authority.generation().upstream.load_full(),
         };
         Self {
             upstream,

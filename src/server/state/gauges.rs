@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::metrics::CacheState;
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 
 use super::generation::Generation;
+use crate::metrics::CacheState;
 
 impl Generation {
     pub(in crate::server) fn observe_cache(&self) {
@@ -25,7 +25,7 @@ impl Generation {
         }
         let backends = self.aggregation.distinct_backends().into_iter();
         let others = backends.map(|backend| backend.upstream.load_full());
-        for upstream in std::iter::once(self.cache.upstream()).chain(others) {
+        for upstream in std::iter::once(self.upstream.load_full()).chain(others) {
             for endpoint in upstream.endpoints() {
                 self.metrics
                     .upstream

@@ -95,7 +95,8 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
             }
             Err(Unavailable::Refused) => {
                 let cache = generation.cache.clone();
-                let Some(servers) = without_api_services(&cache.upstream()).await else {
+                let upstream = generation.upstream.load_full();
+                let Some(servers) = without_api_services(&upstream).await else {
                     sleep(LOOK).await;
                     continue;
                 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use apifront_upstream::Upstream;
 use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::self_check::SelfChecks;
@@ -33,6 +34,7 @@ use crate::views::Views;
 pub struct ProcessState {
     /// Tells whether the file on disk is in force.
     pub live_config: Arc<LiveConfig>,
+    pub upstream: Arc<ArcSwap<Upstream>>,
     pub cache: Arc<Cache>,
     /// The aggregation of the current generation, for tasks that outlive their
     /// own generation.

@@ -2,10 +2,11 @@
 //! kube-apiserver does if its feature gate `ShardedListAndWatch` is on.
 //! Otherwise it ignores the selector.
 
+use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, Source};
 use tokio::sync::Mutex;
 
 /// The time for which an answer is believed. A new API server with another
@@ -24,7 +25,7 @@ const WRONG: &[u8] = b"invalid shard selector";
 pub struct Shards(Mutex<Option<Known>>);
 
 struct Known {
-    upstream: Weak<Upstream>,
+    upstream: Weak<dyn Source>,
     at: Instant,
     served: bool,
 }
@@ -32,15 +33,15 @@ struct Known {
 impl Shards {
     /// Tells whether upstream serves shards. Concurrent callers share one
     /// question.
-    pub async fn are_served(&self, upstream: &Arc<Upstream>) -> bool {
+    pub async fn are_served(&self, upstream: &Arc<dyn Source>) -> bool {
         let mut known = self.0.lock().await;
         if let Some(known) = &*known
             && known.at.elapsed() < BELIEVED
-            && Weak::as_ptr(&known.upstream) == Arc::as_ptr(upstream)
+            && ptr::addr_eq(Weak::as_ptr(&known.upstream), Arc::as_ptr(upstream))
         {
             return known.served;
         }
-        let asked = tokio::time::timeout(ASK_TIMEOUT, ask(upstream)).await;
+        let asked = tokio::time::timeout(ASK_TIMEOUT, ask(&**upstream)).await;
         // A server that does not answer is taken to have no shards.
         let served = asked.ok().flatten().unwrap_or(false);
         *known = Some(Known {
@@ -52,8 +53,11 @@ impl Shards {
     }
 }
 
-async fn ask(upstream: &Upstream) -> Option<bool> {
-    let response = upstream.get(UpstreamKind::Discovery, QUESTION).await.ok()?;
+async fn ask(upstream: &dyn Source) -> Option<bool> {
+    let response = upstream
+        .get(ReadKind::Discovery, QUESTION, JSON)
+        .await
+        .ok()?;
     let failed = response.status().is_server_error();
     let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
     let body = body.await.ok()?;

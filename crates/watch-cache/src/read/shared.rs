@@ -172,7 +172,7 @@ impl One {
         // whether objects are still shown as in the store. Two questions cost
         // more than the object.
         if !self.entry.has_definition() && name.bytes().all(is_plain) {
-            match shared_upstream::listed(&upstream, &self.store, namespace, name).await {
+            match shared_upstream::listed(&*upstream, &self.store, namespace, name).await {
                 Ok(None) => return Ok((None, HitCost::Metadata)),
                 Ok(Some(listed)) => {
                     reached(&self.store, listed.resource_version, BEHIND).await;
@@ -185,7 +185,7 @@ impl One {
                 Err(failure) => return Err(failure),
             }
         }
-        let object = shared_upstream::object(&upstream, &self.store, namespace, name).await?;
+        let object = shared_upstream::object(&*upstream, &self.store, namespace, name).await?;
         Ok((object.map(Arc::new), HitCost::Object))
     }
 }
@@ -261,7 +261,7 @@ impl Lists {
     async fn read(&self, store: &Store, read: &ListQuery) -> StateAnswer {
         let upstream = self.entry.upstream();
         let (listing, defined) = tokio::join!(
-            shared_upstream::list(&upstream, store, read),
+            shared_upstream::list(&*upstream, store, read),
             self.entry.is_listed_by_current_definition(),
         );
         if let Err(Failure::NotAcceptable) = listing {
@@ -275,7 +275,7 @@ impl Lists {
             return Err(BypassReason::NotProvenFresh.into());
         }
         let fetch = Exact {
-            upstream: &upstream,
+            upstream: &*upstream,
             store,
         };
         Ok(resolve(listing, read, store, &fetch).await?)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyError, BodyLimit, ResponseBody, Upstream, UpstreamKind};
+use apifront_source::{BodyError, BodyLimit, JSON, ReadKind, ResponseBody, Source};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
@@ -43,7 +43,7 @@ pub(super) enum Failure {
 }
 
 pub(super) async fn list(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     store: &Store,
     read: &ListQuery,
 ) -> Result<Listing, Failure> {
@@ -82,7 +82,7 @@ async fn decode(body: ResponseBody, most: usize) -> Result<Listing, ListingError
 /// list of the name costs kube-apiserver less than a GET, because its own cache
 /// answers the list.
 pub(super) async fn listed(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     store: &Store,
     namespace: &str,
     name: &str,
@@ -101,7 +101,7 @@ pub(super) async fn listed(
 }
 
 pub(super) async fn object(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     store: &Store,
     namespace: &str,
     name: &str,
@@ -112,7 +112,7 @@ pub(super) async fn object(
         ..ListQuery::default()
     };
     let path = format!("{}/{}", read.path(gvr), escaped(name));
-    let response = send(upstream, &path, "application/json").await?;
+    let response = send(upstream, &path, JSON).await?;
     if response.status() == StatusCode::NOT_FOUND {
         let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;
         // A 404 may also mean that the resource is gone.
@@ -132,7 +132,7 @@ pub(super) async fn object(
 /// Reads objects as they were at a version. A single object is read by a list,
 /// because GET does not support exact versions.
 pub(super) struct Exact<'a> {
-    pub(super) upstream: &'a Upstream,
+    pub(super) upstream: &'a dyn Source,
     pub(super) store: &'a Store,
 }
 
@@ -150,7 +150,7 @@ impl Exact<'_> {
         path.push_str(&format!(
             "resourceVersion={version}&resourceVersionMatch=Exact"
         ));
-        let response = ask(self.upstream, &path, "application/json").await.ok()?;
+        let response = ask(self.upstream, &path, JSON).await.ok()?;
         let body = collect(response.into_body(), most).await.ok()?;
         let list: Items = serde_json::from_slice(&body).ok()?;
         let object = |item: &&RawValue| {
@@ -180,7 +180,7 @@ impl Fetch for Exact<'_> {
 }
 
 async fn ask(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     path: &str,
     accept: &str,
 ) -> Result<Response<ResponseBody>, Failure> {
@@ -188,11 +188,11 @@ async fn ask(
 }
 
 async fn send(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     path: &str,
     accept: &str,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let answer = upstream.get_as(UpstreamKind::SharedRead, path, accept);
+    let answer = upstream.get(ReadKind::SharedRead, path, accept);
     answer.await.map_err(|error| {
         tracing::warn!(%error, "shared read failed");
         Failure::Unreachable

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use apifront_shares::Shares;
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
+use apifront_source::{CurrentSource, Source};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
@@ -21,10 +20,9 @@ use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
 use super::version_question::SharedQuestion;
-use crate::ResourcePattern;
-use crate::metrics::Metrics;
 use crate::saved::SavedStores;
 use crate::store::{ListForm, Store};
+use crate::{Observer, ResourcePattern};
 
 /// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
@@ -64,11 +62,11 @@ pub trait Selection: Send + Sync {
 }
 
 /// A group version and the servers that answer for it.
-pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
+pub type Route = (GroupVersion, Arc<dyn CurrentSource>);
 
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
-    upstream: Arc<ArcSwap<Upstream>>,
+    upstream: Arc<dyn CurrentSource>,
     /// Upstream's own resources share this question for its version.
     shared_question: Arc<SharedQuestion>,
     /// Group versions that other servers than upstream answer for, by
@@ -77,7 +75,7 @@ pub struct Cache {
     /// The servers behind upstream's group versions.
     servers: watch::Sender<Arc<Servers>>,
     pub(super) withdrawn: Withdrawn,
-    pub(super) metrics: Metrics,
+    pub(super) observer: Arc<dyn Observer>,
     /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
@@ -94,9 +92,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Metrics) -> Self {
+    pub fn new(upstream: Arc<dyn CurrentSource>, observer: Arc<dyn Observer>) -> Self {
         let attention = Arc::new(Notify::new());
-        let memory = MemoryPool::new(attention.clone(), metrics.memory.reading.clone());
+        let memory = MemoryPool::new(attention.clone(), observer.clone());
         Self {
             entries: RwLock::default(),
             upstream,
@@ -104,7 +102,7 @@ impl Cache {
             routes: RwLock::default(),
             servers: watch::channel(Arc::default()).0,
             withdrawn: Withdrawn::default(),
-            metrics,
+            observer,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
             attention,
@@ -307,7 +305,7 @@ impl Cache {
             ResourcePattern::GroupResource { group, resource } => {
                 let version = match self.routed_version(group) {
                     Some(version) => version,
-                    None => discovery::preferred_version(&self.upstream, group).await,
+                    None => discovery::preferred_version(&*self.upstream, group).await,
                 };
                 GroupVersionResource::new(group, &version, resource)
             }
@@ -383,7 +381,7 @@ impl Cache {
             entry,
             ReflectorContext {
                 upstream,
-                metrics: self.metrics.clone(),
+                observer: self.observer.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
                 refilled: self.refilled.clone(),
@@ -429,7 +427,7 @@ impl Cache {
 
     /// Counts a form of a resource that was made before a list asked for it.
     pub fn made_ahead(&self) {
-        self.metrics.memory.made_ahead.inc();
+        self.observer.made_ahead();
     }
 
     /// Tells whether this many more bytes are within the memory limit.
@@ -442,11 +440,15 @@ impl Cache {
         self.entries.read().values().cloned().collect()
     }
 
-    pub fn upstream(&self) -> Arc<Upstream> {
-        self.upstream.load_full()
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.observer
     }
 
-    fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<ArcSwap<Upstream>> {
+    pub fn upstream(&self) -> Arc<dyn Source> {
+        self.upstream.current()
+    }
+
+    fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<dyn CurrentSource> {
         let routes = self.routes.read();
         let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
         let found = routes.iter().find(of);

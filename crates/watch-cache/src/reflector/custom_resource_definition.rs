@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, Source};
 use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::table::CustomColumn;
@@ -107,7 +107,7 @@ struct SelectableField {
     json_path: String,
 }
 
-pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> DefinitionState {
+pub(super) async fn read(upstream: &dyn Source, gvr: &GroupVersionResource) -> DefinitionState {
     // The group of a CustomResourceDefinition has a dot.
     if !gvr.group.contains('.') {
         return DefinitionState::Elsewhere;
@@ -121,13 +121,14 @@ pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> Def
 
 /// Reads the definition's current revision. `None` if upstream does not tell
 /// it.
-pub(super) async fn revision(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Revision> {
+pub(super) async fn revision(
+    upstream: &dyn Source,
+    gvr: &GroupVersionResource,
+) -> Option<Revision> {
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let asked = async {
         let path = path(gvr);
-        let response = upstream
-            .get_as(UpstreamKind::Discovery, &path, accept)
-            .await;
+        let response = upstream.get(ReadKind::Discovery, &path, accept).await;
         let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
         let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
         let found: Metadata = serde_json::from_slice(&body.await.ok()?).ok()?;
@@ -143,9 +144,9 @@ fn path(gvr: &GroupVersionResource) -> String {
     )
 }
 
-async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<DefinitionState> {
+async fn ask(upstream: &dyn Source, gvr: &GroupVersionResource) -> Option<DefinitionState> {
     let path = path(gvr);
-    let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
+    let response = upstream.get(ReadKind::Discovery, &path, JSON).await.ok()?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => {

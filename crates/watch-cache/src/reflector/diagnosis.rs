@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, ReadKind, Source};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
@@ -80,7 +80,7 @@ impl Diagnosis {
 }
 
 /// Examines a resource by its definition, its columns and some objects.
-pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagnosis {
+pub async fn diagnose(upstream: &dyn Source, gvr: &GroupVersionResource) -> Diagnosis {
     let (release, defined, columns) = tokio::join!(
         upstream.release(),
         custom_resource_definition::read(upstream, gvr),
@@ -112,14 +112,14 @@ pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagno
 
 /// Reads some objects as the cache would, and returns their form.
 async fn sample(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
 ) -> Result<Form, Limit> {
     let refused = |why: String| Limit::NotListed(why);
     let path = format!("{}?limit={SAMPLE}", gvr.path());
-    let asked = upstream.get_as(UpstreamKind::Discovery, &path, accept);
+    let asked = upstream.get(ReadKind::Discovery, &path, accept);
     let response = asked.await.map_err(|error| refused(error.to_string()))?;
     let (status, encoding) = (
         response.status(),

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
-use arc_swap::ArcSwap;
+use apifront_source::{BodyLimit, CurrentSource, JSON, ReadKind, Source};
 use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
 use serde::Deserialize;
@@ -30,11 +29,11 @@ pub(super) struct ApiResource {
 /// Returns the kind and scope of the resource. Fails with
 /// [`ListError::Refused`] if it cannot be watched.
 pub(super) async fn resource(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
 ) -> Result<ApiResource, ListError> {
     let response = upstream
-        .get(UpstreamKind::Discovery, &gvr.group_version().path())
+        .get(ReadKind::Discovery, &gvr.group_version().path(), JSON)
         .await?;
     let status = response.status();
     let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
@@ -71,15 +70,15 @@ struct GroupVersion {
 
 /// Returns the version of a group that upstream prefers. Waits until upstream
 /// answers.
-pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
+pub(super) async fn preferred_version(upstream: &dyn CurrentSource, group: &str) -> String {
     if group.is_empty() {
         return "v1".to_owned();
     }
     loop {
         let asked = async {
-            let current = upstream.load_full();
+            let current = upstream.current();
             let response = current
-                .get(UpstreamKind::Discovery, &format!("/apis/{group}"))
+                .get(ReadKind::Discovery, &format!("/apis/{group}"), JSON)
                 .await
                 .ok()?;
             let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use apifront_shares::Limits;
-use apifront_upstream::UpstreamKind;
+use apifront_source::ReadKind;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -104,7 +104,7 @@ impl Cache {
         let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
         let path = wanted.path(entry);
         let asked = entry.upstream();
-        let answer = asked.get_as(UpstreamKind::EarlierEvents, &path, accept);
+        let answer = asked.get(ReadKind::EarlierEvents, &path, accept);
         let answer = answer.await.ok().filter(|a| a.status() == StatusCode::OK)?;
         let encoding = source_encoding::encoding(answer.headers());
         let body = answer.into_body().into_stream();

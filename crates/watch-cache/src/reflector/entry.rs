@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::Upstream;
-use arc_swap::{ArcSwap, ArcSwapOption};
+use apifront_source::{CurrentSource, Source};
+use arc_swap::ArcSwapOption;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ const BOOKMARK_LOOK: Duration = Duration::from_millis(50);
 pub struct Entry {
     pub gvr: GroupVersionResource,
     /// The servers that the resource is read from.
-    pub(super) owner: Arc<ArcSwap<Upstream>>,
+    pub(super) owner: Arc<dyn CurrentSource>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     /// Asks upstream for its version, by a list of this resource.
@@ -101,7 +101,7 @@ enum Connection {
 impl Entry {
     pub(super) fn new(
         gvr: GroupVersionResource,
-        owner: Arc<ArcSwap<Upstream>>,
+        owner: Arc<dyn CurrentSource>,
         now: Instant,
     ) -> Self {
         Self {
@@ -153,18 +153,15 @@ impl Entry {
         self
     }
 
-    /// Makes an entry that tests fill. Its upstream has no servers.
+    /// Makes an entry that tests fill. Its upstream answers nothing.
     #[cfg(test)]
     pub(super) fn of_nobody(gvr: GroupVersionResource, now: Instant) -> Self {
-        let registry = prometheus::Registry::new();
-        let metrics = apifront_upstream::UpstreamMetrics::register(&registry).unwrap();
-        let nobody = Upstream::new(&Default::default(), metrics).unwrap();
-        Self::new(gvr, Arc::new(ArcSwap::from_pointee(nobody)), now)
+        Self::new(gvr, super::tests::nobody(), now)
     }
 
     /// Returns the upstream that the resource is read from.
-    pub fn upstream(&self) -> Arc<Upstream> {
-        self.owner.load_full()
+    pub fn upstream(&self) -> Arc<dyn Source> {
+        self.owner.current()
     }
 
     /// Asks upstream for its current version of the resource. It is no older
@@ -172,7 +169,7 @@ impl Entry {
     /// not answer.
     pub(crate) async fn current_version(&self) -> Option<u64> {
         let namespaced = self.store()?.resource.namespaced;
-        freshness_probe::listed_version(&self.upstream(), &self.gvr, namespaced).await
+        freshness_probe::listed_version(&*self.upstream(), &self.gvr, namespaced).await
     }
 
     /// Waits until the form of the store's bookmarks is known, for at most
@@ -294,7 +291,7 @@ impl Entry {
         let reached = self.store()?.progress().resource_version;
         let upstream = self.upstream();
         let ask = async |about: Arc<GroupVersionResource>| {
-            freshness_probe::listed_version(&upstream, &about, true).await
+            freshness_probe::listed_version(&*upstream, &about, true).await
         };
         let version = shared.ask(ask).await?;
         if version < reached {
@@ -542,7 +539,7 @@ impl Entry {
             ListedBy::Unsure => false,
             ListedBy::None => true,
             ListedBy::Revision(revision) => {
-                let now = custom_resource_definition::revision(&self.upstream(), &self.gvr).await;
+                let now = custom_resource_definition::revision(&*self.upstream(), &self.gvr).await;
                 // The store may have been filled by another list meanwhile.
                 now.as_ref() == Some(revision) && *self.listed_by.lock() == before
             }

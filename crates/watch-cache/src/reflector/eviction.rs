@@ -9,9 +9,8 @@ use kubernetes_wire::api::GroupVersionResource;
 use super::cache::Cache;
 use super::entry::Entry;
 use super::system_memory;
-use crate::metrics::Shed;
 use crate::store::ROUND;
-use crate::{MemoryLimit, Policy, Settings};
+use crate::{MemoryLimit, Policy, Settings, Shed};
 
 /// The shortest and the longest time between two checks. A quarter of the idle
 /// timeout is soon enough, and a check costs microseconds.
@@ -32,7 +31,7 @@ impl Cache {
                 MemoryLimit::Unlimited => None,
                 MemoryLimit::Bytes(bytes) => usize::try_from(bytes).ok(),
             };
-            self.metrics.memory.limit(limit);
+            self.observer.memory_limit(limit);
             self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
             if round.elapsed() >= ROUND {
                 round = Instant::now();
@@ -66,7 +65,7 @@ impl Cache {
                 store.memory().derived < before
             };
             if tokio::task::spawn_blocking(derived).await.unwrap_or(false) {
-                self.metrics.memory.shed(Shed::Unused);
+                self.observer.shed(Shed::Unused);
             }
         }
     }
@@ -130,7 +129,7 @@ impl Cache {
 /// Tells whether a resource is idle. An open watch is a use. While no server
 /// can be reached nothing is idle, because it could not be listed again.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
-    if entry.is_read() || entry.upstream().is_lost() {
+    if entry.is_read() || entry.upstream().is_unreachable() {
         entry.touch(now);
     }
     !timeout.is_zero() && entry.unused_for(now) > timeout

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, ResponseBody, Source};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::StatusCode;
@@ -44,7 +44,7 @@ pub(super) fn version_of(object: &[u8]) -> Option<u64> {
 /// cheapest question for kube-apiserver: it costs four fifths of a GET. A watch
 /// of nothing costs twice that, and a connection.
 pub(super) async fn listed_version(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     namespaced: bool,
 ) -> Option<u64> {
@@ -61,7 +61,7 @@ pub(super) async fn listed_version(
     let accept =
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let ask = async {
-        let response = upstream.get_as(UpstreamKind::Probe, &path, accept).await;
+        let response = upstream.get(ReadKind::Probe, &path, accept).await;
         let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
         let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
         version_of(&body.await.ok()?)
@@ -77,7 +77,7 @@ pub(super) async fn listed_version(
 /// `most_recent`, the version is no older than etcd's when the question
 /// arrived.
 pub(super) async fn probe(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     most_recent: bool,
 ) -> Option<(BookmarkTemplate, u64)> {
@@ -89,7 +89,7 @@ pub(super) async fn probe(
         gvr.path()
     );
     let ask = async {
-        let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
+        let response = upstream.get(ReadKind::Probe, &path, JSON).await.ok()?;
         first_bookmark(response).await
     };
     tokio::time::timeout(PROBE_TIMEOUT, ask)
@@ -102,7 +102,7 @@ pub(super) async fn probe(
 /// is the version of its list, and `newest` that of the newest object in it.
 /// This takes three seconds.
 pub(super) async fn last_bookmark(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     version: u64,
     newest: u64,
@@ -130,7 +130,7 @@ pub(super) async fn last_bookmark(
 }
 
 async fn bookmark_after(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     from: u64,
 ) -> Option<(BookmarkTemplate, u64)> {
@@ -139,10 +139,10 @@ async fn bookmark_after(
         "{nobody}&watch=true&resourceVersion={from}&allowWatchBookmarks=true\
          &timeoutSeconds={SHORT_WATCH}"
     );
-    let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
+    let response = upstream.get(ReadKind::Probe, &path, JSON).await.ok()?;
     // The watch is open now. The list only makes the server ask etcd for its
     // version.
-    drop(upstream.get(UpstreamKind::Probe, &nobody).await);
+    drop(upstream.get(ReadKind::Probe, &nobody, JSON).await);
     first_bookmark(response).await
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind, ResponseBody, Source};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
@@ -58,7 +58,7 @@ pub(super) struct Listed {
 /// requested in one answer, as client-go does. In pages, a large list would
 /// expire again and again.
 pub(super) async fn list(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
@@ -71,7 +71,7 @@ pub(super) async fn list(
 }
 
 async fn pages(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
@@ -146,7 +146,7 @@ enum Asked {
 /// and which labels it accepts in field selectors. An older server, or a server
 /// other than kube-apiserver, may accept fewer labels.
 pub(super) async fn describe(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
     reading: &MemoryReservation,
@@ -169,7 +169,7 @@ pub(super) async fn describe(
 /// Returns the envelope of a list of at most one object. `None` if upstream
 /// does not accept all of the labels in a field selector.
 async fn first_of(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     labels: &[&str],
     reading: &MemoryReservation,
@@ -181,7 +181,7 @@ async fn first_of(
         path.push_str("&fieldSelector=");
         path.extend(encoded(&selector.join(",")));
     }
-    let response = upstream.get(UpstreamKind::Discovery, &path).await?;
+    let response = upstream.get(ReadKind::Discovery, &path, JSON).await?;
     if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
         return Ok(None);
     }
@@ -197,7 +197,7 @@ fn encoded(text: &str) -> impl Iterator<Item = &str> {
 }
 
 async fn page(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     accept: &str,
     asked: &Asked,
@@ -211,7 +211,7 @@ async fn page(
             path.extend(encoded(token));
         }
     }
-    let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
+    let response = upstream.get(ReadKind::List, &path, accept).await?;
     let encoding = source_encoding::encoding(response.headers());
     let (warnings, body) = whole(response, reading).await?;
     let page = ListPage::parse_aside(encoding, body, most_items(reading)).await?;

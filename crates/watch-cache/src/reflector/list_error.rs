@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::UpstreamError;
+use apifront_source::SourceError;
 use http::StatusCode;
 
 use super::memory_pool::MemoryExhausted;
@@ -21,7 +21,7 @@ pub(super) enum ListError {
         retry_after: Option<Duration>,
     },
     #[error(transparent)]
-    Upstream(#[from] UpstreamError),
+    Source(#[from] SourceError),
     #[error("the list broke off: {0}")]
     Body(String),
     #[error(transparent)]
@@ -55,7 +55,7 @@ impl ListError {
             | Self::Object(_) => true,
             Self::Refused { .. }
             | Self::Failed { .. }
-            | Self::Upstream(_)
+            | Self::Source(_)
             | Self::Body(_)
             | Self::MemoryExhausted(_)
             | Self::Silent(_) => false,

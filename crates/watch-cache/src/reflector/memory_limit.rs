@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::cache::{Cache, Unavailable};
 use super::entry::Entry;
-use crate::metrics::Shed;
+use crate::Shed;
 use crate::store::{Memory, Store};
 
 /// Events of at most this age are kept even when memory is short, because
@@ -115,7 +115,7 @@ impl Cache {
             let freed = memory.total().saturating_sub(store.memory().total());
             if freed > 0 {
                 *used = used.saturating_sub(freed);
-                self.metrics.memory.shed(what);
+                self.observer.shed(what);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Cache {
             let bytes = total(entry);
             if self.stop(&entry.gvr, "no memory, and not read", idle) {
                 *used = used.saturating_sub(bytes);
-                self.metrics.memory.shed(Shed::Idle);
+                self.observer.shed(Shed::Idle);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Cache {
             }
             if self.stop(&entry.gvr, "no memory for it", |_| true) {
                 *used = used.saturating_sub(bytes);
-                self.metrics.memory.shed(Shed::Refused);
+                self.observer.shed(Shed::Refused);
                 self.turn_away(entry, now);
             }
         }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::IntGauge;
 use tokio::sync::{Notify, watch};
+
+use crate::Observer;
 
 /// The time that a reader waits for the stores to free memory. That takes
 /// milliseconds, but the task that does it may not be running.
@@ -36,7 +37,6 @@ pub(super) struct MemoryPool {
     rounds: watch::Sender<u64>,
 }
 
-#[derive(Debug)]
 struct Ledger {
     limit: usize,
     /// The bytes that the stores held when they were last measured.
@@ -44,9 +44,9 @@ struct Ledger {
     next: u64,
     /// Bytes by the reader's number. Readers without bytes are not in it.
     reading: BTreeMap<u64, usize>,
-    /// The sum of `reading`, and the metric that shows it.
+    /// The sum of `reading`, and who hears of its changes.
     total: usize,
-    shown: IntGauge,
+    observer: Arc<dyn Observer>,
     /// The largest request since the stores were last measured for which there
     /// was no room.
     wanted: usize,
@@ -98,13 +98,12 @@ impl Ledger {
     }
 
     fn show(&self) {
-        self.shown
-            .set(i64::try_from(self.total).unwrap_or(i64::MAX));
+        self.observer.reading(self.total);
     }
 }
 
 impl MemoryPool {
-    pub(super) fn new(attention: Arc<Notify>, shown: IntGauge) -> Self {
+    pub(super) fn new(attention: Arc<Notify>, observer: Arc<dyn Observer>) -> Self {
         Self {
             ledger: Mutex::new(Ledger {
                 limit: usize::MAX,
@@ -112,7 +111,7 @@ impl MemoryPool {
                 next: 0,
                 reading: BTreeMap::new(),
                 total: 0,
-                shown,
+                observer,
                 wanted: 0,
             }),
             attention,
@@ -122,10 +121,7 @@ impl MemoryPool {
 
     #[cfg(test)]
     pub(super) fn unlimited() -> Arc<Self> {
-        let metrics =
-            crate::metrics::Metrics::register(&prometheus::Registry::new(), Box::new(|_| true))
-                .unwrap();
-        Arc::new(Self::new(Arc::default(), metrics.memory.reading.clone()))
+        Arc::new(Self::new(Arc::default(), Arc::new(())))
     }
 
     pub(super) fn set_limit(&self, limit: usize) {

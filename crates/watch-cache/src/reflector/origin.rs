@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{ServerIdentity, Unidentified, Upstream};
+use apifront_source::{ServerIdentity, Source, Unidentified};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Form;
 
@@ -22,7 +22,7 @@ pub(super) struct Origin {
     pub(super) columns: Columns,
 }
 
-pub(super) async fn ask(upstream: &Upstream) -> Result<ServerIdentity, Unidentified> {
+pub(super) async fn ask(upstream: &dyn Source) -> Result<ServerIdentity, Unidentified> {
     let asked = tokio::time::timeout(TIMEOUT, upstream.identity()).await;
     asked.unwrap_or(Err(Unidentified::Later))
 }

@@ -1,6 +1,6 @@
 //! Chooses the printer whose Tables have the columns that upstream shows.
 
-use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, ReadKind, ResponseBody, Source};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
@@ -13,9 +13,9 @@ use crate::saved::Columns;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-pub(super) async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Columns {
+pub(super) async fn ask(upstream: &dyn Source, gvr: &GroupVersionResource) -> Columns {
     let one = format!("{}?limit=1", gvr.path());
-    let asked = upstream.get_as(UpstreamKind::Discovery, &one, TABLE);
+    let asked = upstream.get(ReadKind::Discovery, &one, TABLE);
     match asked.await {
         Ok(response) => shown(response).await.unwrap_or_default(),
         Err(_) => Columns::Unknown,

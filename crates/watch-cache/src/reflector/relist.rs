@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{ServerIdentity, Upstream};
+use apifront_source::{ServerIdentity, Source};
 use http::HeaderValue;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::table::Printer;
@@ -60,7 +60,7 @@ impl ListStrategy {
     pub(super) async fn fill(
         &mut self,
         entry: &Entry,
-        upstream: &Upstream,
+        upstream: &dyn Source,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
         entry.came_from(release(upstream).await);
@@ -77,7 +77,7 @@ impl ListStrategy {
     async fn attempt(
         &mut self,
         entry: &Entry,
-        upstream: &Upstream,
+        upstream: &dyn Source,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
         let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
@@ -113,14 +113,14 @@ impl ListStrategy {
 
 /// Asks for the release of the resource's server. Releases differ in how they
 /// write some objects, print some Tables and write continue tokens.
-pub(super) async fn release(upstream: &Upstream) -> Option<Release> {
+pub(super) async fn release(upstream: &dyn Source) -> Option<Release> {
     let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
     release.ok().flatten()
 }
 
 struct Filling<'a> {
     entry: &'a Entry,
-    upstream: &'a Upstream,
+    upstream: &'a dyn Source,
     reading: MemoryReservation,
     lacks_initial_events: bool,
     defined: DefinitionState,
@@ -133,7 +133,7 @@ struct Filling<'a> {
 impl<'a> Filling<'a> {
     async fn begin(
         entry: &'a Entry,
-        upstream: &'a Upstream,
+        upstream: &'a dyn Source,
         reading: MemoryReservation,
         lacks_initial_events: bool,
     ) -> Self {

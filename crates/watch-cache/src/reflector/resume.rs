@@ -13,7 +13,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, Unidentified, Upstream, UpstreamKind};
+use apifront_source::{BodyLimit, ReadKind, Source, Unidentified};
 use http::StatusCode;
 use kubernetes_wire::api::{PartialObject, ResourceVersion};
 use tokio::runtime::Handle;
@@ -54,7 +54,7 @@ impl From<Refusal> for NotResumed {
 
 pub(super) async fn resume(
     entry: &Entry,
-    upstream: &Upstream,
+    upstream: &dyn Source,
     saved: &Arc<SavedStores>,
     memory: &Arc<MemoryPool>,
 ) -> Result<Filled, NotResumed> {
@@ -100,7 +100,7 @@ struct Judged {
 }
 
 /// Compares the saved store's header with upstream.
-async fn judge(entry: &Entry, upstream: &Upstream, header: Header) -> Result<Judged, NotResumed> {
+async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<Judged, NotResumed> {
     if !entry.is_savable() {
         return Err(Refusal::NotCached.into());
     }
@@ -229,7 +229,7 @@ impl Judged {
     async fn prove(
         &self,
         entry: &Entry,
-        upstream: &Upstream,
+        upstream: &dyn Source,
         store: &Store,
         opened: &mut Opened,
     ) -> Result<DefinitionState, NotResumed> {
@@ -259,7 +259,7 @@ impl Judged {
 
 async fn open(
     entry: &Entry,
-    upstream: &Upstream,
+    upstream: &dyn Source,
     store: &Store,
     memory: &Arc<MemoryPool>,
 ) -> Result<Opened, NotResumed> {
@@ -282,7 +282,7 @@ fn present(store: &Store, warnings: Vec<http::HeaderValue>) {
 
 /// Asks for upstream's version: a server without initial events by a list of
 /// one object.
-async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
+async fn current_version(entry: &Entry, upstream: &dyn Source) -> Option<u64> {
     match freshness_probe::probe(upstream, &entry.gvr, true).await {
         Some((_, version)) => Some(version),
         None => freshness_probe::listed_version(upstream, &entry.gvr, false).await,
@@ -292,7 +292,7 @@ async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
 /// Checks whether upstream still knows the newest of the saved objects. If etcd
 /// was restored from a backup, upstream does not know it: its history is
 /// another one with the same versions.
-async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal> {
+async fn same_history(upstream: &dyn Source, store: &Store) -> Result<(), Refusal> {
     let snapshot = store.snapshot();
     let newest = snapshot
         .iter(&Scope::All)
@@ -312,7 +312,11 @@ async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal>
 
 /// Returns the uid and the version that the object has upstream. `None` if it
 /// was deleted or upstream does not answer. In both cases the watch decides.
-async fn read(upstream: &Upstream, store: &Store, object: &StoredObject) -> Option<(String, u64)> {
+async fn read(
+    upstream: &dyn Source,
+    store: &Store,
+    object: &StoredObject,
+) -> Option<(String, u64)> {
     let gvr = &store.resource.gvr;
     let escaped =
         |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
@@ -322,7 +326,7 @@ async fn read(upstream: &Upstream, store: &Store, object: &StoredObject) -> Opti
     }
     path.push_str(&format!("/{}/{}", gvr.resource, escaped(object.key.name())));
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-    let response = upstream.get_as(UpstreamKind::Probe, &path, accept).await;
+    let response = upstream.get(ReadKind::Probe, &path, accept).await;
     let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
     let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
     let found: PartialObject = serde_json::from_slice(&body.await.ok()?).ok()?;

@@ -20,8 +20,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
+use apifront_source::{CurrentSource, Source};
 use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
@@ -38,8 +37,8 @@ use super::upstream_watch::{
     UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, means_another_definition, watch,
 };
 use super::watch_list::Opened;
-use crate::metrics::{Metrics, Shed};
 use crate::saved::SavedStores;
+use crate::{Observer, Shed};
 
 /// The first and the longest pause after a failure. Watchers are still served
 /// meanwhile. The longest pause bounds the time until a restarted API server is
@@ -86,8 +85,8 @@ impl Next {
 /// The parts that all reflectors of a cache share.
 #[derive(Clone)]
 pub(super) struct ReflectorContext {
-    pub(super) upstream: Arc<ArcSwap<Upstream>>,
-    pub(super) metrics: Metrics,
+    pub(super) upstream: Arc<dyn CurrentSource>,
+    pub(super) observer: Arc<dyn Observer>,
     /// Incremented when another upstream replaces this one.
     pub(super) replaced: Receiver<u64>,
     /// Notified when a store was filled: it may exceed the memory limit.
@@ -103,7 +102,7 @@ pub(super) struct ReflectorContext {
 /// Runs the reflector until upstream refuses for good or the entry is stopped.
 /// Then closes the entry's watchers.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
-    let metrics = with.metrics.clone();
+    let observer = with.observer.clone();
     let saved = with.saved.clone();
     let reflection = Reflection {
         entry: &entry,
@@ -118,7 +117,7 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
         () = reflection.run() => {}
         () = entry.stopped() => entry.close(),
     }
-    metrics.cache.forget(&entry.gvr);
+    observer.reflector_ended(&entry.gvr);
     if let Some(saved) = saved {
         saved.ended(&entry.gvr);
     }
@@ -144,21 +143,21 @@ impl Reflection<'_> {
             false => Next::List,
         };
         loop {
-            let upstream = self.with.upstream.load_full();
+            let upstream = self.with.upstream.current();
             if self.entry.store().is_some() {
-                let series = self.with.metrics.cache.resource(&self.entry.gvr);
-                series.reflector_state(next.as_str());
+                let observer = &self.with.observer;
+                observer.reflector_state(&self.entry.gvr, next.as_str());
             }
             next = match next {
-                Next::Resume => self.resume(&upstream).await,
-                Next::List => self.list(&upstream).await,
-                Next::Watch(stream) => self.watch(stream, &upstream).await,
+                Next::Resume => self.resume(&*upstream).await,
+                Next::List => self.list(&*upstream).await,
+                Next::Watch(stream) => self.watch(stream, &*upstream).await,
                 Next::Stop => return,
             };
         }
     }
 
-    async fn resume(&mut self, upstream: &Upstream) -> Next {
+    async fn resume(&mut self, upstream: &dyn Source) -> Next {
         let (entry, memory) = (self.entry, &self.with.memory);
         let Some(saved) = &self.with.saved else {
             return Next::List;
@@ -185,7 +184,7 @@ impl Reflection<'_> {
         Next::Watch(stream)
     }
 
-    async fn list(&mut self, upstream: &Upstream) -> Next {
+    async fn list(&mut self, upstream: &dyn Source) -> Next {
         let memory = &self.with.memory;
         match self.strategy.fill(self.entry, upstream, memory).await {
             Ok(filled) => self.filled(filled),
@@ -193,7 +192,7 @@ impl Reflection<'_> {
         }
     }
 
-    async fn list_failed(&mut self, error: ListError, upstream: &Upstream) -> Next {
+    async fn list_failed(&mut self, error: ListError, upstream: &dyn Source) -> Next {
         let resource = &self.entry.gvr;
         match error {
             ListError::Refused { status, message }
@@ -206,7 +205,7 @@ impl Reflection<'_> {
             }
             ListError::MemoryExhausted(MemoryExhausted::TooLarge(_)) => {
                 tracing::warn!(%resource, %error, "not cached");
-                self.with.metrics.memory.shed(Shed::Refused);
+                self.with.observer.shed(Shed::Refused);
                 self.refuse(Unavailable::MemoryLimit, RETRY_AFTER_MEMORY_LIMIT)
             }
             error if error.is_of_form() && self.is_hopeless() => self.unusable(error),
@@ -223,7 +222,7 @@ impl Reflection<'_> {
         }
     }
 
-    async fn watch(&mut self, stream: Option<Opened>, upstream: &Upstream) -> Next {
+    async fn watch(&mut self, stream: Option<Opened>, upstream: &dyn Source) -> Next {
         let began = Instant::now();
         let entry = self.entry;
         let (definition, memory) = (&self.definition, &self.with.memory);
@@ -257,7 +256,7 @@ impl Reflection<'_> {
         self.watch_ended(end, upstream).await
     }
 
-    async fn watch_ended(&mut self, end: UpstreamWatchEnd, upstream: &Upstream) -> Next {
+    async fn watch_ended(&mut self, end: UpstreamWatchEnd, upstream: &dyn Source) -> Next {
         let redefined = means_another_definition(self.entry, &end);
         let (reason, retry_after, next) = match end {
             UpstreamWatchEnd::TimeUp => {
@@ -300,11 +299,11 @@ impl Reflection<'_> {
     }
 
     /// Counts a new list or watch. Only a resource that was listed, and so
-    /// exists, has metrics.
+    /// exists, is counted.
     fn restarted(&self, reason: &'static str) {
         if self.entry.store().is_some() {
-            let series = self.with.metrics.cache.resource(&self.entry.gvr);
-            series.reflector_restarted(reason);
+            let observer = &self.with.observer;
+            observer.reflector_restarted(&self.entry.gvr, reason);
         }
     }
 
@@ -357,14 +356,14 @@ struct Pause {
 impl Pause {
     /// Waits for one pause. It ends early when a lost server is back, unless
     /// upstream said when to ask again.
-    async fn wait(&mut self, retry_after: Option<Duration>, upstream: &Upstream) {
+    async fn wait(&mut self, retry_after: Option<Duration>, upstream: &dyn Source) {
         let jitter = rand::rng().random_range(0.5..1.0);
         let pause = tokio::time::sleep(self.next(retry_after, jitter));
         let recovered = async {
-            while upstream.any_healthy() {
+            while upstream.is_ready() {
                 tokio::time::sleep(HEALTH_LOOK).await;
             }
-            while !upstream.any_healthy() {
+            while !upstream.is_ready() {
                 tokio::time::sleep(HEALTH_LOOK).await;
             }
             tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Upstream, UpstreamKind};
+use apifront_source::{ReadKind, Source};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use hyper::body::Body;
+use http_body::Body;
 use kubernetes_wire::representation::{BookmarkTemplate, Form};
 
 use super::custom_resource_definition::{self, DefinitionState};
@@ -59,7 +59,7 @@ pub(super) fn is_forbidden(status: StatusCode) -> bool {
 
 pub(super) async fn watch(
     entry: &Entry,
-    upstream: &Upstream,
+    upstream: &dyn Source,
     defined: &DefinitionState,
     memory: &Arc<MemoryPool>,
 ) -> UpstreamWatchEnd {
@@ -90,7 +90,7 @@ pub(super) async fn watch(
 
 pub(super) async fn open(
     entry: &Entry,
-    upstream: &Upstream,
+    upstream: &dyn Source,
     from: u64,
     memory: &Arc<MemoryPool>,
 ) -> Result<Opened, UpstreamWatchEnd> {
@@ -101,7 +101,7 @@ pub(super) async fn open(
         lasts.as_secs(),
     );
     let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
-    let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
+    let response = match upstream.get(ReadKind::Watch, &path, accept).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(resource = %entry.gvr, %error, "watch failed");
@@ -212,7 +212,7 @@ where
 /// Learns the form of bookmarks from a server without initial events, which
 /// showed none when it was listed. The next bookmark on the main watch would
 /// come only after a minute.
-pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
+pub(super) async fn learn_bookmark(entry: &Entry, upstream: &dyn Source) {
     let is_unknown = |store: &Arc<Store>| store.resource.bookmark.get().is_none();
     for _ in 0..BOOKMARK_TRIES {
         let Some(store) = entry.store().filter(is_unknown) else {
@@ -274,8 +274,8 @@ mod tests {
     use std::sync::OnceLock;
 
     use futures::{StreamExt, stream};
+    use http_body::Frame as Chunk;
     use http_body_util::StreamBody;
-    use hyper::body::Frame as Chunk;
     use kubernetes_wire::api::GroupVersionResource;
     use kubernetes_wire::representation::{Encoding, Envelope};
 

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use bytes::Bytes;
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Body;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
 use kubernetes_wire::representation::protobuf_envelope::Answer;
 use kubernetes_wire::representation::{self, Encoding, Form};
@@ -275,8 +275,8 @@ fn event(frame: &Bytes) -> Option<(&str, Bytes)> {
 
 #[cfg(test)]
 mod tests {
+    use http_body::Frame as Chunk;
     use http_body_util::{Full, StreamBody};
-    use hyper::body::Frame as Chunk;
     use kubernetes_wire::api::protobuf_wire::put_bytes;
     use kubernetes_wire::representation::EventType;
     use kubernetes_wire::representation::protobuf_envelope::Type;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyStream, Upstream, UpstreamKind};
+use apifront_source::{BodyStream, ReadKind, Source};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use hyper::body::Body;
+use http_body::Body;
 use kubernetes_wire::api::{GroupVersionResource, ResourceVersion};
 use kubernetes_wire::representation::protobuf_envelope::Answer;
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form};
@@ -56,7 +56,7 @@ pub(super) fn lifetime() -> Duration {
 /// Asks for all objects as a stream. `None` if upstream does not know initial
 /// events.
 pub(super) async fn open(
-    upstream: &Upstream,
+    upstream: &dyn Source,
     gvr: &GroupVersionResource,
     accept: &str,
     reading: MemoryReservation,
@@ -69,7 +69,7 @@ pub(super) async fn open(
         gvr.path(),
         lasts.as_secs(),
     );
-    let response = upstream.get_as(UpstreamKind::Watch, &path, accept).await?;
+    let response = upstream.get(ReadKind::Watch, &path, accept).await?;
     let encoding = source_encoding::encoding(response.headers());
     let warnings = warnings(response.headers());
     match response.status() {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
 use parking_lot::Mutex;
-use prometheus::Registry;
 use tokio::sync::Semaphore;
 
 use super::blocks::{BlockReader, BlockWriter};
@@ -21,7 +20,7 @@ use super::key::{Key, KeyError};
 use super::records::{self, Decoder};
 use super::start::Start;
 use super::{Header, Loaded, Refusal};
-use crate::metrics::SavedMetrics;
+use crate::Observer;
 use crate::store::{Cursor, FieldTable, SavedState, Store};
 
 /// The most files that are read at a time. Reading takes a CPU's time, and the
@@ -38,15 +37,13 @@ pub enum OpenError {
     Directory(#[from] DirectoryError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error(transparent)]
-    Metrics(#[from] prometheus::Error),
 }
 
 /// The saved stores, in one directory.
 pub struct SavedStores {
     directory: Directory,
     key: Option<Key>,
-    metrics: SavedMetrics,
+    observer: Arc<dyn Observer>,
     start: Mutex<Start>,
     pub(crate) reads: Semaphore,
     /// The last save of each resource. The lock is held for a whole round of
@@ -101,6 +98,9 @@ pub(crate) struct SavedFile {
 }
 
 impl SavedStores {
+    /// Every reason for which a saved store is not used.
+    pub const REFUSALS: [&str; 18] = Refusal::REASONS;
+
     /// Checks directory and key without changing anything.
     pub fn check(directory: &Path, key_file: Option<&Path>) -> Result<(), OpenError> {
         key_file.map(Key::read).transpose()?;
@@ -112,17 +112,16 @@ impl SavedStores {
     pub fn open(
         directory: &Path,
         key_file: Option<&Path>,
-        registry: &Registry,
+        observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let key = key_file.map(Key::read).transpose()?;
         let directory = Directory::open(directory)?;
-        let metrics = SavedMetrics::register(registry, &Refusal::REASONS)?;
         let found = directory.resources();
-        metrics.bytes(directory.bytes());
+        observer.saved_bytes(directory.bytes());
         Ok(Self {
             directory,
             key,
-            metrics,
+            observer,
             start: Mutex::new(Start::new(found, Instant::now())),
             reads: Semaphore::new(READS_AT_A_TIME),
             rounds: tokio::sync::Mutex::default(),
@@ -162,7 +161,7 @@ impl SavedStores {
             Ok(()) => tracing::info!(resource = %gvr, "saved store removed"),
             Err(error) => {
                 tracing::warn!(resource = %gvr, %error, "saved store not removed");
-                self.metrics.failed();
+                self.observer.save_failed();
             }
         }
     }
@@ -174,7 +173,7 @@ impl SavedStores {
     }
 
     pub(crate) fn resumed(&self, gvr: &GroupVersionResource, age: Duration) {
-        self.metrics.loaded("resumed");
+        self.observer.saved_store_read("resumed");
         self.settle(gvr, Some(age));
     }
 
@@ -182,7 +181,7 @@ impl SavedStores {
         tracing::warn!(
             resource = %gvr, reason = why.as_str(), error = %why, "saved store not used"
         );
-        self.metrics.loaded(why.as_str());
+        self.observer.saved_store_read(why.as_str());
         self.settle(gvr, None);
     }
 
@@ -229,7 +228,7 @@ impl SavedStores {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot save stores: the directory cannot be locked");
-                self.metrics.failed();
+                self.observer.save_failed();
                 false
             }
         }
@@ -260,7 +259,7 @@ impl SavedStores {
         });
         match written {
             Ok(bytes) => {
-                self.metrics.saved(began.elapsed());
+                self.observer.store_saved(began.elapsed());
                 tracing::debug!(
                     resource = %gvr, bytes, resource_version = state.resource_version,
                     took = ?began.elapsed(), "store saved"
@@ -275,7 +274,7 @@ impl SavedStores {
             }
             Err(error) => {
                 tracing::warn!(resource = %gvr, %error, "store not saved");
-                self.metrics.failed();
+                self.observer.save_failed();
                 None
             }
         }
@@ -310,12 +309,12 @@ impl SavedStores {
                 self.remove(&gvr);
             }
         }
-        self.metrics.bytes(self.directory.bytes());
+        self.observer.saved_bytes(self.directory.bytes());
     }
 
     /// Notes that a round has saved every store.
     pub(crate) fn round_done(&self) {
-        self.metrics.all_saved(SystemTime::now());
+        self.observer.all_saved();
     }
 
     pub(crate) fn stop(&self) {

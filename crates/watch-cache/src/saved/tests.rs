@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
-use prometheus::Registry;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -83,7 +82,7 @@ fn key_file(folder: &Path, byte: u8) -> PathBuf {
 
 fn open(folder: &Path, key: Option<u8>) -> SavedStores {
     let key = key.map(|byte| key_file(folder, byte));
-    SavedStores::open(&folder.join("stores"), key.as_deref(), &Registry::new()).unwrap()
+    SavedStores::open(&folder.join("stores"), key.as_deref(), Arc::new(())).unwrap()
 }
 
 impl Saved {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, UpstreamKind};
+use apifront_source::{BodyLimit, JSON, ReadKind};
 use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
@@ -144,7 +144,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstr
     );
     let ask = async {
         let upstream = cache.upstream();
-        let response = upstream.get(UpstreamKind::List, &path).await.ok()?;
+        let response = upstream.get(ReadKind::List, &path, JSON).await.ok()?;
         let code = response.status();
         let bound = BodyLimit::new(MAX_LIST_BYTES, LIST_TIMEOUT);
         let body = response.into_body().collect_bytes(bound);

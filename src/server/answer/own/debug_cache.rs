@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::metrics::BYTES;
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
 use apifront_watch_cache::{Consistency, ResourcePattern};
@@ -19,6 +18,7 @@ use serde::Serialize;
 use super::nameless::{AnyResource, Named, ProvenResource, VersionNumber, named, nameless};
 use super::open_answer::OpenAnswer;
 use crate::config::Mode;
+use crate::metrics::BYTES;
 use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
 use crate::server::state::gauges;

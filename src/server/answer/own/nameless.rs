@@ -144,7 +144,7 @@ pub(super) struct ServerAddress(String);
 
 impl ServerAddress {
     pub(super) fn of_api_servers(generation: &Generation) -> Vec<(Self, bool)> {
-        let upstream = generation.cache.upstream();
+        let upstream = generation.upstream.load_full();
         let endpoints = upstream.endpoints().iter();
         endpoints
             .map(|endpoint| (Self(endpoint.name.clone()), endpoint.is_healthy()))

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use apifront_upstream::Upstream;
-use apifront_watch_cache::metrics::Reads;
 use apifront_watch_cache::read::BypassReason;
 use apifront_watch_cache::reflector::system_memory;
 use serde::Serialize;
@@ -15,6 +14,7 @@ use super::debug_cache;
 use super::nameless::{AnyResource, ProvenResource, ServerAddress, nameless};
 use super::status_resources::{ByResource, by_resource};
 use super::status_talkers::{TopTalkers, top_talkers};
+use crate::metrics::Reads;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 use crate::status::talkers::Measure;

@@ -6,13 +6,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use apifront_watch_cache::metrics::Reads;
 use apifront_watch_cache::read::{BypassReason, HitCost};
 use kubernetes_wire::api::GroupVersionResource;
 
 use super::debug_cache::{self, ResourceState};
 use super::nameless::{Named, NamesResources, VersionNumber, named, nameless};
 use super::status_shadow::{self, ShadowSummary};
+use crate::metrics::Reads;
 use crate::server::state::generation::Generation;
 
 /// The most resources of a report. People do not read more, and programs have

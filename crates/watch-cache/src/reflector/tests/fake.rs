@@ -1,18 +1,15 @@
 //! An API server that answers by a script.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use apifront_source::{ReadKind, ResponseBody, Source, SourceError};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
+use http::Response;
+use http_body::Frame;
 use http_body_util::StreamBody;
-use hyper::body::Frame;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 type Chunk = Result<Frame<Bytes>, std::io::Error>;
@@ -48,101 +45,86 @@ pub enum Lists {
     InitialEvents,
 }
 
-pub struct Fake {
-    pub address: SocketAddr,
-    requests: Arc<Mutex<Vec<(Asked, String)>>>,
-    server: tokio::task::JoinHandle<()>,
+pub struct Fake(pub Arc<Script>);
+
+/// The server, as the reflector sees it.
+pub struct Script {
+    lists: Lists,
+    replies: Mutex<Replies>,
+    requests: Mutex<Vec<(Asked, String)>>,
 }
 
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
+type Replies = Box<dyn FnMut(Asked, usize) -> Reply + Send>;
 
 impl Fake {
-    /// Starts a server. `script` gets each request, and the number of requests
+    /// Makes a server. `script` gets each request, and the number of requests
     /// of the same kind before it.
-    pub async fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
-        Self::with(Lists::Pages, script).await
+    pub fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::Pages, script)
     }
 
     /// Does the same as [`Fake::start`] for a server that streams initial
     /// events. The list that shows how lists are written is always answered.
-    pub async fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
-        Self::with(Lists::InitialEvents, script).await
+    pub fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::InitialEvents, script)
     }
 
     /// Does the same as [`Fake::start`] for a server without initial events,
     /// which sends a bookmark only before a watch ends.
-    pub async fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
-        Self::with(Lists::PagesOnly, script).await
+    pub fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::PagesOnly, script)
     }
 
-    async fn with(
-        lists: Lists,
-        mut script: impl FnMut(Asked, usize) -> Reply + Send + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests: Arc<Mutex<Vec<(Asked, String)>>> = Arc::default();
-        let seen = requests.clone();
-        let answer = Arc::new(Mutex::new(move |path: &str| {
-            if let Some(reply) = always(path, lists) {
-                return reply;
-            }
-            let asked = if path.contains("watch=true") && !is_initial_events(path) {
-                Asked::Watch
-            } else {
-                Asked::List
-            };
-            let mut seen = seen.lock().unwrap();
-            let before = seen.iter().filter(|(a, _)| *a == asked).count();
-            seen.push((asked, path.to_owned()));
-            drop(seen);
-            script(asked, before)
-        }));
-        let server = tokio::spawn(async move {
-            loop {
-                let (tcp, _) = listener.accept().await.unwrap();
-                let answer = answer.clone();
-                tokio::spawn(async move {
-                    let service = service_fn(move |request: http::Request<_>| {
-                        let _: &http::Request<hyper::body::Incoming> = &request;
-                        let path = request.uri().path_and_query().unwrap().to_string();
-                        let table = request.headers()[http::header::ACCEPT]
-                            .to_str()
-                            .unwrap()
-                            .contains("as=Table");
-                        let reply = if table {
-                            Reply::Code(406, "no tables here")
-                        } else {
-                            (answer.lock().unwrap())(&path)
-                        };
-                        async { Ok::<_, Infallible>(respond(reply).await) }
-                    });
-                    // A broken connection is part of the script.
-                    let _ = http1::Builder::new()
-                        .serve_connection(TokioIo::new(tcp), service)
-                        .await;
-                });
-            }
-        });
-        Self {
-            address,
-            requests,
-            server,
-        }
+    fn with(lists: Lists, script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self(Arc::new(Script {
+            lists,
+            replies: Mutex::new(Box::new(script)),
+            requests: Mutex::default(),
+        }))
     }
 
     pub fn asked(&self, what: Asked) -> Vec<String> {
-        let requests = self.requests.lock().unwrap();
+        let requests = self.0.requests.lock().unwrap();
         let found = requests.iter().filter(|(asked, _)| *asked == what);
         found.map(|(_, path)| path.clone()).collect()
     }
 
     pub fn count(&self) -> usize {
-        self.requests.lock().unwrap().len()
+        self.0.requests.lock().unwrap().len()
+    }
+}
+
+impl Source for Script {
+    fn get<'a>(
+        &'a self,
+        _: ReadKind,
+        path_and_query: &'a str,
+        accept: &'a str,
+    ) -> BoxFuture<'a, Result<Response<ResponseBody>, SourceError>> {
+        let reply = if accept.contains("as=Table") {
+            Reply::Code(406, "no tables here")
+        } else {
+            self.reply(path_and_query)
+        };
+        Box::pin(async { Ok(respond(reply).await.map(ResponseBody::new)) })
+    }
+}
+
+impl Script {
+    fn reply(&self, path: &str) -> Reply {
+        if let Some(reply) = always(path, self.lists) {
+            return reply;
+        }
+        let asked = if path.contains("watch=true") && !is_initial_events(path) {
+            Asked::Watch
+        } else {
+            Asked::List
+        };
+        let mut seen = self.requests.lock().unwrap();
+        let before = seen.iter().filter(|(a, _)| *a == asked).count();
+        seen.push((asked, path.to_owned()));
+        drop(seen);
+        (self.replies.lock().unwrap())(asked, before)
     }
 }
 
@@ -186,9 +168,7 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
     }
 }
 
-async fn respond(
-    mut reply: Reply,
-) -> http::Response<StreamBody<stream::BoxStream<'static, Chunk>>> {
+async fn respond(mut reply: Reply) -> Response<StreamBody<stream::BoxStream<'static, Chunk>>> {
     while let Reply::After(pause, then) = reply {
         tokio::time::sleep(pause).await;
         reply = *then;
@@ -203,18 +183,14 @@ async fn respond(
             text(status.to_string()).boxed()
         }
         Reply::Breaks(body) => {
-            let broken = stream::once(async {
-                // The pause lets the bytes before the break go out.
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                Err(std::io::Error::other("broken"))
-            });
+            let broken = stream::once(async { Err(std::io::Error::other("broken")) });
             text(body).chain(broken).boxed()
         }
         Reply::Stays(body) => text(body).chain(stream::pending()).boxed(),
         Reply::Live(receiver) => live(receiver).boxed(),
         Reply::After(..) => unreachable!("unpacked above"),
     };
-    http::Response::builder()
+    Response::builder()
         .status(code)
         .body(StreamBody::new(body))
         .unwrap()

@@ -24,12 +24,11 @@ fn config() -> Settings {
     }
 }
 
-async fn quiet() -> Fake {
+fn quiet() -> Fake {
     Fake::start(|asked, _| match asked {
         Asked::List => pod_list(9, &[pod("a", 3)]),
         Asked::Watch => Reply::Stays(String::new()),
     })
-    .await
 }
 
 async fn is_closed(store: &Store) {
@@ -41,7 +40,7 @@ async fn is_closed(store: &Store) {
 
 #[tokio::test]
 async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
-    let fake = quiet().await;
+    let fake = quiet();
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     let store = {
@@ -75,7 +74,7 @@ async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
 
 #[tokio::test]
 async fn a_watcher_is_a_reader() {
-    let fake = quiet().await;
+    let fake = quiet();
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     let later = |n| Instant::now() + HALF_AN_HOUR * n + Duration::from_secs(1);
@@ -93,7 +92,7 @@ async fn a_watcher_is_a_reader() {
 
 #[tokio::test]
 async fn what_is_excluded_is_closed_even_while_it_is_watched() {
-    let fake = quiet().await;
+    let fake = quiet();
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     let excluding = Settings {
@@ -108,7 +107,7 @@ async fn what_is_excluded_is_closed_even_while_it_is_watched() {
 
 #[tokio::test]
 async fn what_the_owner_reads_stays_even_if_it_is_excluded() {
-    let fake = quiet().await;
+    let fake = quiet();
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     drop(store);
@@ -131,7 +130,7 @@ async fn what_the_owner_reads_stays_even_if_it_is_excluded() {
 
 #[tokio::test]
 async fn what_is_preloaded_stays_until_it_is_no_longer() {
-    let fake = quiet().await;
+    let fake = quiet();
     let cache = cache(&fake);
     let pattern = ResourcePattern::parse("pods").unwrap();
     cache.preload(&pattern, &Everything).await;
@@ -154,8 +153,7 @@ async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
         (Asked::List, 0) => Reply::Code(404, "not defined yet"),
         (Asked::List, _) => pod_list(9, &[]),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let pattern = ResourcePattern::parse("pods").unwrap();
     cache.preload(&pattern, &Everything).await;

@@ -11,8 +11,7 @@ async fn a_list_is_read_page_by_page() {
         (Asked::List, 1) => pod_page(9, "t2", &[pod("c", 5)]),
         (Asked::List, _) => pod_page(9, "", &[pod("d", 9)]),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     assert_eq!(keys(&store), ["a/a@3", "a/b@4", "a/c@5", "a/d@9"]);
@@ -34,8 +33,7 @@ async fn a_list_whose_version_expires_is_asked_for_at_once() {
         (Asked::List, 1) => Reply::Code(410, "The provided continue parameter is too old"),
         (Asked::List, _) => pod_list(12, &[pod("a", 3), pod("b", 11)]),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     assert_eq!(keys(&store), ["a/a@3", "a/b@11"]);
@@ -53,7 +51,7 @@ async fn lists_that_fail_are_asked_for_with_pauses() {
         || pod_list(5, &["{}".into()]),
         || Reply::Breaks(r#"{"kind":"PodList","#.into()),
     ] {
-        let fake = Fake::start(move |_, _| reply()).await;
+        let fake = Fake::start(move |_, _| reply());
         let cache = cache(&fake);
         let filling = cache.lookup(&pods(), &Everything).err();
         assert_eq!(filling, Some(Unavailable::Filling));
@@ -70,8 +68,7 @@ async fn who_asks_while_a_slow_list_is_under_way_asks_upstream_once() {
     let fake = Fake::start(|asked, _| match asked {
         Asked::List => Reply::After(Duration::from_millis(200), Box::new(pod_list(9, &[]))),
         Asked::Watch => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     for _ in 0..50 {
         let filling = cache.lookup(&pods(), &Everything).err();
@@ -84,7 +81,7 @@ async fn who_asks_while_a_slow_list_is_under_way_asks_upstream_once() {
 #[tokio::test]
 async fn what_is_refused_is_not_asked_for_again_at_once() {
     for code in [401, 403, 404, 405, 406] {
-        let fake = Fake::start(move |_, _| Reply::Code(code, "no")).await;
+        let fake = Fake::start(move |_, _| Reply::Code(code, "no"));
         let cache = cache(&fake);
         let refused = until("the refusal", || {
             cache
@@ -107,8 +104,7 @@ async fn labels_that_upstream_does_not_know_are_left_to_it() {
     let fake = Fake::start(|asked, _| match asked {
         Asked::List => pod_list(9, &[pod("a", 3)]),
         Asked::Watch => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     let known: Vec<_> = store.resource.fields.labels().collect();
@@ -133,7 +129,7 @@ async fn what_cannot_be_followed_is_given_up() {
         },
     ];
     for script in scripts {
-        let fake = Fake::start(move |asked, _| script(asked)).await;
+        let fake = Fake::start(move |asked, _| script(asked));
         let cache = cache(&fake);
         let given_up = || {
             let found = cache.lookup(&pods(), &Everything).err();

@@ -10,8 +10,7 @@ async fn both() -> (Fake, Cache) {
         (Asked::List, 1) => widget_list(9, &[widget("a", 3), widget("b", 4), widget("c", 5)]),
         (Asked::List, _) => pod_list(9, &[pod("a", 3)]),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     (fake, cache)
 }

@@ -12,13 +12,12 @@ mod watches;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Credentials, Server, Settings, Upstream, UpstreamMetrics};
+use apifront_source::CurrentSource;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::GroupVersionResource;
 
 use self::fake::{Fake, Reply};
 use super::{Cache, Entry, Selection, Servers, Unavailable};
-use crate::metrics::Metrics;
 use crate::store::{Change, Cursor, Store};
 
 struct Everything;
@@ -42,19 +41,16 @@ fn widgets() -> GroupVersionResource {
 }
 
 fn cache(fake: &Fake) -> Cache {
-    let url = format!("http://{}", fake.address).parse().unwrap();
-    let server = Server::from_files(url, None, None, None, &Credentials::Own).unwrap();
-    let settings = Settings {
-        servers: vec![server],
-        ..Settings::default()
-    };
-    let registry = prometheus::Registry::new();
-    let metrics = Metrics::register(&registry, Box::new(|_| true)).unwrap();
-    let upstream_metrics = UpstreamMetrics::register(&registry).unwrap();
-    let upstream = Upstream::new(&settings, upstream_metrics).unwrap();
-    let cache = Cache::new(Arc::new(ArcSwap::from_pointee(upstream)), metrics);
+    let upstream = Arc::new(ArcSwap::new(fake.0.clone()));
+    let cache = Cache::new(upstream, Arc::new(()));
     cache.served_by(Servers::UpstreamAlone, None, &Everything);
     cache
+}
+
+/// Returns a server that answers nothing.
+pub(super) fn nobody() -> Arc<dyn CurrentSource> {
+    let fake = Fake::start(|_, _| Reply::Code(503, "nobody"));
+    Arc::new(ArcSwap::new(fake.0))
 }
 
 /// Waits for something that must come. The minute is only used up if it does

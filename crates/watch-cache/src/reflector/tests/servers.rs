@@ -14,17 +14,16 @@ fn services(service: &str) -> Servers {
     Servers::Known(servers.into_iter().collect())
 }
 
-async fn fake() -> Fake {
+fn fake() -> Fake {
     Fake::start(|asked, _| match asked {
         Asked::List => widget_list(9, &[]),
         Asked::Watch => Reply::Stays(String::new()),
     })
-    .await
 }
 
 #[tokio::test]
 async fn a_named_resource_is_read_once_its_server_is_known() {
-    let fake = fake().await;
+    let fake = fake();
     let cache = cache(&fake);
     cache.upstream_replaced(&GroupVersionResource::new("", "v1", "none"));
     let early = cache.lookup(&widgets(), &Everything).err();
@@ -47,7 +46,7 @@ async fn a_named_resource_is_read_once_its_server_is_known() {
 
 #[tokio::test]
 async fn a_refuted_claim_is_not_believed_until_it_is_renewed() {
-    let fake = fake().await;
+    let fake = fake();
     let cache = cache(&fake);
     let (local, _) = filled(&cache, &widgets()).await;
     // A resource that upstream serves itself needs no claim.

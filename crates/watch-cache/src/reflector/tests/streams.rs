@@ -19,8 +19,7 @@ async fn the_stream_that_filled_a_store_goes_on_as_its_watch() {
     let fake = Fake::streaming(move |asked, nth| match (asked, nth) {
         (Asked::List, 0) => Reply::Live(receive.take().unwrap()),
         _ => Reply::Code(500, "asked too often"),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let _filling = cache.lookup(&pods(), &Everything);
     let initial = [
@@ -79,8 +78,7 @@ async fn a_stream_after_lost_history_becomes_a_difference() {
             )),
         ),
         _ => Reply::Code(500, "asked too often"),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     let mut cursor = store.position(9).unwrap();
@@ -111,8 +109,7 @@ async fn a_stream_that_fails_is_followed_by_pages() {
             (Asked::List, 2) => Reply::Stays(event("ADDED", &pod("b", 12)) + &end(12)),
             (Asked::Watch, 0) => Reply::Stays(expired()),
             _ => Reply::Stays(String::new()),
-        })
-        .await;
+        });
         let cache = cache(&fake);
         let (_, store) = filled(&cache, &pods()).await;
         // The next list is a stream again.
@@ -125,7 +122,7 @@ async fn a_stream_that_fails_is_followed_by_pages() {
 #[tokio::test]
 async fn what_a_stream_is_refused_is_refused() {
     for code in [401, 403, 404, 405] {
-        let fake = Fake::streaming(move |_, _| Reply::Code(code, "no")).await;
+        let fake = Fake::streaming(move |_, _| Reply::Code(code, "no"));
         let cache = cache(&fake);
         until("the refusal", || {
             let error = cache.lookup(&pods(), &Everything).err();

@@ -19,8 +19,7 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     let fake = Fake::start(move |asked, _| match asked {
         Asked::List => pod_list(9, &[pod("a", 3)]),
         Asked::Watch => first(),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     let mut cursor = store.snapshot().cursor;
@@ -61,8 +60,7 @@ async fn the_bookmark_of_an_older_server_is_learnt_from_a_short_watch() {
     let fake = Fake::old(|asked, _| match asked {
         Asked::List => pod_list(9, &[]),
         Asked::Watch => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_entry, store) = filled(&cache, &pods()).await;
     until("a bookmark", || store.resource.bookmark.get().map(|_| ())).await;
@@ -84,8 +82,7 @@ async fn lost_history_becomes_a_difference_and_watchers_stay() {
             // The delay gives the test time to take its cursor.
             (Asked::Watch, 0) => Reply::After(Duration::from_millis(50), Box::new(ending())),
             (Asked::Watch, _) => Reply::Stays(String::new()),
-        })
-        .await;
+        });
         let cache = cache(&fake);
         let (entry, store) = filled(&cache, &pods()).await;
         let mut cursor = store.snapshot().cursor;
@@ -118,8 +115,7 @@ async fn a_history_that_is_always_lost_is_no_hot_loop() {
         let fake = Fake::start(move |asked, _| match asked {
             Asked::List => pod_list(9, &[]),
             Asked::Watch => ending(),
-        })
-        .await;
+        });
         let cache = cache(&fake);
         let (entry, store) = filled(&cache, &pods()).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -148,8 +144,7 @@ async fn a_watch_that_breaks_goes_on_from_its_last_version() {
             (Asked::Watch, 0) => ending(),
             (Asked::Watch, 1) => Reply::Code(503, "starting"),
             (Asked::Watch, _) => Reply::Stays(event("ADDED", &pod("c", 11))),
-        })
-        .await;
+        });
         let cache = cache(&fake);
         let (entry, store) = filled(&cache, &pods()).await;
         reaches(&store, 11).await;
@@ -171,8 +166,7 @@ async fn watches_that_end_at_once_are_begun_with_pauses() {
     let fake = Fake::start(|asked, _| match asked {
         Asked::List => pod_list(9, &[]),
         Asked::Watch => Reply::Ends(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     filled(&cache, &pods()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -186,8 +180,7 @@ async fn an_event_that_cannot_be_kept_has_everything_listed() {
         (Asked::List, _) => pod_list(30, &[pod("b", 20)]),
         (Asked::Watch, 0) => Reply::Stays(event("ADDED", r#"{"metadata":{"name":"b"}}"#)),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     reaches(&store, 30).await;
@@ -205,8 +198,7 @@ async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
         (Asked::List, _) => widget_list(15, std::slice::from_ref(&other)),
         (Asked::Watch, 0) => Reply::Ends(String::new()),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &widgets()).await;
     reaches(&store, 15).await;
@@ -229,8 +221,7 @@ async fn another_kind_of_the_same_name_is_another_resource() {
         }
         (Asked::Watch, 0) => Reply::Ends(String::new()),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &widgets()).await;
     until("the end of the old store", || {
@@ -252,8 +243,7 @@ async fn a_moment_of_forbidden_does_not_drop_the_store() {
         (Asked::Watch, 2) => Reply::Code(401, "not yet"),
         (Asked::Watch, 3) => Reply::Code(410, "too old"),
         (Asked::Watch, _) => Reply::Stays(String::new()),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     reaches(&store, 40).await;
@@ -267,8 +257,7 @@ async fn a_resource_that_is_gone_closes_its_watchers() {
         (Asked::List, 0) => pod_list(9, &[]),
         (Asked::Watch, 0) => Reply::Ends(String::new()),
         _ => Reply::Code(404, "the server could not find the requested resource"),
-    })
-    .await;
+    });
     let cache = cache(&fake);
     let (_, store) = filled(&cache, &pods()).await;
     let mut progress = store.subscribe();

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use apifront_watch_cache::Observer;
+use apifront_watch_cache::saved::SavedStores;
 use prometheus::{
     Gauge, Histogram, IntCounterVec, IntGauge, Registry, register_gauge_with_registry,
     register_histogram_with_registry, register_int_counter_vec_with_registry,
@@ -21,8 +23,7 @@ pub struct SavedMetrics {
 }
 
 impl SavedMetrics {
-    /// `refusals` are the reasons for which a saved store is not used.
-    pub fn register(registry: &Registry, refusals: &[&str]) -> prometheus::Result<Self> {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
             bytes: register_int_gauge_with_registry!(
                 "apifront_cache_saved_bytes",
@@ -57,31 +58,33 @@ impl SavedMetrics {
         for result in ["saved", "failed"] {
             let _ = metrics.saves.with_label_values(&[result]);
         }
-        for result in refusals.iter().chain(&["resumed"]) {
+        for result in SavedStores::REFUSALS.iter().chain(&["resumed"]) {
             let _ = metrics.loads.with_label_values(&[*result]);
         }
         Ok(metrics)
     }
+}
 
-    pub(crate) fn bytes(&self, bytes: u64) {
+impl Observer for SavedMetrics {
+    fn saved_bytes(&self, bytes: u64) {
         self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn saved(&self, took: Duration) {
+    fn store_saved(&self, took: Duration) {
         self.saves.with_label_values(&["saved"]).inc();
         self.duration.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn failed(&self) {
+    fn save_failed(&self) {
         self.saves.with_label_values(&["failed"]).inc();
     }
 
-    pub(crate) fn all_saved(&self, now: SystemTime) {
-        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.last.set(since.as_secs_f64());
+    fn all_saved(&self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.last.set(since.unwrap_or_default().as_secs_f64());
     }
 
-    pub(crate) fn loaded(&self, result: &'static str) {
+    fn saved_store_read(&self, result: &'static str) {
         self.loads.with_label_values(&[result]).inc();
     }
 }

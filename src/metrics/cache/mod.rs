@@ -1,17 +1,23 @@
 //! Metrics of cached resources: what is held in memory, and how often it
 //! answers.
 
+mod reads;
+mod vectors;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use apifront_watch_cache::SelfCheckResult;
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
 use prometheus::core::Collector;
 use prometheus::{Gauge, IntCounter, IntGauge, Registry};
 
-use super::Reads;
-use super::vectors::Vectors;
+pub use reads::Reads;
+
+use self::vectors::Vectors;
+use super::KnownNames;
 
 /// Whether the cache or upstream answered a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,32 +57,9 @@ pub struct CacheState {
 /// that only they hold; values that can be made again; states kept for chunked lists.
 pub const BYTES: [&str; 4] = ["objects", "history", "derived", "retained"];
 
-/// The result of comparing a resource with upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SelfCheckResult {
-    Match,
-    Mismatch,
-    /// The resource could not be compared.
-    Skipped,
-}
-
-impl SelfCheckResult {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Match => "match",
-            Self::Mismatch => "mismatch",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-/// Tells whether a resource that exists may have labels of its own. Names that
-/// a server makes up must not fill memory with series.
-pub type TakesName = Box<dyn Fn(&GroupVersionResource) -> bool + Send + Sync>;
-
 pub struct CacheMetrics {
     vectors: Vectors,
-    takes_name: TakesName,
+    known: Arc<KnownNames>,
     /// The series of all resources that may have no labels of their own.
     unnamed: OnceLock<Arc<CachedResource>>,
     by_resource: RwLock<HashMap<GroupVersionResource, Arc<CachedResource>>>,
@@ -99,11 +82,11 @@ pub struct CachedResource {
 }
 
 impl CacheMetrics {
-    pub fn register(registry: &Registry, takes_name: TakesName) -> prometheus::Result<Self> {
+    pub fn register(registry: &Registry, known: Arc<KnownNames>) -> prometheus::Result<Self> {
         Ok(Self {
             vectors: Vectors::register(registry)?,
             by_resource: RwLock::default(),
-            takes_name,
+            known,
             unnamed: OnceLock::new(),
         })
     }
@@ -114,7 +97,7 @@ impl CacheMetrics {
         if let Some(found) = self.by_resource.read().get(gvr) {
             return found.clone();
         }
-        if !(self.takes_name)(gvr) {
+        if self.known.prove(gvr, "").is_none() {
             let none = GroupVersionResource::new("", "", "");
             let unnamed = || Arc::new(CachedResource::new(&none, &self.vectors));
             return self.unnamed.get_or_init(unnamed).clone();
@@ -275,13 +258,13 @@ impl CachedResource {
         *self.restart.read()
     }
 
-    pub(crate) fn reflector_restarted(&self, reason: &'static str) {
+    pub fn reflector_restarted(&self, reason: &'static str) {
         *self.restart.write() = Some((reason, Instant::now()));
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.restarts.with_label_values(&labels).inc();
     }
 
-    pub(crate) fn reflector_state(&self, state: &'static str) {
+    pub fn reflector_state(&self, state: &'static str) {
         let old = self.state.write().replace(state);
         if let Some(old) = old.filter(|old| *old != state) {
             self.state_gauge(old).set(0);
@@ -315,7 +298,7 @@ mod tests {
     #[test]
     fn a_forgotten_resource_leaves_no_gauge() {
         let registry = Registry::new();
-        let metrics = CacheMetrics::register(&registry, Box::new(|_| true)).unwrap();
+        let metrics = CacheMetrics::register(&registry, Arc::default()).unwrap();
         let gvr = GroupVersionResource::new("example.com", "v1", "widgets");
         let widgets = metrics.resource(&gvr);
         widgets.observe(&CacheState {

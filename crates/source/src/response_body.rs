@@ -1,29 +1,15 @@
-//! The bodies of answers to apifront's own requests: the limits for reading them,
-//! and the end of a body whose API server has fallen silent.
-//!
-//! A machine that loses its network, or a process that hangs, closes no connection.
-//! A watch on it would receive no more events, and the cache would be out of date
-//! without anybody noticing.
+//! The bodies of answers, and the limits for reading them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::Stream;
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Body as HttpBody, Frame};
-use tokio::sync::watch;
-use tower::BoxError;
 
-/// The number of consecutive health checks without any answer after which a
-/// server is given up. A single answer may be lost in a busy moment.
-const SILENT_CHECKS: u32 = 2;
-
-#[derive(Debug, thiserror::Error)]
-#[error("the API server does not answer its health checks")]
-struct Silent;
+use crate::BoxError;
 
 /// The most bytes of an answer, and the most time for it. No server is trusted to
 /// end an answer.
@@ -55,9 +41,8 @@ pub enum BodyError {
     BrokeOff(BoxError),
 }
 
-/// The body of an answer to one of apifront's own requests. It does not
-/// implement [`HttpBody`], so that nobody reads it whole without a
-/// [`BodyLimit`].
+/// The body of an answer. It does not implement [`Body`], so that nobody reads it
+/// whole without a [`BodyLimit`].
 #[derive(Debug)]
 pub struct ResponseBody(BodyStream);
 
@@ -67,6 +52,15 @@ pub struct ResponseBody(BodyStream);
 pub struct BodyStream(UnsyncBoxBody<Bytes, BoxError>);
 
 impl ResponseBody {
+    /// Takes the body of an answer as an HTTP library gives it.
+    pub fn new<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(BodyStream(body.map_err(Into::into).boxed_unsync()))
+    }
+
     /// Reads the body to its end, into one buffer: chunks of a byte each would
     /// take many times their length in memory if they were kept as they are.
     pub async fn collect_bytes(self, bound: BodyLimit) -> Result<Bytes, BodyError> {
@@ -155,7 +149,7 @@ impl Segments {
     }
 }
 
-impl HttpBody for BodyStream {
+impl Body for BodyStream {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -167,107 +161,22 @@ impl HttpBody for BodyStream {
     }
 }
 
-/// Counts unanswered checks, and passes the count to the bodies that are being
-/// read.
-pub(super) struct Silence(watch::Sender<u32>);
-
-impl Default for Silence {
-    fn default() -> Self {
-        Self(watch::channel(0).0)
-    }
-}
-
-impl Silence {
-    /// Records the result of a check. Any answer, even to another request,
-    /// shows that the server is alive.
-    pub(super) fn heard(&self, answered: bool) {
-        self.0.send_if_modified(|silent| {
-            let before = *silent;
-            *silent = if answered {
-                0
-            } else {
-                before.saturating_add(1)
-            };
-            *silent != before
-        });
-    }
-
-    /// Wraps a body so that it fails once the server is given up.
-    pub(super) fn bound<B>(&self, body: B) -> ResponseBody
-    where
-        B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let silent = self.0.subscribe();
-        let stream = StreamBody::new(frames(body, silent));
-        ResponseBody(BodyStream(stream.boxed_unsync()))
-    }
-}
-
-fn frames<B>(
-    body: B,
-    silent: watch::Receiver<u32>,
-) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send
-where
-    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<BoxError>,
-{
-    futures::stream::unfold(Some((body, silent)), |state| async move {
-        let (mut body, mut silent) = state?;
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            _ = silent.wait_for(|n| *n >= SILENT_CHECKS) => {
-                return Some((Err(Silent.into()), None));
-            }
-        };
-        match frame? {
-            Ok(frame) => Some((Ok(frame), Some((body, silent)))),
-            Err(error) => Some((Err(error.into()), None)),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use http_body_util::StreamBody;
+
     use super::*;
 
-    fn endless() -> impl HttpBody<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-        StreamBody::new(futures::stream::pending())
-    }
-
-    #[tokio::test]
-    async fn a_body_of_a_silent_server_fails() {
-        let silence = Silence::default();
-        let mut body = silence.bound(endless()).into_stream();
-        silence.heard(false);
-        silence.heard(true);
-        silence.heard(false);
-        let early = tokio::time::timeout(std::time::Duration::from_millis(20), body.frame());
-        assert!(early.await.is_err(), "one lost check is no silence");
-        silence.heard(false);
-        assert!(body.frame().await.is_some_and(|f| f.is_err()));
-        assert!(body.frame().await.is_none());
-    }
-
-    #[tokio::test]
-    async fn other_bodies_are_as_they_were() {
-        let silence = Silence::default();
-        let body = silence.bound(kube::client::Body::from(b"text".to_vec()));
-        let text = body.collect_bytes(BodyLimit::DOCUMENT).await;
-        assert_eq!(text.unwrap(), "text");
-    }
-
-    fn pieces(silence: &Silence, pieces: Vec<&'static str>) -> ResponseBody {
+    fn body(pieces: Vec<&'static str>) -> ResponseBody {
         let pieces = pieces
             .into_iter()
             .map(|p| Ok::<_, BoxError>(Frame::data(Bytes::from(p))));
-        silence.bound(StreamBody::new(futures::stream::iter(pieces)))
+        ResponseBody::new(StreamBody::new(futures::stream::iter(pieces)))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_within_its_bound() {
         let bound = BodyLimit::new(4, Duration::from_secs(1));
-        let silence = Silence::default();
         for (given, expected) in [
             (vec![], Some("")),
             (vec!["abcd"], Some("abcd")),
@@ -275,7 +184,7 @@ mod tests {
             (vec!["abcde"], None),
             (vec!["ab", "c", "de"], None),
         ] {
-            let read = pieces(&silence, given.clone()).collect_bytes(bound).await;
+            let read = body(given.clone()).collect_bytes(bound).await;
             match (read, expected) {
                 (Ok(read), Some(expected)) => assert_eq!(read, expected),
                 (Err(BodyError::TooLarge(4)), None) => {}
@@ -283,12 +192,14 @@ mod tests {
             }
         }
         let long = vec![&*"0123456789".repeat(333_333).leak(); 3];
-        let all = pieces(&silence, long.clone()).collect_bytes(BodyLimit {
+        let all = body(long.clone()).collect_bytes(BodyLimit {
             bytes: 10_000_000,
             ..bound
         });
         assert_eq!(all.await.unwrap(), long.concat());
-        let late = silence.bound(endless()).collect_bytes(bound).await;
+        let endless = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+        let endless = ResponseBody::new(StreamBody::new(endless));
+        let late = endless.collect_bytes(bound).await;
         assert!(matches!(late, Err(BodyError::Late(_))), "{late:?}");
     }
 }

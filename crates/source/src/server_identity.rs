@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Deserialize;
 
-use crate::{BodyLimit, Upstream, UpstreamKind};
+use crate::{BodyLimit, JSON, ReadKind, Source, VERSION};
 
 /// The cluster and the version of the server that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,28 +41,26 @@ struct Metadata {
     uid: String,
 }
 
-impl Upstream {
-    /// Asks for the cluster's and the server's identity.
-    pub async fn identity(&self) -> Result<ServerIdentity, Unidentified> {
-        let (version, namespace) = tokio::join!(
-            self.document("/version"),
-            self.document("/api/v1/namespaces/kube-system"),
-        );
-        identity(&version?, &namespace?).ok_or(Unidentified::Untold)
-    }
+/// Asks for the cluster's and the server's identity.
+pub(crate) async fn ask<S: Source + ?Sized>(source: &S) -> Result<ServerIdentity, Unidentified> {
+    let (version, namespace) = tokio::join!(
+        document(source, VERSION),
+        document(source, "/api/v1/namespaces/kube-system"),
+    );
+    identity(&version?, &namespace?).ok_or(Unidentified::Untold)
+}
 
-    async fn document(&self, path: &str) -> Result<Bytes, Unidentified> {
-        let response = self.get(UpstreamKind::Discovery, path).await;
-        let response = response.map_err(|_| Unidentified::Later)?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::TOO_MANY_REQUESTS => return Err(Unidentified::Later),
-            status if status.is_server_error() => return Err(Unidentified::Later),
-            _ => return Err(Unidentified::Untold),
-        }
-        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
-        body.await.map_err(|_| Unidentified::Later)
+async fn document<S: Source + ?Sized>(source: &S, path: &str) -> Result<Bytes, Unidentified> {
+    let response = source.get(ReadKind::Discovery, path, JSON).await;
+    let response = response.map_err(|_| Unidentified::Later)?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::TOO_MANY_REQUESTS => return Err(Unidentified::Later),
+        status if status.is_server_error() => return Err(Unidentified::Later),
+        _ => return Err(Unidentified::Untold),
     }
+    let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+    body.await.map_err(|_| Unidentified::Later)
 }
 
 fn identity(version: &[u8], namespace: &[u8]) -> Option<ServerIdentity> {

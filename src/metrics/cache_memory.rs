@@ -1,49 +1,10 @@
 //! Metrics of the cache's memory, and of the steps that keep it within the
 //! limit.
 
+use apifront_watch_cache::Shed;
 use prometheus::{
     IntCounter, IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry,
 };
-
-/// The memory that can be given up, from cheap to expensive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shed {
-    /// Encodings that nobody asked for in some minutes. They are given up at any
-    /// limit.
-    Unused,
-    /// Encodings that are made again when they are needed.
-    Derived,
-    /// Events that only resuming watchers need.
-    History,
-    /// States that only continue tokens need.
-    Retained,
-    /// A resource that nobody reads at the moment.
-    Idle,
-    /// A resource for which there was no room.
-    Refused,
-}
-
-impl Shed {
-    const ALL: [Self; 6] = [
-        Self::Unused,
-        Self::Derived,
-        Self::History,
-        Self::Retained,
-        Self::Idle,
-        Self::Refused,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Derived => "derived",
-            Self::History => "history",
-            Self::Retained => "retained",
-            Self::Idle => "idle",
-            Self::Refused => "refused",
-        }
-    }
-}
 
 pub struct MemoryMetrics {
     shed: IntCounterVec,
@@ -103,7 +64,7 @@ impl MemoryMetrics {
             .filter(|bytes| *bytes > 0)
     }
 
-    pub(crate) fn shed(&self, what: Shed) {
+    pub fn shed(&self, what: Shed) {
         self.shed.with_label_values(&[what.as_str()]).inc();
     }
 }
