@@ -14,7 +14,7 @@ use x509_parser::x509::X509Name;
 /// The most steps of all paths together. A usual chain has one step for each
 /// certificate after the leaf. An authority with two certificates, as during its
 /// replacement, doubles the steps after it.
-const MOST: usize = 64;
+const MAX_PATH_STEPS: usize = 64;
 
 /// The subject's and the issuer's name of a certificate. `None` if they are
 /// malformed. The certificate then counts as the issuer of every other, and as
@@ -24,7 +24,7 @@ type Names = Option<(Vec<u8>, Vec<u8>)>;
 /// Tells whether the paths from the leaf, which comes first, have few steps.
 pub(super) fn are_few(chain: &[CertificateDer<'_>]) -> bool {
     let names: Vec<Names> = chain.iter().map(|certificate| names(certificate)).collect();
-    let mut left = MOST;
+    let mut left = MAX_PATH_STEPS;
     go_on(&names, &mut vec![0], &mut left)
 }
 

@@ -32,7 +32,7 @@ const MAX_REMEMBERED_CALLERS: u64 = 10_000;
 /// The time for all questions of a request: kube-apiserver's `--request-timeout`. A
 /// head has room for 16,000 groups. kube-apiserver also asks about each, though
 /// without a network in between.
-const WITHIN: Duration = Duration::from_secs(60);
+const QUESTIONS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// After this many questions, other tasks get a turn on the thread: all questions
 /// may be answered from memory, without a pause.
@@ -118,7 +118,7 @@ impl ImpersonationAuthorizer {
             purpose,
         };
         let decided = self.decide(by, impersonation, attributes);
-        tokio::time::timeout(WITHIN, decided)
+        tokio::time::timeout(QUESTIONS_TIMEOUT, decided)
             .await
             .unwrap_or_else(|_| Err(timed_out()))
     }

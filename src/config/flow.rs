@@ -39,7 +39,7 @@ pub struct Flow {
 }
 
 /// The highest limit. There are never more requests in flight.
-const MOST: usize = 1 << 20;
+const MAX_INFLIGHT: usize = 1 << 20;
 
 /// The time for which a request without a timeout waits: a quarter of
 /// kube-apiserver's default `--request-timeout`, as in kube-apiserver.
@@ -86,25 +86,25 @@ impl Flow {
                 "flow.forwardedLimit",
                 raw.forwarded_limit,
                 FORWARDED,
-                0..=MOST,
+                0..=MAX_INFLIGHT,
             ),
             user_forwarded_limit: check.count(
                 "flow.userForwardedLimit",
                 raw.user_forwarded_limit,
                 USER_FORWARDED,
-                0..=MOST,
+                0..=MAX_INFLIGHT,
             ),
             long_running_limit: check.count(
                 "flow.longRunningLimit",
                 raw.long_running_limit,
                 LONG_RUNNING,
-                0..=MOST,
+                0..=MAX_INFLIGHT,
             ),
             user_long_running_limit: check.count(
                 "flow.userLongRunningLimit",
                 raw.user_long_running_limit,
                 USER_LONG_RUNNING,
-                0..=MOST,
+                0..=MAX_INFLIGHT,
             ),
         }
     }

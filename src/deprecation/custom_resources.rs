@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// The most versions that are kept. No cluster warns about as many. Beyond this, all
 /// are forgotten and learnt again.
-const MOST: usize = 4096;
+const MAX_VERSIONS: usize = 4096;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CustomVersion {
@@ -103,7 +103,7 @@ impl CustomVersions {
 
     fn keep(&self, gvr: &GroupVersionResource, version: Option<CustomVersion>, at: Instant) {
         let mut known = self.0.write();
-        if known.len() >= MOST {
+        if known.len() >= MAX_VERSIONS {
             known.clear();
         }
         known.insert(gvr.clone(), LearntVersion { at, version });

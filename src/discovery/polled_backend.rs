@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::backend_document::{GroupDiscoveryList, ResourceList, Unreadable, VersionDiscovery};
 use super::document::Version;
 use super::metrics::DiscoveryMetrics;
-use super::remote_document::{WITHIN, text};
+use super::remote_document::{DOCUMENT_TIMEOUT, text};
 use crate::aggregation::{Source, SourceVersion};
 use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
 
@@ -30,7 +30,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 /// The limits of a backend's document. A backend serves only some groups.
 pub(super) const LIMITS: Limits = Limits {
     most: 8 << 20,
-    within: WITHIN,
+    within: DOCUMENT_TIMEOUT,
 };
 
 /// kube-aggregator accepts no older version since 1.37. A backend that has only an

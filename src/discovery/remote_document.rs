@@ -30,13 +30,13 @@ const PACE: Pace = Pace {
 
 /// The time that kube-aggregator gives a server for its discovery document. After
 /// that the server has failed, and is asked again later.
-pub(super) const WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limits of upstream's document. A custom resource takes some 600 bytes,
 /// so there is room for 50,000.
 const LIMITS: Limits = Limits {
     most: 32 << 20,
-    within: WITHIN,
+    within: DOCUMENT_TIMEOUT,
 };
 
 /// The name of the API server in metrics.

@@ -38,20 +38,20 @@ const OF_BACKENDS: Rhythm = Rhythm {
 
 /// The time from the request to the last byte. kube-aggregator waits a minute, but a
 /// server that needs this long for a finished document hangs.
-const WITHIN: Duration = Duration::from_secs(20);
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The limits of a document. kube-apiserver 1.37's merged document has 2.4 MB; in a
 /// cluster with a thousand CustomResourceDefinitions it has some 60 MB. A larger one
 /// is the server's error: the earlier document stays, or the request is forwarded.
 const DOCUMENT: Limits = Limits {
     most: 128 << 20,
-    within: WITHIN,
+    within: DOCUMENT_TIMEOUT,
 };
 
 /// The limits of a root, which has one line for each group version.
 const ROOT: Limits = Limits {
     most: 4 << 20,
-    within: WITHIN,
+    within: DOCUMENT_TIMEOUT,
 };
 
 /// The next server's ID. IDs distinguish servers of the same name.

@@ -13,7 +13,7 @@ use crate::authz::rbac::Places;
 /// RBAC in memory may be ahead of the RBAC by which upstream decides. So a place
 /// that RBAC allows and upstream denies is asked about again after these times, and
 /// then every `review_ttl`.
-const AGAIN: [Duration; 4] = [
+const DENIED_RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(400),
     Duration::from_millis(1_600),
@@ -144,7 +144,7 @@ impl Grants {
             grant.next = after(asked, settings.review_ttl.mul_f64(0.9));
             return;
         }
-        let wait = AGAIN.get(grant.denials).copied();
+        let wait = DENIED_RETRY_DELAYS.get(grant.denials).copied();
         grant.denials = grant.denials.saturating_add(1);
         grant.next = after(now, wait.unwrap_or(settings.review_ttl));
     }

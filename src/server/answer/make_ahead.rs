@@ -18,7 +18,7 @@ use crate::server::offload::threads;
 
 /// The forms of a resource are made ahead only if there is room for this many times
 /// its objects. Without that, lists make them as usual.
-const ROOM: usize = 2;
+const ROOM_FACTOR: usize = 2;
 
 pub(in crate::server) async fn run(cache: Arc<Cache>) {
     loop {
@@ -34,7 +34,7 @@ async fn make(cache: &Cache, entry: &Entry, form: ListForm) {
     let Some(store) = entry.store() else {
         return;
     };
-    if !cache.has_room(store.memory().objects.saturating_mul(ROOM)) {
+    if !cache.has_room(store.memory().objects.saturating_mul(ROOM_FACTOR)) {
         tracing::debug!(resource = %entry.gvr, "no memory to make lists ahead");
         return;
     }

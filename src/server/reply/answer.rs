@@ -127,7 +127,7 @@ impl Answer {
         &mut self,
         by: OffloadUser<'_>,
     ) -> std::result::Result<(), OffloadRefusal> {
-        if self.length() > compression::ABOVE
+        if self.length() > compression::COMPRESSED_ABOVE_BYTES
             && let Some((body, held)) = compression::body(&self.body, by).await?
         {
             self.set_compressed(body);

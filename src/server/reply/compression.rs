@@ -11,7 +11,7 @@ use crate::flow::HeldBytes;
 use crate::server::offload::{OffloadRefusal, OffloadUser};
 
 /// The size in bytes above which bodies are compressed.
-pub(in crate::server) const ABOVE: usize = 128 << 10;
+pub(in crate::server) const COMPRESSED_ABOVE_BYTES: usize = 128 << 10;
 
 /// Compression makes Kubernetes' JSON shorter by about this factor, or more.
 const SHRINKS: usize = 3;
@@ -37,7 +37,7 @@ pub(in crate::server) async fn list(
     list: GzipList,
     by: OffloadUser<'_>,
 ) -> Result<(Vec<Bytes>, HeldBytes), OffloadRefusal> {
-    let mut held = by.hold(ABOVE).await?;
+    let mut held = by.hold(COMPRESSED_ABOVE_BYTES).await?;
     let body = match list.from_ready() {
         Some(ready) => ready,
         None => {

@@ -17,7 +17,7 @@ use apifront_watch_cache::store::{Snapshot, Store};
 use kubernetes_wire::api::Query;
 
 /// The most seats that kube-apiserver's estimator gives to any list.
-const MOST: u64 = 100;
+const MAX_LIST_SEATS: u64 = 100;
 
 const LISTS: [&str; 2] = ["list", "watch"];
 
@@ -40,7 +40,9 @@ pub(super) fn of(
     let Some(store) = identified.generation().cache.store(&info.gvr) else {
         return one;
     };
-    let most = class.max_seats().map_or(MOST, |most| most.min(MOST));
+    let most = class
+        .max_seats()
+        .map_or(MAX_LIST_SEATS, |most| most.min(MAX_LIST_SEATS));
     let work = work(&store, info, query, request);
     Width::of(work.seats().clamp(1, most.max(1)))
 }

@@ -20,7 +20,7 @@ use crate::flow::ObjectsJson;
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The time between two looks whether the objects can be read.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time between two looks while upstream refuses the objects.
 const REFUSED: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
         drop(generation);
         sleep(match why {
             Unavailable::Refused => REFUSED,
-            _ => LOOK,
+            _ => LOOK_INTERVAL,
         })
         .await;
     }
@@ -142,7 +142,7 @@ impl Stores {
                 tokio::select! {
                     changed = schemas.changed() => if changed.is_ok() { break },
                     changed = levels.changed() => if changed.is_ok() { break },
-                    () = sleep(LOOK) => {}
+                    () = sleep(LOOK_INTERVAL) => {}
                 }
                 if !Needed(&current.load().config).allows(&flow_schemas()) {
                     return;

@@ -20,7 +20,7 @@ use crate::config::{Config, api_services};
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The time between two looks whether upstream has APIServices.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The time between two looks while upstream refuses APIServices.
 const REFUSED: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
                 let cache = generation.cache.clone();
                 let upstream = generation.upstream.load_full();
                 let Some(servers) = without_api_services(&upstream).await else {
-                    sleep(LOOK).await;
+                    sleep(LOOK_INTERVAL).await;
                     continue;
                 };
                 if !warned && servers == Servers::Unreadable {
@@ -113,7 +113,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
             }
             Err(_) => {
                 drop(generation);
-                sleep(LOOK).await;
+                sleep(LOOK_INTERVAL).await;
             }
         }
     }

@@ -22,7 +22,7 @@ const MAX_OBJECT_BYTES: usize = 64 << 20;
 
 /// The time limit of a body. The callers of a shared read give up sooner. This
 /// limit ends reads that nobody waits for any more.
-const WITHIN: Duration = Duration::from_secs(120);
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The most bytes of a Status. A longer error is not passed on.
 const MAX_STATUS_BYTES: usize = 64 << 10;
@@ -236,7 +236,7 @@ fn is_protobuf(response: &Response<ResponseBody>) -> bool {
 }
 
 async fn collect(body: ResponseBody, most: usize) -> Result<Bytes, Failure> {
-    match body.collect_bytes(BodyLimit::new(most, WITHIN)).await {
+    match body.collect_bytes(BodyLimit::new(most, BODY_TIMEOUT)).await {
         Ok(body) => Ok(body),
         Err(BodyError::TooLarge(_)) => Err(Failure::Malformed),
         Err(BodyError::Late(_) | BodyError::BrokeOff(_)) => Err(Failure::Unreachable),

@@ -37,8 +37,8 @@ const MOST_EVENTS: usize = 1_000;
 
 /// The duration of the short watch in seconds. kube-apiserver sends its
 /// bookmark two seconds before the end.
-const LASTS: &str = "4";
-const WITHIN: Duration = Duration::from_secs(5);
+const WATCH_SECONDS: &str = "4";
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The events that a watch wants: those after a version, of the selected
 /// objects in a namespace.
@@ -59,7 +59,7 @@ impl Wanted<'_> {
         let (gvr, after) = (&entry.gvr, self.after);
         let mut path = gvr.path_in(self.namespace);
         path.push_str(&format!(
-            "?watch=true&resourceVersion={after}&allowWatchBookmarks=true&timeoutSeconds={LASTS}"
+            "?watch=true&resourceVersion={after}&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}"
         ));
         for (key, selector) in [
             ("labelSelector", self.label_selector),
@@ -87,7 +87,7 @@ impl Cache {
         let caller = wanted.caller.map(Into::into);
         let place = self.earlier.take(caller, 1).ok()?;
         let told = self.told(entry, store, wanted);
-        let (events, version) = tokio::time::timeout(WITHIN, told).await.ok()??;
+        let (events, version) = tokio::time::timeout(EVENTS_TIMEOUT, told).await.ok()??;
         Some(EarlierEvents {
             events,
             version,

@@ -14,7 +14,7 @@ use crate::{Policy, Settings};
 
 /// The time between two checks whether the interval, which the configuration
 /// may change, is over.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Saving takes at most a tenth of the time.
 const SHARE: u32 = 10;
@@ -64,7 +64,7 @@ impl Cache {
         let mut last = Instant::now();
         let mut took = Duration::ZERO;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let policy = current();
             let Some(persistence) = &policy.settings().persistence else {
                 continue;

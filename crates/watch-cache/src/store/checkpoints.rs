@@ -21,7 +21,7 @@ const BYTES_PER_LEAF: usize = 1200;
 
 /// The number of states made for readers that are kept. Requests for page after page
 /// ask for the same version.
-const MADE: usize = 8;
+const MAX_MADE_STATES: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
@@ -96,7 +96,7 @@ impl Checkpoints {
 
     pub(super) fn keep_made(&mut self, snapshot: &Arc<Snapshot>) {
         self.made.push_front(snapshot.clone());
-        self.made.truncate(MADE);
+        self.made.truncate(MAX_MADE_STATES);
     }
 
     pub(super) fn bytes(&self) -> usize {

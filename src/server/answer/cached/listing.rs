@@ -166,7 +166,7 @@ fn body(
 ) -> Result<Body, BypassReason> {
     if gzip && let Shape::Whole(encoding) = shape {
         let list = GzipList::new(&store.resource, page, *encoding);
-        if list.is_longer_than(compression::ABOVE) {
+        if list.is_longer_than(compression::COMPRESSED_ABOVE_BYTES) {
             return Ok(Body::Gzip(Box::new(list)));
         }
     }

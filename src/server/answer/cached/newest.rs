@@ -29,7 +29,7 @@ const COMES_WITHIN: Duration = Duration::from_millis(10);
 
 /// While nothing at all is written, no later version comes. The state is checked
 /// again after this time.
-const AGAIN: Duration = Duration::from_millis(100);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
@@ -211,7 +211,7 @@ pub(super) async fn of_view(
             return Ok((snapshot, cost));
         }
         let next = since.unwrap_or_default().saturating_add(1);
-        if !reached(store, next, std::mem::replace(&mut wait, AGAIN)).await {
+        if !reached(store, next, std::mem::replace(&mut wait, RECHECK_INTERVAL)).await {
             // Nothing of the resource changes now.
             cost = HitCost::Names;
             snapshot = whole(resource).await?;
@@ -256,7 +256,7 @@ pub(super) async fn as_stored(
         if tokio::time::Instant::now() >= until {
             return None;
         }
-        reached(store, version, AGAIN).await;
+        reached(store, version, RECHECK_INTERVAL).await;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::server::listener::frame_meter::{
 };
 
 /// The most octets of a frame, as long as the server's SETTINGS set no other limit.
-pub(super) const MOST: usize = 16 << 10;
+pub(super) const MAX_FRAME_OCTETS: usize = 16 << 10;
 
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
@@ -66,7 +66,7 @@ impl Arrival {
             };
             let is_next =
                 self.frames == 0 || (frame.kind == CONTINUATION && frame.stream == first.stream);
-            if !is_next || frame.length > MOST {
+            if !is_next || frame.length > MAX_FRAME_OCTETS {
                 return Arrived::Wrong;
             }
             let end = frame.length.saturating_add(HEADER);
@@ -111,7 +111,9 @@ pub(super) fn write(first: Frame, block: &[u8], into: &mut BytesMut) {
     let (mut kind, mut flags) = (HEADERS, first.flags & END_STREAM);
     let mut rest = block;
     loop {
-        let (part, after) = rest.split_at_checked(MOST).unwrap_or((rest, &[]));
+        let (part, after) = rest
+            .split_at_checked(MAX_FRAME_OCTETS)
+            .unwrap_or((rest, &[]));
         rest = after;
         if rest.is_empty() {
             flags |= END_HEADERS;

@@ -112,14 +112,14 @@ pub(super) fn write(name: &[u8], value: &[u8], block: &mut Vec<u8>) {
 }
 
 fn write_length(length: usize, block: &mut Vec<u8>) {
-    const MOST: u8 = 0x7f;
-    let Some(mut rest) = length.checked_sub(usize::from(MOST)) else {
-        block.push(u8::try_from(length).unwrap_or(MOST));
+    const MAX_PREFIX: u8 = 0x7f;
+    let Some(mut rest) = length.checked_sub(usize::from(MAX_PREFIX)) else {
+        block.push(u8::try_from(length).unwrap_or(MAX_PREFIX));
         return;
     };
-    block.push(MOST);
+    block.push(MAX_PREFIX);
     loop {
-        let low = u8::try_from(rest & 0x7f).unwrap_or(MOST);
+        let low = u8::try_from(rest & 0x7f).unwrap_or(MAX_PREFIX);
         rest >>= 7;
         block.push(low | if rest > 0 { 0x80 } else { 0 });
         if rest == 0 {

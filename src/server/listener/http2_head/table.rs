@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::field::Field;
 
 /// The table's size, as long as the server's SETTINGS set no other size.
-const MOST: usize = 4096;
+const MAX_TABLE_OCTETS: usize = 4096;
 
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
@@ -106,7 +106,7 @@ impl Default for Table {
         Self {
             entries: VecDeque::new(),
             size: 0,
-            most: MOST,
+            most: MAX_TABLE_OCTETS,
         }
     }
 }
@@ -130,7 +130,7 @@ impl Table {
 
     /// Changes the size. Returns `None` if SETTINGS do not allow it.
     pub(super) fn resize(&mut self, most: usize) -> Option<()> {
-        self.most = (most <= MOST).then_some(most)?;
+        self.most = (most <= MAX_TABLE_OCTETS).then_some(most)?;
         self.evict();
         Some(())
     }

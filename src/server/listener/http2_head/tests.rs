@@ -308,7 +308,7 @@ fn what_is_no_block_ends_the_connection() {
         // Another frame within the block, and a frame of another stream.
         [frame(1, 0, 1, b"\x82"), frame(6, 0, 0, &[0; 8])].concat(),
         [frame(1, 0, 1, b"\x82"), frame(9, 4, 3, b"\x87")].concat(),
-        frame(1, 4, 1, &vec![0x82; frames::MOST + 1]),
+        frame(1, 4, 1, &vec![0x82; frames::MAX_FRAME_OCTETS + 1]),
         // Padding beyond the frame, an index without a field, and half a field.
         frame(1, 12, 1, &[9, 0x82]),
         frame(1, 4, 1, b"\x80"),
