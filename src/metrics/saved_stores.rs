@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use apifront_watch_cache::Observer;
-use apifront_watch_cache::saved::SavedStores;
 use prometheus::{
     Gauge, Histogram, IntCounterVec, IntGauge, Registry, register_gauge_with_registry,
     register_histogram_with_registry, register_int_counter_vec_with_registry,
@@ -23,7 +22,8 @@ pub struct SavedMetrics {
 }
 
 impl SavedMetrics {
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    /// `refusals` are the reasons for which a saved store is not used.
+    pub fn register(registry: &Registry, refusals: &[&str]) -> prometheus::Result<Self> {
         let metrics = Self {
             bytes: register_int_gauge_with_registry!(
                 "apifront_cache_saved_bytes",
@@ -58,7 +58,7 @@ impl SavedMetrics {
         for result in ["saved", "failed"] {
             let _ = metrics.saves.with_label_values(&[result]);
         }
-        for result in SavedStores::REFUSALS.iter().chain(&["resumed"]) {
+        for result in refusals.iter().chain(&["resumed"]) {
             let _ = metrics.loads.with_label_values(&[*result]);
         }
         Ok(metrics)

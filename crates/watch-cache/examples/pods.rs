@@ -1,5 +1,5 @@
-//! Prints the pods of a cluster as `kubectl get pods -A` does, and then their
-//! changes, all from a cache in this process.
+//! Prints the rows of `kubectl get pods -A`, and then the changes of pods, all from a
+//! cache in this process.
 //!
 //! ```text
 //! kubectl proxy --port 8001
@@ -82,7 +82,7 @@ async fn main() -> Result<(), BoxError> {
     let printer = store.presentation().printer.clone();
     let options = TableOptions {
         version: MetaVersion::V1,
-        include: IncludeObject::None,
+        include: IncludeObject::Metadata,
     };
     let shape = Shape::Table(printer.ok_or("unknown columns")?, options);
     let page = Page {
@@ -92,7 +92,8 @@ async fn main() -> Result<(), BoxError> {
     let pieces = list_body(&store, &page, &shape).map_err(|why| why.as_str())?;
     let table: Value = serde_json::from_slice(&pieces.concat())?;
     for row in table["rows"].as_array().into_iter().flatten() {
-        println!("{}", row["cells"]);
+        let namespace = &row["object"]["metadata"]["namespace"];
+        println!("{namespace} {}", row["cells"]);
     }
 
     // The watch continues where the snapshot ends.

@@ -142,7 +142,7 @@ pub(in crate::server) fn saved_stores(
         return Ok(None);
     };
     let key_file = persistence.encryption_key_file.as_deref();
-    let metrics = SavedMetrics::register(registry)?;
+    let metrics = SavedMetrics::register(registry, &SavedStores::REFUSALS)?;
     let opened = SavedStores::open(&persistence.directory, key_file, Arc::new(metrics))?;
     Ok(Some(opened))
 }
