@@ -48,7 +48,7 @@ impl LabelSelector {
     }
 
     /// Tells whether the selector was parsed from this text.
-    pub fn is_from(&self, text: &str) -> bool {
+    pub(crate) fn is_from(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
 

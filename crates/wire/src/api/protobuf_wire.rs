@@ -117,13 +117,13 @@ fn varint_len(value: usize) -> usize {
     encoding::encoded_len_varint(value as u64)
 }
 
-pub fn put_varint(value: usize, out: &mut impl BufMut) {
+pub(crate) fn put_varint(value: usize, out: &mut impl BufMut) {
     encoding::encode_varint(value as u64, out);
 }
 
 /// Writes the key and the length of a string, bytes or message. `number` is at
 /// most 15.
-pub fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
+pub(crate) fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
     encoding::encode_key(number.into(), WireType::LengthDelimited, out);
     put_varint(length, out);
 }
@@ -141,7 +141,7 @@ pub fn prefix_len(length: usize) -> usize {
 
 /// Returns the number of bytes of a length-delimited field whose content has
 /// this length.
-pub fn field_len(length: usize) -> usize {
+pub(crate) fn field_len(length: usize) -> usize {
     prefix_len(length).saturating_add(length)
 }
 

@@ -19,7 +19,7 @@ const KNOWN_PARAMETERS: [&str; 9] = [
 pub struct Clause<'a> {
     pub kind: &'a str,
     pub subtype: &'a str,
-    pub quality: f32,
+    pub(crate) quality: f32,
     /// The parameters as written. A later parameter replaces an earlier one of
     /// the same name.
     pub params: Vec<(&'a str, &'a str)>,

@@ -59,10 +59,10 @@ pub enum NotEncodable {
 /// The message of a kind in the schema, or nothing for a kind that is not built
 /// in.
 #[derive(Clone, Copy)]
-pub struct Described(Option<&'static Message>);
+pub(crate) struct Described(Option<&'static Message>);
 
 impl Described {
-    pub fn new(form: Form, api_version: &str, kind: &str) -> Self {
+    pub(crate) fn new(form: Form, api_version: &str, kind: &str) -> Self {
         let message = match form {
             Form::Struct => Schema::builtin().kind(api_version, kind),
             Form::Map => None,
@@ -70,7 +70,7 @@ impl Described {
         Self(message)
     }
 
-    pub fn message(self) -> Option<&'static Message> {
+    pub(crate) fn message(self) -> Option<&'static Message> {
         self.0
     }
 }

@@ -26,7 +26,13 @@ impl Verb {
     /// Returns the label's value. `watch`: the request asks for a watch; `apply`:
     /// the body is an apply patch; `connect`: the subresource is attach, exec, log,
     /// portforward or proxy.
-    pub fn of(method: &Method, scope: Scope, watch: bool, apply: bool, connect: bool) -> Self {
+    pub(crate) fn of(
+        method: &Method,
+        scope: Scope,
+        watch: bool,
+        apply: bool,
+        connect: bool,
+    ) -> Self {
         if connect {
             return Self::Connect;
         }
@@ -79,7 +85,7 @@ impl Scope {
 
     /// Returns the label's value. `verb` is the lower-case verb of the
     /// request's attributes.
-    pub fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
+    pub(crate) fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
         if !name.is_empty() || verb == "create" {
             Self::Resource
         } else if !namespace.is_empty() {

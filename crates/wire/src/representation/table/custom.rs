@@ -39,7 +39,7 @@ struct Definition<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     path: JsonPath,
     kind: Kind,
 }
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
+pub(crate) fn printer(given: &[CustomColumn]) -> Option<Printer> {
     let age = [CustomColumn {
         name: "Age".to_owned(),
         r#type: "date".to_owned(),
@@ -109,7 +109,7 @@ pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
     Some(Printer::new(columns, Source::Custom(parsed)))
 }
 
-pub fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
     let mut cells = vec![core::name(object)?];
     for column in columns {
         cells.push(match column.path.first(object) {

@@ -88,7 +88,7 @@ impl Cells {
     }
 
     /// Returns the row of an object. The object is whole or a list item.
-    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
+    pub(crate) fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
         match &self.0 {
             Source::BuiltIn(print) => print(object),
             Source::Custom(columns) => custom::row(columns, object),

@@ -7,17 +7,17 @@
 pub struct Analysis {
     /// The text contains line breaks.
     pub multiline: bool,
-    pub tabs: bool,
+    pub(crate) tabs: bool,
     /// The text contains characters, besides tabs, that must be escaped.
     pub special: bool,
     /// A space follows a line break.
-    pub break_space: bool,
+    pub(crate) break_space: bool,
     /// A line break follows a space.
     pub space_break: bool,
     /// The text begins or ends with a space or a line break.
-    pub edges: bool,
+    pub(crate) edges: bool,
     /// Without quotes, the text could be read as syntax.
-    pub indicators: bool,
+    pub(crate) indicators: bool,
 }
 
 impl Analysis {
