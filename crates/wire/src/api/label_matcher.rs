@@ -14,6 +14,7 @@ use super::label_selector::{LabelRequirement, LabelSelector, Operator};
 /// faster than a lookup for each of the object's labels.
 const FEW: usize = 8;
 
+/// A [`LabelSelector`] that is prepared for checking many objects.
 #[derive(Clone, Debug)]
 pub struct LabelMatcher(Requirements);
 
@@ -59,6 +60,7 @@ impl From<LabelSelector> for LabelMatcher {
 }
 
 impl LabelMatcher {
+    /// Tells whether an object with these labels fulfills all requirements.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         match &self.0 {
             Requirements::Few(selector) => selector.matches(labels),

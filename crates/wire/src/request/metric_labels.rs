@@ -8,19 +8,30 @@ use http::Method;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
+    /// `GET`: a read of one object, or of something that is no resource.
     Get,
+    /// `LIST`: a read of a collection.
     List,
+    /// `WATCH`
     Watch,
+    /// `POST`
     Post,
+    /// `PUT`
     Put,
+    /// `PATCH`, except server-side apply.
     Patch,
+    /// `APPLY`: a server-side apply.
     Apply,
+    /// `DELETE` of an object or a collection.
     Delete,
+    /// `CONNECT`: a request for a subresource that carries a stream.
     Connect,
+    /// `other`: any other method.
     Other,
 }
 
 impl Verb {
+    /// The number of values.
     pub const COUNT: usize = 10;
 
     /// Returns the label's value. `watch`: the request asks for a watch; `apply`:
@@ -52,6 +63,7 @@ impl Verb {
         }
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -74,13 +86,16 @@ impl Verb {
 pub enum Scope {
     /// One object, or a create.
     Resource,
+    /// The collection in a namespace.
     Namespace,
+    /// The collection in the whole cluster.
     Cluster,
     /// Not a resource request.
     None,
 }
 
 impl Scope {
+    /// The number of values.
     pub const COUNT: usize = 4;
 
     /// Returns the label's value. `verb` is the lower-case verb of the
@@ -97,6 +112,7 @@ impl Scope {
         }
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resource => "resource",
@@ -111,12 +127,16 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DryRun {
+    /// The request has no `dryRun`.
     No,
+    /// `dryRun=All`: nothing is stored.
     All,
+    /// A value that kube-apiserver refuses.
     Invalid,
 }
 
 impl DryRun {
+    /// The number of values.
     pub const COUNT: usize = 3;
 
     /// Returns the label's value for all `dryRun` values in the query.
@@ -131,6 +151,7 @@ impl DryRun {
         dry_run
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "",

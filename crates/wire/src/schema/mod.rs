@@ -36,7 +36,7 @@ static BUILTIN: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 impl Schema {
-    /// Returns the schema of the release that this program was built for.
+    /// Returns the schema of the release that this crate was made for.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }

@@ -15,11 +15,17 @@ use crate::representation::scan;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomColumn {
+    /// The header of the column.
     pub name: String,
+    /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `date`.
     pub r#type: String,
+    /// The OpenAPI format, empty for none.
     pub format: String,
+    /// The explanation for people.
     pub description: String,
+    /// kubectl shows columns with a priority above 0 only with `-o wide`.
     pub priority: i32,
+    /// The JSONPath of the value in the object, such as `.spec.replicas`.
     pub json_path: String,
 }
 

@@ -7,6 +7,7 @@
 pub struct Analysis {
     /// The text contains line breaks.
     pub multiline: bool,
+    /// The text contains tabs.
     pub(crate) tabs: bool,
     /// The text contains characters, besides tabs, that must be escaped.
     pub special: bool,
@@ -21,6 +22,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
+    /// Analyses a text. `is_printable` tells which characters are written unescaped.
     pub fn new(text: &str, is_printable: fn(char) -> bool) -> Self {
         let edge = |c: char| c == ' ' || is_break(c);
         let mut found = Self {
@@ -61,11 +63,13 @@ impl Analysis {
         !(self.edges || self.multiline || self.indicators) && self.allows_single_quoted()
     }
 
+    /// Tells whether the text may be written in single quotes.
     pub fn allows_single_quoted(&self) -> bool {
         !(self.break_space || self.space_break || self.tabs || self.special)
     }
 }
 
+/// Tells whether a character is a line break of YAML 1.1.
 pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
