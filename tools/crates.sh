@@ -12,8 +12,8 @@ for crate in kubernetes-wire; do
   # What is not committed yet is checked, too.
   cargo publish --locked --dry-run --allow-dirty -p "$crate"
   if ! command -v cargo-semver-checks >/dev/null; then
-    echo "cargo-semver-checks is not installed: API of $crate not compared" \
-      "(cargo install --locked cargo-semver-checks)"
+    echo "cargo-semver-checks is not installed: API of $crate not compared (it builds" \
+      "for minutes: cargo install --locked --debug cargo-semver-checks@0.51.0)"
     continue
   fi
   released=$(git describe --tags --abbrev=0 --match "$crate-*" 2>/dev/null || echo HEAD)
