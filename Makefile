@@ -40,6 +40,9 @@ IMAGE_FILE ?= $(CACHE)/apifront-image.tar
 BINARY ?=
 FEATURES ?=
 SBOM_FILE ?= $(CACHE)/apifront.cdx.json
+# The git revision whose API `make test-crates` compares with: empty for the newest
+# release of each crate.
+SEMVER_BASELINE ?=
 # Where `make docs` writes.
 DOCS_SITE ?= $(CACHE)/docs
 # The informers and the rounds of `make test-rolling-restart`.
@@ -134,6 +137,10 @@ test-deployment: ## Runs the commands of docs/deployment.md for managed clusters
 .PHONY: test-rolling-restart
 test-rolling-restart: ## Restarts three apifronts behind haproxy under INFORMERS clients, one by one (a minute; Go, haproxy)
 	tests/rolling-restart/run.sh --informers $(INFORMERS) --rounds $(ROUNDS)
+
+.PHONY: test-crates
+test-crates: ## Checks what would be published: documents, package and, if cargo-semver-checks is installed, API
+	tools/crates.sh "$(SEMVER_BASELINE)"
 
 .PHONY: image
 image: ## Makes an OCI image from BINARY (default: a release build with FEATURES) in IMAGE_FILE, without a registry (buildah)

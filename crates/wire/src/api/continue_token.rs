@@ -20,6 +20,15 @@ const VERSION: &str = "meta.k8s.io/v1";
 const LONGEST: usize = 8 << 10;
 
 /// The position at which a list continues, and the version of its state.
+///
+/// ```
+/// use kubernetes_wire::api::ContinueToken;
+///
+/// let token = ContinueToken::after(7, "shop/web");
+/// let written = token.to_string();
+/// assert_eq!(ContinueToken::parse(&written)?, token);
+/// # Ok::<(), kubernetes_wire::api::InvalidContinueToken>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
     /// The version of the first page. A negative value stands for the newest
@@ -33,22 +42,31 @@ pub struct ContinueToken {
 /// Why a token is refused. The API server writes this text after `invalid continue
 /// token: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidContinueToken {
+    /// The token is not base64url without padding. The number is the position of the
+    /// first illegal byte.
     #[error("continue key is not valid: illegal base64 data at input byte {0}")]
     Base64(usize),
+    /// The decoded text is not a JSON object. The text is the message of Go's
+    /// `encoding/json`.
     #[error("continue key is not valid: {0}")]
     Json(String),
+    /// The token has a format of another version, which is this text.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
     #[error(
         "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
     )]
+    /// The resourceVersion is 0.
     ResourceVersion,
+    /// The start is empty.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     Empty,
     /// The start is not a clean path: it could lead out of the list's scope.
     #[error("continue key is not valid: {0}")]
     Start(String),
+    /// The token has more than 8 KiB. kube-apiserver may accept it.
     #[error("continue key is not valid: longer than {LONGEST} bytes")]
     TooLong,
 }
@@ -79,6 +97,7 @@ impl ContinueToken {
         }
     }
 
+    /// Reads a token that a client sends as the parameter `continue`.
     pub fn parse(token: &str) -> Result<Self, InvalidContinueToken> {
         if token.len() > LONGEST {
             return Err(InvalidContinueToken::TooLong);

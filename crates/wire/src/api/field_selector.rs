@@ -3,8 +3,11 @@
 /// One requirement: `field=value` or `field!=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
+    /// The name of the field, such as `metadata.name`.
     pub field: String,
+    /// True if the field must equal the value, false if it must differ from it.
     pub equal: bool,
+    /// The value, without escapes.
     pub value: String,
 }
 
@@ -12,6 +15,7 @@ pub struct FieldRequirement {
 /// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
+    /// The requirements. A parsed selector has them sorted by their text.
     pub requirements: Vec<FieldRequirement>,
     /// The text that it was parsed from, if it was parsed.
     text: Option<String>,
@@ -44,7 +48,7 @@ impl FieldSelector {
     }
 
     /// Tells whether the selector was parsed from this text.
-    pub fn is_from(&self, text: &str) -> bool {
+    pub(crate) fn is_from(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
 
@@ -56,6 +60,7 @@ impl FieldSelector {
         }
     }
 
+    /// Tells whether the selector has no requirement, and so selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// A number as `encoding/json` writes it. It has an exponent where ECMAScript
 /// writes one.
-pub struct Encoded(pub f64);
+pub(crate) struct Encoded(pub(crate) f64);
 
 /// A number as `fmt` writes it for `%v`, and `strconv` for `g`. It has an exponent
 /// below 1e-4 and from 1e6 on.

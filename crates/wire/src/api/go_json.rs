@@ -6,8 +6,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
-/// Encodes a value as Go does. The types of this project serialize without errors:
-/// their maps have string keys, and their numbers are finite.
+/// Encodes a value as Go does. JSON must be able to hold the value: its maps have
+/// strings as keys. Otherwise the result is cut off, and a debug build panics.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, GoFormatter);

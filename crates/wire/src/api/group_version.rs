@@ -7,6 +7,7 @@ use std::fmt;
 pub struct GroupVersion {
     /// Empty for the core group.
     pub group: String,
+    /// The version in the group, such as `v1` or `v1beta1`.
     pub version: String,
 }
 
@@ -48,7 +49,9 @@ impl GroupVersion {
 /// `deployments.apps`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
+    /// The group, empty for the core group.
     pub group: String,
+    /// The lower-case plural, such as `pods`.
     pub resource: String,
 }
 
@@ -71,6 +74,7 @@ impl fmt::Display for GroupResource {
 pub struct GroupVersionResource {
     /// Empty for the core group.
     pub group: String,
+    /// The version in the group, such as `v1` or `v1beta1`.
     pub version: String,
     /// The lower-case plural.
     pub resource: String,
@@ -89,6 +93,8 @@ impl PartialEq for GroupVersionResource {
 }
 
 impl GroupVersionResource {
+    /// Makes a resource. `group` is empty for the core group, and `resource` is the
+    /// lower-case plural.
     pub fn new(group: &str, version: &str, resource: &str) -> Self {
         Self {
             group: group.to_owned(),
@@ -97,6 +103,7 @@ impl GroupVersionResource {
         }
     }
 
+    /// Returns the resource without its version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource {
             group: self.group.clone(),
@@ -104,6 +111,7 @@ impl GroupVersionResource {
         }
     }
 
+    /// Returns the group version that has the resource.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion {
             group: self.group.clone(),

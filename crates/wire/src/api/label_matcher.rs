@@ -14,15 +14,19 @@ use super::label_selector::{LabelRequirement, LabelSelector, Operator};
 /// faster than a lookup for each of the object's labels.
 const FEW: usize = 8;
 
+/// A [`LabelSelector`] that is prepared for checking many objects.
 #[derive(Clone, Debug)]
-pub enum LabelMatcher {
+pub struct LabelMatcher(Requirements);
+
+#[derive(Clone, Debug)]
+enum Requirements {
     Few(LabelSelector),
     Many(Arc<CombinedRequirements>),
 }
 
 /// The requirements, combined by key.
 #[derive(Debug, Default)]
-pub struct CombinedRequirements {
+struct CombinedRequirements {
     keys: HashMap<String, Key>,
     /// The number of keys that an object must have.
     required: usize,
@@ -44,22 +48,23 @@ struct Key {
 impl From<LabelSelector> for LabelMatcher {
     fn from(selector: LabelSelector) -> Self {
         if selector.requirements.len() <= FEW {
-            return Self::Few(selector);
+            return Self(Requirements::Few(selector));
         }
         let mut many = CombinedRequirements::default();
         for requirement in selector.requirements {
             many.add(requirement);
         }
         many.required = many.keys.values().filter(|key| key.required).count();
-        Self::Many(Arc::new(many))
+        Self(Requirements::Many(Arc::new(many)))
     }
 }
 
 impl LabelMatcher {
+    /// Tells whether an object with these labels fulfills all requirements.
     pub fn matches(&self, labels: &impl Labels) -> bool {
-        match self {
-            Self::Few(selector) => selector.matches(labels),
-            Self::Many(many) => many.matches(labels),
+        match &self.0 {
+            Requirements::Few(selector) => selector.matches(labels),
+            Requirements::Many(many) => many.matches(labels),
         }
     }
 }
@@ -186,7 +191,7 @@ mod tests {
             let selector = LabelSelector::parse(&text.join(",")).unwrap();
             let expected = selector.matches(&labels);
             let matcher = LabelMatcher::from(selector);
-            prop_assert!(matches!(matcher, LabelMatcher::Many(_)));
+            prop_assert!(matches!(matcher.0, Requirements::Many(_)));
             prop_assert_eq!(matcher.matches(&labels), expected, "{} of {:?}", text.join(","), labels);
         }
     }

@@ -3,19 +3,30 @@
 use super::Labels;
 use super::label_name::{key_error, value_error};
 
+/// How a requirement compares a label with its values (`labels.Requirement` of
+/// apimachinery).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
+    /// `key in (a,b)`, and `key=a`: the label has one of the values.
     In,
+    /// `key notin (a,b)`, and `key!=a`: the label is missing or has another value.
     NotIn,
+    /// `key`: the label exists with any value.
     Exists,
+    /// `!key`: the label is missing.
     DoesNotExist,
+    /// `key>1`: the label is an integer above the value.
     GreaterThan,
+    /// `key<1`: the label is an integer below the value.
     LessThan,
 }
 
+/// A requirement for one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
+    /// The key of the label, with its prefix if it has one: `example.com/tier`.
     pub key: String,
+    /// How the label is compared with the values.
     pub operator: Operator,
     /// The values, sorted and without duplicates. Comparisons have one value.
     pub values: Vec<String>,
@@ -25,6 +36,7 @@ pub struct LabelRequirement {
 /// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
+    /// The requirements in the order of the text.
     pub requirements: Vec<LabelRequirement>,
     /// The text that it was parsed from, if it was parsed.
     text: Option<String>,
@@ -43,12 +55,13 @@ impl LabelSelector {
             .map_err(|e| format!("unable to parse requirement: {e}").replace(NO_PREFIX, ""))
     }
 
+    /// Tells whether the selector has no requirement, and so selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
     /// Tells whether the selector was parsed from this text.
-    pub fn is_from(&self, text: &str) -> bool {
+    pub(crate) fn is_from(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
 
@@ -59,6 +72,7 @@ impl LabelSelector {
         self.requirements.iter().map(values).sum()
     }
 
+    /// Tells whether an object with these labels fulfills all requirements.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+/// The labels of an object, which a selector reads.
 pub trait Labels {
+    /// Returns the value of a label, or `None` if the object has no label with this
+    /// key.
     fn value_of(&self, key: &str) -> Option<&str>;
 
     /// Returns all keys with their values.

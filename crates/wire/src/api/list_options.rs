@@ -2,9 +2,12 @@
 
 use super::{FieldSelector, LabelSelector, Query, ShardSelector};
 
+/// How a list uses its resourceVersion (`metav1.ResourceVersionMatch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
+    /// The list shows the state at exactly this version.
     Exact,
+    /// The list shows the state at this version or a later one.
     NotOlderThan,
 }
 
@@ -12,12 +15,17 @@ pub enum ResourceVersionMatch {
 /// the verb.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
+    /// The parameter `labelSelector`.
     pub label_selector: LabelSelector,
+    /// The parameter `fieldSelector`.
     pub field_selector: FieldSelector,
     /// The shard selector. It is not read from the query; a server that supports
     /// shards sets it: see [`ShardSelector::parse`].
     pub shard_selector: Option<ShardSelector>,
+    /// The parameter `watch`: the request is for a watch.
     pub watch: bool,
+    /// The parameter `allowWatchBookmarks`: the client of a watch understands
+    /// bookmarks.
     pub allow_watch_bookmarks: bool,
     /// Empty when unset.
     pub resource_version: String,
@@ -25,8 +33,14 @@ pub struct ListOptions {
     pub resource_version_match: String,
     /// The timeout in seconds. `None` and 0 leave it to the server.
     pub timeout_seconds: Option<i64>,
+    /// The most objects of a page. Without the parameter it is 0, which means no
+    /// limit. It may be negative here.
     pub limit: i64,
+    /// The parameter `continue`, empty when unset: the position of the next page.
+    /// See [`ContinueToken::parse`](super::ContinueToken::parse).
     pub continue_token: String,
+    /// The parameter `sendInitialEvents` of a watch (KEP-3157), or `None` when
+    /// unset.
     pub send_initial_events: Option<bool>,
 }
 
@@ -39,6 +53,27 @@ impl ListOptions {
     }
 
     /// Reads the options. The error is the message of a `400 BadRequest`.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use kubernetes_wire::api::{ListOptions, Query, ResourceVersionMatch};
+    ///
+    /// let query = Query::parse(
+    ///     "labelSelector=app%3Dweb&limit=500&resourceVersion=7&resourceVersionMatch=Exact",
+    /// );
+    /// let options = ListOptions::from_query(&query)?;
+    /// assert_eq!(options.limit, 500);
+    /// assert_eq!(options.resource_version, "7");
+    /// assert_eq!(options.version_match(), Ok(Some(ResourceVersionMatch::Exact)));
+    /// let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+    /// assert!(options.label_selector.matches(&labels));
+    ///
+    /// let refused = ListOptions::from_query(&Query::parse("limit=many"));
+    /// let message = "strconv.ParseInt: parsing \"many\": invalid syntax";
+    /// assert_eq!(refused, Err(message.to_owned()));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn from_query(query: &Query) -> Result<Self, String> {
         let text = |key| query.get(key).unwrap_or_default().to_owned();
         Ok(Self {

@@ -1,34 +1,34 @@
 //! The vocabulary of the Kubernetes API on the wire, as types that hold only valid
 //! values. There is no I/O here.
 
-pub mod attributes;
-pub mod continue_token;
+mod attributes;
+mod continue_token;
 pub mod dns_name;
 pub mod duration;
 pub mod field_selector;
 pub mod go_float;
 pub mod go_json;
-pub mod group_version;
+mod group_version;
 mod label_matcher;
-pub mod label_name;
+mod label_name;
 pub mod label_selector;
 mod labels;
-pub mod list_options;
+mod list_options;
 pub mod object_meta;
 pub mod protobuf;
 pub mod protobuf_wire;
 pub mod query;
-pub mod release;
-pub mod resource_version;
+mod release;
+mod resource_version;
 mod shard_expression;
-pub mod shard_selector;
+mod shard_selector;
 pub mod status;
 pub mod user;
 pub mod version_order;
 pub mod warning;
 
 pub use attributes::Attributes;
-pub use continue_token::ContinueToken;
+pub use continue_token::{ContinueToken, InvalidContinueToken};
 pub use field_selector::FieldSelector;
 pub use group_version::{GroupResource, GroupVersion, GroupVersionResource};
 pub use label_matcher::LabelMatcher;

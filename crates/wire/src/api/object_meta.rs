@@ -9,11 +9,17 @@ use super::protobuf_wire::{Fields, Value};
 /// The `metadata` of an object, with only the fields that are needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ObjectMeta {
+    /// The name, unique among the objects of a resource and namespace.
     pub name: String,
+    /// The namespace, empty for a cluster-scoped object.
     pub namespace: String,
+    /// The UID, which no other object of the cluster ever has.
     pub uid: String,
+    /// The resourceVersion as written.
     pub resource_version: String,
+    /// The labels, by key.
     #[serde(deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
 }
@@ -21,9 +27,14 @@ pub struct ObjectMeta {
 /// An object of which only kind, apiVersion and metadata are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct PartialObject {
+    /// The kind, such as `Pod`. It is empty if the JSON has none, as in the items of
+    /// most lists.
     pub kind: String,
+    /// The group version, such as `apps/v1`. It is empty if the JSON has none.
     pub api_version: String,
+    /// The metadata.
     pub metadata: ObjectMeta,
 }
 

@@ -1,6 +1,6 @@
-//! The protobuf encoding of the objects that apifront itself makes: the `k8s\0`
-//! envelope (`runtime.Unknown`) and `Status`. The field numbers are those of
-//! k8s.io/apimachinery `generated.proto`.
+//! The protobuf encoding of a [`Status`], in its `k8s\0` envelope
+//! (`runtime.Unknown`). The field numbers are those of k8s.io/apimachinery
+//! `generated.proto`.
 
 use bytes::Bytes;
 use prost::Message;

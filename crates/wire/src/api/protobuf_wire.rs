@@ -12,6 +12,7 @@ const MAX_VARINT_BYTES: usize = 10;
 /// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
+    /// An integer, a boolean or an enum.
     Varint(u64),
     /// A string, bytes or a message.
     Bytes(&'a [u8]),
@@ -55,6 +56,7 @@ pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// Reads the fields of this message.
     pub fn new(message: &'a [u8]) -> Self {
         Self(message)
     }
@@ -117,13 +119,13 @@ fn varint_len(value: usize) -> usize {
     encoding::encoded_len_varint(value as u64)
 }
 
-pub fn put_varint(value: usize, out: &mut impl BufMut) {
+pub(crate) fn put_varint(value: usize, out: &mut impl BufMut) {
     encoding::encode_varint(value as u64, out);
 }
 
 /// Writes the key and the length of a string, bytes or message. `number` is at
 /// most 15.
-pub fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
+pub(crate) fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
     encoding::encode_key(number.into(), WireType::LengthDelimited, out);
     put_varint(length, out);
 }
@@ -134,14 +136,15 @@ pub fn put_bytes(number: u8, value: &[u8], out: &mut impl BufMut) {
     out.put_slice(value);
 }
 
-/// Returns the number of bytes that [`put_prefix`] writes.
+/// Returns the number of bytes of the key and the length before a content of this
+/// length. The field's number is at most 15.
 pub fn prefix_len(length: usize) -> usize {
     varint_len(length).saturating_add(1)
 }
 
 /// Returns the number of bytes of a length-delimited field whose content has
 /// this length.
-pub fn field_len(length: usize) -> usize {
+pub(crate) fn field_len(length: usize) -> usize {
     prefix_len(length).saturating_add(length)
 }
 

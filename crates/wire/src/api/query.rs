@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// Reads the query of a URL, which is the text after the `?`.
     pub fn parse(raw: &str) -> Self {
         let pairs = pairs(raw)
             .filter_map(|(key, value)| Some((unescape(key)?, unescape(value)?)))
@@ -24,6 +25,7 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
+    /// Returns all values of `key`, in their order.
     pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
@@ -31,14 +33,17 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
+    /// Returns all keys with their values, in their order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
+    /// Returns the key of each pair. A key that occurs twice is returned twice.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.pairs().map(|(key, _)| key)
     }
 
+    /// Tells whether the query has a pair with this key, even with an empty value.
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -7,7 +7,9 @@ use serde::Deserialize;
 /// A minor release such as `1.36`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
+    /// The first number, which has always been 1.
     pub major: u32,
+    /// The second number, such as 36.
     pub minor: u32,
 }
 

@@ -49,9 +49,12 @@ const RESERVED: [&str; 21] = [
 /// Words that CEL does not take as names of fields.
 const NO_FIELDS: [&str; 4] = ["false", "in", "null", "true"];
 
+/// The field of an object whose hash decides which shard has the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardKey {
+    /// `object.metadata.uid`
     Uid,
+    /// `object.metadata.namespace`
     Namespace,
 }
 
@@ -85,6 +88,7 @@ impl ShardRange {
 
 /// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidShard {
     /// kube-apiserver refuses the text with this message.
     #[error("invalid shard selector: {0}")]

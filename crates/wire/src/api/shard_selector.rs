@@ -14,6 +14,7 @@ pub use super::shard_expression::{InvalidShard, ShardKey, ShardRange};
 pub struct ShardHash(pub u64);
 
 impl ShardHash {
+    /// Returns the hash of a value.
     pub fn of(value: &str) -> Self {
         Self(value.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -39,12 +40,14 @@ pub struct ShardSelector {
 }
 
 impl ShardRange {
+    /// Returns the first and the last hash of the range. Both are in it.
     pub fn hashes(self) -> RangeInclusive<ShardHash> {
         ShardHash(self.start)..=ShardHash(self.last)
     }
 }
 
 impl ShardSelector {
+    /// Parses the parameter `shardSelector`.
     pub fn parse(text: &str) -> Result<Self, InvalidShard> {
         let (key, ranges) = shard_expression::parse(text)?;
         let shard = Shard {
@@ -54,12 +57,14 @@ impl ShardSelector {
         Ok(Self { ranges, shard })
     }
 
+    /// Returns the shard that the selector selects.
     pub fn shard(&self) -> &Shard {
         &self.shard
     }
 }
 
 impl Shard {
+    /// Returns the field whose hash is compared.
     pub fn key(&self) -> ShardKey {
         self.key
     }
@@ -69,6 +74,7 @@ impl Shard {
         &self.ranges
     }
 
+    /// Tells whether an object with this hash is in the shard.
     pub fn contains(&self, ShardHash(hash): ShardHash) -> bool {
         let at = self.ranges.partition_point(|range| range.last < hash);
         self.ranges.get(at).is_some_and(|range| range.start <= hash)

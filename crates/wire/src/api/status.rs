@@ -19,28 +19,48 @@ pub const RETRY_SOON: u32 = 1;
 
 /// `metav1.StatusReason`. `Unknown` is written as an absent reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
+    /// The server gives no reason.
     Unknown,
+    /// 409: the object to create already exists.
     AlreadyExists,
+    /// 400: the request itself is wrong.
     BadRequest,
+    /// 409: the object has changed since the client read it.
     Conflict,
+    /// 410: the requested version or continue token is too old.
     Expired,
+    /// 403: the caller lacks the right.
     Forbidden,
+    /// 500: the server has failed.
     InternalError,
+    /// 422: the object is not valid.
     Invalid,
+    /// 405: the resource does not have the verb.
     MethodNotAllowed,
+    /// 406: the server has none of the accepted media types.
     NotAcceptable,
+    /// 404: the object, the resource or the path does not exist.
     NotFound,
+    /// 413: the body is too large.
     RequestEntityTooLarge,
+    /// 500: the server cannot do this in time; the client may try again.
     ServerTimeout,
+    /// 503: the service is down or does not accept the request now.
     ServiceUnavailable,
+    /// 504: the time limit of the request is over.
     Timeout,
+    /// 429: the client must wait before it tries again.
     TooManyRequests,
+    /// 401: the caller has not shown who they are.
     Unauthorized,
+    /// 415: the server cannot read the media type of the body.
     UnsupportedMediaType,
 }
 
 impl Reason {
+    /// Returns the reason as the JSON has it, empty for [`Reason::Unknown`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "",
@@ -112,10 +132,13 @@ fn no_code(code: &u16) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cause {
+    /// The `metav1.CauseType`, such as `FieldValueInvalid`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The explanation for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The path of the field that caused the error, such as `spec.replicas`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
@@ -136,16 +159,22 @@ impl Cause {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
+    /// The name of the object, empty if the error is about no single object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// The group of the resource, empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
+    /// The plural of the resource, or the kind of an invalid object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    /// The UID of the object, if it is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// The single errors of which the failure consists.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
+    /// The seconds after which the client may try again, 0 for none.
     #[serde(skip_serializing_if = "zero")]
     pub retry_after_seconds: u32,
 }
@@ -153,20 +182,37 @@ pub struct Details {
 /// `metav1.ListMeta`. A Status never sets any field but `continue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatusMeta {
+    /// The token with which an expired list can continue in the newest state.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
 /// A failure as a client reads it, or a success without an object.
+///
+/// ```
+/// use kubernetes_wire::api::{GroupVersionResource, Status};
+///
+/// let pods = GroupVersionResource::new("", "v1", "pods").group_resource();
+/// let status = Status::not_found(&pods, "web");
+/// assert_eq!(status.http_status(), 404);
+/// let json = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"web\" not found","reason":"NotFound","details":{"name":"web","kind":"pods"},"code":404}"#;
+/// assert_eq!(status.to_json(), format!("{json}\n"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
+    /// Always `Status`.
     pub kind: &'static str,
+    /// Always `v1`.
     pub api_version: &'static str,
+    /// The metadata, written as `{}` when it is empty.
     pub metadata: StatusMeta,
+    /// `Success` or `Failure`.
     pub status: &'static str,
+    /// The explanation for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The reason for programs.
     #[serde(skip_serializing_if = "no_reason")]
     pub reason: Reason,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +238,7 @@ impl std::fmt::Display for Status {
 impl std::error::Error for Status {}
 
 impl Status {
+    /// Makes a failure without details. `code` is the HTTP status code.
     pub fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             kind: "Status",
@@ -236,6 +283,7 @@ impl Status {
         })
     }
 
+    /// Returns the Status with these details.
     pub fn with_details(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
@@ -256,14 +304,17 @@ impl Status {
         self.with_retry_after(RETRY_SOON)
     }
 
+    /// Makes a 400 with this message.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message)
     }
 
+    /// Makes the 401 for a caller who has not shown who they are.
     pub fn unauthorized() -> Self {
         Self::failure(401, Reason::Unauthorized, "Unauthorized")
     }
 
+    /// Makes the 404 for an object that does not exist.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::failure(
             404,
@@ -283,6 +334,7 @@ impl Status {
         .with_details(Details::default())
     }
 
+    /// Makes the 409 for an object that exists and was to be created.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::failure(
             409,
@@ -292,6 +344,8 @@ impl Status {
         .with_details(Details::named(resource, name))
     }
 
+    /// Makes the 409 for an update of an object that has changed. `why` ends the
+    /// message.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         Self::failure(
             409,
@@ -322,6 +376,7 @@ impl Status {
         })
     }
 
+    /// Makes the 405 for a verb that the resource does not have.
     pub fn method_not_allowed(resource: &GroupResource, verb: &str) -> Self {
         Self::failure(
             405,
@@ -331,14 +386,17 @@ impl Status {
         .with_details(Details::named(resource, ""))
     }
 
+    /// Makes a 413 with this message.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::failure(413, Reason::RequestEntityTooLarge, message)
     }
 
+    /// Makes the 410 for a version or a continue token that is too old.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, Reason::Expired, message)
     }
 
+    /// Makes a 500 with the text of an error.
     pub fn internal_error(error: impl std::fmt::Display) -> Self {
         let message = error.to_string();
         Self::failure(
@@ -356,6 +414,7 @@ impl Status {
         })
     }
 
+    /// Makes a 503 with this message.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
@@ -380,6 +439,8 @@ impl Status {
 }
 
 impl Details {
+    /// Makes the details of an error about one object. `name` is empty if the error
+    /// is about the whole resource.
     pub fn named(resource: &GroupResource, name: &str) -> Self {
         Self {
             name: name.to_owned(),

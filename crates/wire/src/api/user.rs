@@ -2,24 +2,33 @@
 
 use std::collections::BTreeMap;
 
+/// The name of a user who has shown no credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of users who have shown no credentials.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of all users who have shown who they are.
 pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group whose members may do everything; no authorizer is asked about them.
 pub const MASTERS: &str = "system:masters";
+/// The group that may read health checks and metrics by default.
 pub const MONITORING: &str = "system:monitoring";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The identity of a caller, as in authentication.k8s.io/v1 UserInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UserInfo {
+    /// The name of the user, such as `system:serviceaccount:default:builder`.
     pub name: String,
+    /// The identifier of the user, empty if the authenticator has none.
     pub uid: String,
+    /// The groups of the user.
     pub groups: Vec<String>,
     /// Extra attributes. The keys are in lower case.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
+    /// Returns the user who has shown no credentials.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),

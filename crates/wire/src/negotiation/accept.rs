@@ -15,17 +15,23 @@ const KNOWN_PARAMETERS: [&str; 9] = [
     "as", "g", "v", "stream", "sv", "pretty", "export", "profile", "charset",
 ];
 
+/// One clause of an Accept header, such as `application/json;as=Table;q=0.5`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause<'a> {
+    /// The part before the slash: `application`.
     pub kind: &'a str,
+    /// The part after the slash: `json`.
     pub subtype: &'a str,
-    pub quality: f32,
+    /// The weight `q`. It is 1 without the parameter, and 0 if Go cannot read the
+    /// value.
+    pub(crate) quality: f32,
     /// The parameters as written. A later parameter replaces an earlier one of
     /// the same name.
     pub params: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Clause<'a> {
+    /// Returns the value of a parameter.
     pub fn param(&self, name: &str) -> Option<&'a str> {
         let last = self.params.iter().rev().find(|(k, _)| *k == name);
         last.map(|(_, v)| *v)
@@ -38,6 +44,8 @@ impl<'a> Clause<'a> {
         !self.params.iter().all(known)
     }
 
+    /// Tells whether the clause accepts the media type `kind/subtype`, by name or
+    /// with `*`.
     pub fn matches(&self, kind: &str, subtype: &str) -> bool {
         (self.kind == kind && (self.subtype == subtype || self.subtype == "*"))
             || (self.kind == "*" && self.subtype == "*")

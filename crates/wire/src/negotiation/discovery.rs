@@ -29,6 +29,7 @@ pub enum Aggregated {
 }
 
 impl Aggregated {
+    /// Returns the `apiVersion` of the document.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V2 | Self::V2WithoutPeers => "apidiscovery.k8s.io/v2",
@@ -50,15 +51,19 @@ pub struct DiscoveryOffer {
     pub perhaps_more: bool,
 }
 
+/// The form of an answer to a discovery request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveryRepresentation {
     /// The aggregated document that is wanted, or `None` for the plain one.
     pub aggregated: Option<Aggregated>,
+    /// The encoding.
     pub media_type: MediaType,
+    /// True for indented output. It exists only in JSON.
     pub pretty: bool,
 }
 
 impl DiscoveryRepresentation {
+    /// Returns the Content-Type of the answer.
     pub fn content_type(self) -> &'static str {
         use Aggregated::{V2, V2Beta1, V2WithoutPeers};
         match (self.aggregated, self.media_type) {
@@ -85,14 +90,18 @@ impl DiscoveryRepresentation {
     }
 }
 
+/// The outcome of a negotiation about discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscoveryNegotiation {
+    /// The client accepts this representation.
     Accepted(DiscoveryRepresentation),
+    /// kube-apiserver answers 406.
     NotAcceptable,
     /// Only the API server can decide.
     Unknown,
 }
 
+/// Chooses the representation of a discovery document.
 pub fn negotiate_discovery(
     headers: &HeaderMap,
     query: &Query,

@@ -2,11 +2,16 @@
 
 use crate::api::{Query, query::go_quote};
 
+/// The part of its object that each row of a Table carries
+/// (`metav1.IncludeObjectPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IncludeObject {
+    /// The row carries `null`.
     None,
+    /// The row carries the PartialObjectMetadata.
     #[default]
     Metadata,
+    /// The row carries the whole object.
     Object,
 }
 

@@ -26,14 +26,18 @@ use crate::api::{Query, Reason, Status, status::Details};
 /// [`Negotiation::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {
+    /// JSON, the default.
     Json,
+    /// YAML, which is made of the JSON.
     Yaml,
+    /// The protobuf of built-in kinds.
     Protobuf,
 }
 
 const OFFERED: [MediaType; 3] = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf];
 
 impl MediaType {
+    /// Returns the media type without parameters, as Content-Type has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -54,11 +58,14 @@ impl MediaType {
 /// The version of meta.k8s.io in which a transformed answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MetaVersion {
+    /// `meta.k8s.io/v1`
     V1,
+    /// `meta.k8s.io/v1beta1`
     V1Beta1,
 }
 
 impl MetaVersion {
+    /// Returns the `apiVersion` of the answer.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -70,15 +77,19 @@ impl MetaVersion {
 /// The transformation of an object before it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transform {
+    /// The object as it is.
     None,
+    /// A Table, which has a row for each object. kubectl asks for it.
     Table(MetaVersion),
+    /// The metadata of one object.
     PartialObjectMetadata(MetaVersion),
+    /// A list with the metadata of each object.
     PartialObjectMetadataList(MetaVersion),
 }
 
 impl Transform {
     /// Tells whether a LIST (if `list`) or a GET can be answered in this form. If
-    /// not, upstream answers 406 and names the Go type of the requested object.
+    /// not, kube-apiserver answers 406 and names the Go type of the requested object.
     pub fn suits(self, list: bool) -> bool {
         match self {
             Self::None | Self::Table(_) => true,
@@ -88,15 +99,20 @@ impl Transform {
     }
 }
 
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Representation {
+    /// The encoding.
     pub media_type: MediaType,
+    /// The transformation before the encoding.
     pub transform: Transform,
     /// Indented output. It exists only in JSON, and never in a watch.
     pub pretty: bool,
 }
 
 impl Representation {
+    /// The object itself in compact JSON, which a client without an Accept header
+    /// gets.
     pub const JSON: Self = Self {
         media_type: MediaType::Json,
         transform: Transform::None,
@@ -104,8 +120,10 @@ impl Representation {
     };
 }
 
+/// The outcome of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Negotiation {
+    /// The client accepts this representation.
     Accepted(Representation),
     /// kube-apiserver answers 406, with one of two texts: see [`not_acceptable`].
     NotAcceptable,
@@ -129,11 +147,13 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// The offer of the resources that are built into Kubernetes.
     pub const BUILT_IN: Self = Self {
         routed: true,
         protobuf: true,
         perhaps_more: true,
     };
+    /// The offer of custom resources.
     pub const CUSTOM_RESOURCE: Self = Self {
         routed: false,
         protobuf: false,
@@ -142,6 +162,31 @@ impl Offer {
 }
 
 /// Chooses the representation of a GET or LIST.
+///
+/// ```
+/// use http::{HeaderMap, header::ACCEPT};
+/// use kubernetes_wire::api::Query;
+/// use kubernetes_wire::negotiation::{
+///     MediaType, MetaVersion, Negotiation, Offer, Transform, negotiate,
+/// };
+///
+/// // kubectl get: a Table, or else the objects.
+/// let mut headers = HeaderMap::new();
+/// let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+/// headers.insert(ACCEPT, accept.parse()?);
+/// let chosen = negotiate(&headers, &Query::default(), Offer::BUILT_IN);
+/// let Negotiation::Accepted(representation) = chosen else {
+///     panic!("not acceptable");
+/// };
+/// assert_eq!(representation.media_type, MediaType::Json);
+/// assert_eq!(representation.transform, Transform::Table(MetaVersion::V1));
+///
+/// // Objects of custom resources do not exist as protobuf.
+/// headers.insert(ACCEPT, MediaType::Protobuf.as_str().parse()?);
+/// let chosen = negotiate(&headers, &Query::default(), Offer::CUSTOM_RESOURCE);
+/// assert_eq!(chosen, Negotiation::NotAcceptable);
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiation {
     let Some((media_type, transform, pretty)) = (match choose(headers, offer) {
         Ok(chosen) => chosen,
@@ -176,15 +221,19 @@ pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
 /// The encoding of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorEncoding {
+    /// Compact JSON with a newline at its end.
     Json,
     /// Indented JSON without a newline at the end. A client gets it if it asks
     /// for pretty output, or if its Accept header allows no plain Status.
     IndentedJson,
+    /// YAML.
     Yaml,
+    /// Protobuf.
     Protobuf,
 }
 
 impl ErrorEncoding {
+    /// Returns the Content-Type of the error.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json | Self::IndentedJson => MediaType::Json.as_str(),

@@ -1,7 +1,7 @@
 //! Bookmarks. The object in a bookmark is an empty object of the resource's kind,
 //! and only that kind's server knows how to write it
-//! (`"spec":{"containers":null}`). So its form is learnt from one of upstream's
-//! bookmarks.
+//! (`"spec":{"containers":null}`). So its form is learnt from one of that
+//! server's bookmarks.
 
 use std::fmt::Display;
 
@@ -23,6 +23,7 @@ const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
 /// bookmark with more than this is not recognized.
 const MAX_ANNOTATIONS: usize = 4;
 
+/// The form of the bookmarks of one resource, learnt from a bookmark of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BookmarkTemplate {
     form: Form,

@@ -150,6 +150,7 @@ pub struct Member<W: FnMut(&[u8])> {
 }
 
 impl<W: FnMut(&[u8])> Member<W> {
+    /// Begins a member and writes its header.
     pub fn begin(mut write: W) -> Self {
         write(&HEADER);
         let crc = Crc::new();
@@ -168,11 +169,13 @@ impl<W: FnMut(&[u8])> Member<W> {
         self.crc.update(bytes);
     }
 
+    /// Writes compressed bytes.
     pub fn run(&mut self, run: &Run) {
         (self.write)(&run.blocks);
         self.crc.combine(&run.crc);
     }
 
+    /// Ends the member with its checksum and its length.
     pub fn end(mut self) {
         (self.write)(&LAST);
         (self.write)(&self.crc.sum().to_le_bytes());

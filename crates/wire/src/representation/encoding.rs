@@ -14,7 +14,9 @@ use crate::schema::{Message, Schema};
 /// without the `k8s\0` envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
+    /// JSON as Go writes it: compact, and with `<`, `>` and `&` escaped.
     Json,
+    /// Protobuf, which only built-in kinds have.
     Protobuf,
 }
 
@@ -35,6 +37,7 @@ impl From<MediaType> for Encoding {
 }
 
 impl Encoding {
+    /// All encodings.
     pub const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
     /// Writes the bytes before an item of a list. In JSON, the first item has
@@ -49,9 +52,12 @@ impl Encoding {
 
 /// The reason why the object cannot be written in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotEncodable {
+    /// The schema has no message for the kind.
     #[error("its kind is not built in")]
     UnknownKind,
+    /// The bytes of the object cannot be converted.
     #[error(transparent)]
     Transcode(#[from] NotTranscodable),
 }
@@ -59,10 +65,10 @@ pub enum NotEncodable {
 /// The message of a kind in the schema, or nothing for a kind that is not built
 /// in.
 #[derive(Clone, Copy)]
-pub struct Described(Option<&'static Message>);
+pub(crate) struct Described(Option<&'static Message>);
 
 impl Described {
-    pub fn new(form: Form, api_version: &str, kind: &str) -> Self {
+    pub(crate) fn new(form: Form, api_version: &str, kind: &str) -> Self {
         let message = match form {
             Form::Struct => Schema::builtin().kind(api_version, kind),
             Form::Map => None,
@@ -70,7 +76,7 @@ impl Described {
         Self(message)
     }
 
-    pub fn message(self) -> Option<&'static Message> {
+    pub(crate) fn message(self) -> Option<&'static Message> {
         self.0
     }
 }

@@ -14,6 +14,7 @@ use super::protobuf_envelope::Type;
 use super::scan;
 use crate::api::go_json;
 
+/// The order of the members in the JSON of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// The form of Go structs.
@@ -38,9 +39,11 @@ impl Form {
 /// The `metadata` of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMeta {
+    /// The version of the state that the list shows.
     pub resource_version: String,
     /// Empty on the last page.
     pub continue_token: String,
+    /// The number of objects after this page, if it is known.
     pub remaining_item_count: Option<i64>,
     /// The selector of a list that is a shard, empty for other lists. Lists in
     /// the map form have none.
@@ -48,6 +51,7 @@ pub struct ListMeta {
 }
 
 impl ListMeta {
+    /// Makes the metadata of a list that ends with this page.
     pub fn at(resource_version: impl fmt::Display) -> Self {
         Self {
             resource_version: resource_version.to_string(),
@@ -90,16 +94,23 @@ impl ListMeta {
     }
 }
 
+/// The type of a watch event (`watch.EventType` of apimachinery).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
+    /// `ADDED`: the object appeared.
     Added,
+    /// `MODIFIED`: the object changed.
     Modified,
+    /// `DELETED`: the object disappeared. The event carries its last state.
     Deleted,
+    /// `BOOKMARK`: the watch has seen everything up to the version in the event.
     Bookmark,
+    /// `ERROR`: the watch ends. The event carries a Status.
     Error,
 }
 
 impl EventType {
+    /// Returns the text in the event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -132,12 +143,36 @@ pub fn watch_frame(event: EventType, object: &[u8]) -> Bytes {
 }
 
 /// The envelopes of one resource.
+///
+/// ```
+/// use bytes::Bytes;
+/// use kubernetes_wire::representation::{Encoding, Envelope, EventType, Form, ListMeta};
+///
+/// let pods = Envelope::new(Form::Struct, "v1", "Pod", "PodList");
+/// let item = Bytes::from_static(br#"{"metadata":{"name":"web"}}"#);
+/// let (before, after) = pods.list(Encoding::Json, &ListMeta::at(7), item.len());
+/// let list = [&before[..], &item, &after].concat();
+/// assert_eq!(
+///     String::from_utf8_lossy(&list),
+///     r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"web"}}]}
+/// "#
+/// );
+/// let event = pods.watch_frame(Encoding::Json, EventType::Added, &item);
+/// assert_eq!(
+///     String::from_utf8_lossy(&event),
+///     r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"}}}
+/// "#
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
+    /// The form of the JSON.
     pub form: Form,
-    /// `v1`, `apps/v1`.
+    /// The group version: `v1`, `apps/v1`.
     pub api_version: String,
+    /// The kind of an object, such as `Pod`.
     pub kind: String,
+    /// The kind of a list, such as `PodList`.
     pub list_kind: String,
     /// The beginning of an object in the struct form:
     /// `{"kind":"Pod","apiVersion":"v1",`.
@@ -149,6 +184,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Makes the envelopes of a resource.
     pub fn new(form: Form, api_version: &str, kind: &str, list_kind: &str) -> Self {
         let type_prefix = format!("{},", type_members(api_version, kind));
         Self {
@@ -215,12 +251,14 @@ impl Envelope {
         }
     }
 
+    /// Returns a watch event with a list item as its object.
     pub fn watch_frame(&self, encoding: Encoding, event: EventType, item: &Bytes) -> Bytes {
         let mut out = BytesMut::new();
         self.append_watch_frame(encoding, event, item, &mut out);
         out.freeze()
     }
 
+    /// Appends a watch event to `out`, as [`Envelope::watch_frame`] returns it.
     pub fn append_watch_frame(
         &self,
         encoding: Encoding,

@@ -10,10 +10,12 @@ use super::Encoding;
 use super::protobuf_envelope::Answer;
 use crate::api::protobuf_wire::{Fields, Value};
 
+/// A list whose items are not parsed.
 #[derive(Debug, Default)]
 pub struct List<'a> {
     /// The kind, empty if the list has none. The same applies to `api_version`.
     pub kind: String,
+    /// The group version, empty if the list has none.
     pub api_version: String,
     /// The resourceVersion as written, empty if there is none.
     pub resource_version: String,
@@ -23,10 +25,13 @@ pub struct List<'a> {
     pub items: Vec<&'a [u8]>,
 }
 
+/// Why bytes cannot be read as a list.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAList {
+    /// The bytes are not the JSON of a list, or the list has too many items.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The bytes are not the protobuf of a list, or the list has too many items.
     #[error("{0}")]
     Protobuf(&'static str),
 }

@@ -17,18 +17,37 @@ use crate::negotiation::MetaVersion;
 
 /// Why bytes cannot be read as an object, or an object cannot be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ObjectError {
+    /// The bytes tell no kind, so they may be no object of the API.
     #[error("the bytes have no `k8s` envelope, or no kind and apiVersion")]
     NoKind,
+    /// The object cannot be converted, for instance because of a field of a newer
+    /// release.
     #[error(transparent)]
     Encoding(#[from] NotEncodable),
+    /// The kind has no printer, or its printer is not certain about the object.
     #[error(transparent)]
     Table(#[from] NotPrintable),
+    /// The metadata has a field that is not known here.
     #[error("the metadata has a field that is not in the schema")]
     Metadata,
 }
 
 /// An object of a kind that is built into Kubernetes.
+///
+/// ```
+/// use kubernetes_wire::representation::BuiltInObject;
+///
+/// // A ConfigMap as etcd has it: `k8s\0`, kind and apiVersion, and the message.
+/// let bytes = b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x14\n\x0a\n\x04blue\x1a\x02ns\
+///     \x12\x06\n\x01a\x12\x01b\x1a\0\"\0";
+/// let object = BuiltInObject::from_protobuf(bytes)?;
+/// assert_eq!(object.kind(), "ConfigMap");
+/// let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"blue","namespace":"ns"},"data":{"a":"b"}}"#;
+/// assert_eq!(object.to_json(), format!("{json}\n"));
+/// # Ok::<(), kubernetes_wire::representation::ObjectError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BuiltInObject {
     envelope: Envelope,
@@ -59,10 +78,12 @@ impl BuiltInObject {
         Ok(Self { envelope, item })
     }
 
+    /// Returns the group version: `v1`, `apps/v1`.
     pub fn api_version(&self) -> &str {
         &self.envelope.api_version
     }
 
+    /// Returns the kind, such as `Pod`.
     pub fn kind(&self) -> &str {
         &self.envelope.kind
     }
@@ -80,6 +101,25 @@ impl BuiltInObject {
 
     /// Returns the Table that `kubectl get` asks for. `resource` is the plural
     /// name of the kind (`pods`). Ages are computed for the time `now`.
+    ///
+    /// ```
+    /// use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+    /// use kubernetes_wire::representation::{BuiltInObject, TableOptions};
+    ///
+    /// let object = BuiltInObject::from_json(
+    ///     br#"{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"b"},
+    ///     "metadata":{"name":"blue","creationTimestamp":"2026-01-01T00:00:00Z"}}"#,
+    /// )?;
+    /// let options = TableOptions {
+    ///     version: MetaVersion::V1,
+    ///     include: IncludeObject::None,
+    /// };
+    /// let table = object.to_table("configmaps", options, "2026-01-03T00:00:00Z".parse()?)?;
+    /// let table: serde_json::Value = serde_json::from_slice(&table)?;
+    /// assert_eq!(table["columnDefinitions"][1]["name"], "Data");
+    /// assert_eq!(table["rows"][0]["cells"], serde_json::json!(["blue", 1, "2d"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_table(
         &self,
         resource: &str,

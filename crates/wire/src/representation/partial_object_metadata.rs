@@ -87,6 +87,7 @@ pub(crate) fn hides_annotations(envelope: &Envelope) -> bool {
 /// An object's metadata as PartialObjectMetadata shows it. It can be kept with the
 /// object.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Metadata {
     /// A range of the object's JSON: start and end.
     At(u32, u32),
@@ -141,6 +142,7 @@ impl Metadata {
         }
     }
 
+    /// Tells whether [`Metadata::bytes`] reads the JSON of the object.
     pub fn needs_json(&self) -> bool {
         matches!(self, Self::At(..))
     }

@@ -22,6 +22,7 @@ const END: &[u8] = &[0x1a, 0, 0x22, 0];
 pub struct Type(Bytes);
 
 impl Type {
+    /// Makes the first bytes of the answers of a kind.
     pub fn new(api_version: &str, kind: &str) -> Self {
         let mut type_meta = BytesMut::new();
         put_bytes(1, api_version.as_bytes(), &mut type_meta);
@@ -70,6 +71,7 @@ impl Type {
         out.put_slice(END);
     }
 
+    /// Returns a watch event with a message as its object.
     pub fn watch_frame(&self, event: EventType, message: &[u8]) -> Bytes {
         let mut out = BytesMut::new();
         self.put_watch_frame(event, message, &mut out);
@@ -101,8 +103,11 @@ pub(super) fn frame_of_answer(event: EventType, answer: &[u8]) -> Bytes {
 /// The parts of a `runtime.Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
+    /// The group version: `v1`, `apps/v1`.
     pub api_version: &'a str,
+    /// The kind, such as `Pod`.
     pub kind: &'a str,
+    /// The protobuf message of the object.
     pub message: &'a [u8],
 }
 

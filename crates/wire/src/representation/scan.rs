@@ -1,6 +1,5 @@
 //! A forward-only scanner over JSON bytes: it finds the positions of values without
-//! building them. Every path of the proxy splices and searches objects, and none
-//! needs a tree.
+//! building them. Whoever splices and searches objects needs no tree.
 //!
 //! The input should be valid JSON, which is what API servers send. On anything
 //! else the scanner returns `None`, an error, or a wrong span inside the bytes.
@@ -16,10 +15,13 @@ pub struct Malformed;
 
 /// A member of an object. The key is without its quotes, but with its escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Member<'a> {
+    /// The key without its quotes, but with its escapes.
     pub key: &'a [u8],
     /// The position of the value in the scanned bytes.
     pub span: Range<usize>,
+    /// The bytes of the value.
     pub value: &'a [u8],
 }
 

@@ -40,6 +40,7 @@ pub struct Upgrade {
 /// The protocol that a connection is to change to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
+    /// `Upgrade: websocket` (RFC 6455).
     WebSocket,
     /// SPDY, or anything else, including a list of several protocols.
     Other,
@@ -52,6 +53,7 @@ impl ConnectionOptions {
     /// The fields that are read. The reader must remove them from the message.
     pub const FIELDS: [HeaderName; 2] = [CONNECTION, UPGRADE];
 
+    /// Reads the options of a message. `version` is the HTTP version of the message.
     pub fn read(headers: &HeaderMap, version: Version) -> Self {
         let mut named = HashSet::new();
         let mut first = None;
@@ -94,6 +96,7 @@ impl ConnectionOptions {
         self.named.iter()
     }
 
+    /// Returns the upgrade that the request asks for.
     pub fn upgrade(&self) -> Option<&Upgrade> {
         self.upgrade.as_ref()
     }
@@ -169,6 +172,7 @@ impl Upgrade {
         }
     }
 
+    /// Returns the protocol that the request names.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }

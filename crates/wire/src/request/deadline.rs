@@ -11,17 +11,20 @@ use crate::api::duration::parse_duration;
 /// is a matter of chance, so upstream decides.
 const LEAST: Duration = Duration::from_secs(1);
 
+/// The time limit that a request sets for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// The parameter is absent or empty: the server's own limit applies.
     Default,
+    /// The request must end within this time, which is at least a second.
     Within(Duration),
-    /// The limit is malformed, negative, zero or very short. The error message is
-    /// upstream's.
+    /// The limit is malformed, negative, zero or shorter than a second. kube-apiserver
+    /// decides whether it refuses the request, and with which message.
     Unclear,
 }
 
 impl Deadline {
+    /// Reads the parameter `timeout`, which has Go's format: `30s`.
     pub fn of(query: &Query) -> Self {
         match query.get("timeout") {
             None | Some("") => Self::Default,

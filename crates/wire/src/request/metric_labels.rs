@@ -8,25 +8,42 @@ use http::Method;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
+    /// `GET`: a read of one object, or of something that is no resource.
     Get,
+    /// `LIST`: a read of a collection.
     List,
+    /// `WATCH`
     Watch,
+    /// `POST`
     Post,
+    /// `PUT`
     Put,
+    /// `PATCH`, except server-side apply.
     Patch,
+    /// `APPLY`: a server-side apply.
     Apply,
+    /// `DELETE` of an object or a collection.
     Delete,
+    /// `CONNECT`: a request for a subresource that carries a stream.
     Connect,
+    /// `other`: any other method.
     Other,
 }
 
 impl Verb {
+    /// The number of values.
     pub const COUNT: usize = 10;
 
     /// Returns the label's value. `watch`: the request asks for a watch; `apply`:
     /// the body is an apply patch; `connect`: the subresource is attach, exec, log,
     /// portforward or proxy.
-    pub fn of(method: &Method, scope: Scope, watch: bool, apply: bool, connect: bool) -> Self {
+    pub(crate) fn of(
+        method: &Method,
+        scope: Scope,
+        watch: bool,
+        apply: bool,
+        connect: bool,
+    ) -> Self {
         if connect {
             return Self::Connect;
         }
@@ -46,6 +63,7 @@ impl Verb {
         }
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -68,18 +86,21 @@ impl Verb {
 pub enum Scope {
     /// One object, or a create.
     Resource,
+    /// The collection in a namespace.
     Namespace,
+    /// The collection in the whole cluster.
     Cluster,
     /// Not a resource request.
     None,
 }
 
 impl Scope {
+    /// The number of values.
     pub const COUNT: usize = 4;
 
     /// Returns the label's value. `verb` is the lower-case verb of the
     /// request's attributes.
-    pub fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
+    pub(crate) fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
         if !name.is_empty() || verb == "create" {
             Self::Resource
         } else if !namespace.is_empty() {
@@ -91,6 +112,7 @@ impl Scope {
         }
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resource => "resource",
@@ -105,12 +127,16 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DryRun {
+    /// The request has no `dryRun`.
     No,
+    /// `dryRun=All`: nothing is stored.
     All,
+    /// A value that kube-apiserver refuses.
     Invalid,
 }
 
 impl DryRun {
+    /// The number of values.
     pub const COUNT: usize = 3;
 
     /// Returns the label's value for all `dryRun` values in the query.
@@ -125,6 +151,7 @@ impl DryRun {
         dry_run
     }
 
+    /// Returns the text of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "",

@@ -7,7 +7,7 @@ use crate::api::query::has_whole_escapes;
 /// Returns the path with its escapes decoded, or `None` if an escape is
 /// malformed. Bytes that are not UTF-8 become U+FFFD; such a path is not
 /// canonical.
-pub fn decode(path: &str) -> Option<String> {
+pub(crate) fn decode(path: &str) -> Option<String> {
     if !path.contains('%') {
         return Some(path.to_owned());
     }
@@ -19,7 +19,7 @@ pub fn decode(path: &str) -> Option<String> {
 
 /// Returns the segments between the slashes, including empty ones inside the
 /// path.
-pub fn split(path: &str) -> Vec<&str> {
+pub(crate) fn split(path: &str) -> Vec<&str> {
     match path.trim_matches('/') {
         "" => Vec::new(),
         trimmed => trimmed.split('/').collect(),
@@ -28,7 +28,7 @@ pub fn split(path: &str) -> Vec<&str> {
 
 /// Tells whether the path, undecoded, is absolute and plain: no escapes, no
 /// empty or dot segments, only visible ASCII, no slash at the end.
-pub fn is_canonical(path: &str) -> bool {
+pub(crate) fn is_canonical(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;
     };

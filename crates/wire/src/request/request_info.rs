@@ -1,6 +1,6 @@
 //! Reads from method, path and query what a request is about, as k8s.io/apiserver
 //! does in `endpoints/request/requestinfo.go`. Authorization, routing and metrics
-//! all depend on the result, so it must agree with upstream's even for paths that
+//! all depend on the result, so it must agree with kube-apiserver's even for paths that
 //! nobody serves.
 
 use http::Method;
@@ -21,6 +21,7 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 /// The verbs whose selectors an authorizer may see (KEP-4601).
 const VERBS_WITH_SELECTORS: [&str; 3] = ["list", "watch", "deletecollection"];
 
+/// Why a request cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestInfoError {
     /// A malformed escape. Go's HTTP server answers 400 before the request reaches
@@ -33,14 +34,19 @@ pub enum RequestInfoError {
     NoKind,
 }
 
+/// The information of a request that authorization, routing and metrics need
+/// (`request.RequestInfo` of k8s.io/apiserver).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
+    /// The HTTP method.
     pub method: Method,
     /// The path, percent-decoded.
     pub path: String,
     /// The verb in lower case. For non-resource requests it is the HTTP method. It
     /// is empty for a method that resources do not have.
     pub verb: String,
+    /// True if the path is one of a resource, below `/api/VERSION` or
+    /// `/apis/GROUP/VERSION`.
     pub is_resource_request: bool,
     /// `api`, `apis` or empty.
     pub api_prefix: &'static str,
@@ -51,11 +57,13 @@ pub struct RequestInfo {
     /// The name from the path, or from a `metadata.name=` field selector of a
     /// list or watch.
     pub name: String,
+    /// The subresource, such as `status`. It is empty for the resource itself.
     pub subresource: String,
     /// Resource, name, subresource and all segments that follow.
     pub parts: Vec<String>,
     /// The selector as written. Only list, watch and deletecollection have one.
     pub field_selector: String,
+    /// The label selector as written, like `field_selector`.
     pub label_selector: String,
     canonical: bool,
     /// True if `watch` or `proxy` is in the path: `/api/v1/watch/pods`.
@@ -67,6 +75,30 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Reads a request. `path` is the path of the request line, without the
     /// query.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use kubernetes_wire::api::Query;
+    /// use kubernetes_wire::request::RequestInfo;
+    ///
+    /// let query = Query::parse("watch=true&fieldSelector=metadata.name%3Dweb");
+    /// let path = "/apis/apps/v1/namespaces/shop/deployments";
+    /// let info = RequestInfo::parse(&Method::GET, path, &query)?;
+    /// assert!(info.is_resource_request);
+    /// assert_eq!(info.verb, "watch");
+    /// assert_eq!(info.gvr.to_string(), "deployments.v1.apps");
+    /// assert_eq!(info.namespace, "shop");
+    /// // The field selector names the one object.
+    /// assert_eq!(info.name, "web");
+    ///
+    /// let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default())?;
+    /// assert!(!info.is_resource_request);
+    /// # Ok::<(), kubernetes_wire::request::RequestInfoError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The path has a malformed escape, or is a legacy watch of nothing.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, RequestInfoError> {
         let decoded = path::decode(path).ok_or(RequestInfoError::BadEscape)?;
         let mut info = Self {
@@ -178,9 +210,9 @@ impl RequestInfo {
         }
     }
 
-    /// Tells whether the path is canonical. The cache answers only canonical paths,
-    /// because upstream's router handles `//`, `..`, a slash at the end and escapes
-    /// in its own way.
+    /// Tells whether the path is canonical. Only then is it certain how
+    /// kube-apiserver's router reads it: the router handles `//`, `..`, a slash at the
+    /// end and escapes in its own way.
     pub fn is_canonical(&self) -> bool {
         self.canonical
     }
@@ -191,6 +223,7 @@ impl RequestInfo {
         self.verb_via_path
     }
 
+    /// Returns the attributes by which an authorizer decides.
     pub fn attributes(&self) -> Attributes {
         if self.is_resource_request {
             Attributes::Resource {

@@ -12,14 +12,16 @@ use crate::api::{Attributes, GroupVersionResource};
 /// One object, or all objects of a namespace or of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'a> {
+    /// The resource of the objects.
     pub gvr: &'a GroupVersionResource,
     /// The namespace in which the objects are stored. It is empty for
     /// cluster-scoped objects, and for all namespaces.
     pub namespace: &'a str,
     /// The name of the one object, empty for all objects.
     pub name: &'a str,
-    /// The selectors as they were authorized.
+    /// The field selector as it was authorized, empty for none.
     pub field_selector: &'a str,
+    /// The label selector as it was authorized, empty for none.
     pub label_selector: &'a str,
 }
 

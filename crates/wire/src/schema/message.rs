@@ -34,7 +34,7 @@ pub(super) const NO_FIELD: u8 = u8::MAX;
 
 /// The JSON form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// An object with a member per field.
     Object,
     /// A list of strings, `[…]`. In protobuf it is a message whose field 1 is
@@ -56,19 +56,19 @@ pub enum Form {
 }
 
 #[derive(Debug)]
-pub struct Field {
-    pub number: u32,
-    pub shape: Shape,
-    pub kind: Kind,
+pub(crate) struct Field {
+    pub(crate) number: u32,
+    pub(crate) shape: Shape,
+    pub(crate) kind: Kind,
     /// JSON omits the field if it is empty in the sense of Go's `omitempty`.
-    pub omit_empty: bool,
+    pub(crate) omit_empty: bool,
     /// JSON omits the field if it is a zero time.
-    pub omit_zero: bool,
+    pub(crate) omit_zero: bool,
     /// The name in JSON, with quotes and colon.
-    pub key: Box<[u8]>,
+    pub(crate) key: Box<[u8]>,
     /// The members that kube-apiserver adds to nested objects: kind and apiVersion.
     /// Protobuf has no field for them.
-    pub added: Box<[u8]>,
+    pub(crate) added: Box<[u8]>,
     /// The position of the field's member in the message, or of its first member if
     /// it is inlined.
     pub(super) member: u16,
@@ -79,7 +79,7 @@ pub struct Field {
 
 /// The number of values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// Always one value: protobuf contains it even if it is zero.
     One,
     /// One value or none: a pointer or a slice in Go.
@@ -93,7 +93,7 @@ pub enum Shape {
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Bool,
     Int32,
     Int64,
@@ -106,10 +106,10 @@ pub enum Kind {
 
 /// A member of a message's JSON object.
 #[derive(Clone, Copy, Debug)]
-pub struct Member {
+pub(crate) struct Member {
     /// The message that has the field: the message itself, or an inlined one.
-    pub owner: u16,
-    pub field: u16,
+    pub(crate) owner: u16,
+    pub(crate) field: u16,
 }
 
 impl Message {
@@ -119,7 +119,7 @@ impl Message {
         &self.name
     }
 
-    pub fn form(&self) -> Form {
+    pub(crate) fn form(&self) -> Form {
         self.form
     }
 
@@ -129,20 +129,20 @@ impl Message {
     }
 
     /// Returns the fields in JSON's order.
-    pub fn fields(&self) -> &[Field] {
+    pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
 
     /// Returns the position of a field in [`Self::fields`]. `tag` is its
     /// protobuf key: number and wire type.
     #[inline]
-    pub fn position(&self, tag: u64) -> Option<usize> {
+    pub(crate) fn position(&self, tag: u64) -> Option<usize> {
         let at = self.by_tag.get(usize::try_from(tag).ok()?)?;
         (*at != NO_FIELD).then_some(usize::from(*at))
     }
 
     /// Returns the fields that are lists or maps, as one bit per position.
-    pub fn repeated(&self) -> u64 {
+    pub(crate) fn repeated(&self) -> u64 {
         self.repeated
     }
 
@@ -165,13 +165,13 @@ impl Message {
 
     /// Returns the member with this name, and its position among the members.
     /// `hint` is its likely position: the one after the previous member.
-    pub fn member(&self, name: &[u8], hint: usize) -> Option<(usize, Member)> {
+    pub(crate) fn member(&self, name: &[u8], hint: usize) -> Option<(usize, Member)> {
         let at = self.member_names.find(name, hint)?;
         Some((at, *self.members.get(at)?))
     }
 
     /// Returns the protobuf encoding of a message in which nothing is set.
-    pub fn zero(&self) -> &[u8] {
+    pub(crate) fn zero(&self) -> &[u8] {
         &self.zero
     }
 }
@@ -182,11 +182,11 @@ impl Field {
     }
 
     /// Returns the protobuf key: number and wire type.
-    pub fn tag(&self) -> u64 {
+    pub(crate) fn tag(&self) -> u64 {
         u64::from(self.number) << 3 | self.wire_type()
     }
 
-    pub fn wire_type(&self) -> u64 {
+    pub(crate) fn wire_type(&self) -> u64 {
         match (self.shape, self.kind) {
             (Shape::Map, _) | (_, Kind::String | Kind::Bytes | Kind::Message(_)) => 2,
             (_, Kind::Double) => 1,
@@ -205,7 +205,7 @@ impl Field {
     }
 
     /// Returns the name in JSON.
-    pub fn name(&self) -> &[u8] {
+    pub(crate) fn name(&self) -> &[u8] {
         let quoted = self.key.strip_suffix(b"\":").unwrap_or_default();
         quoted.strip_prefix(b"\"").unwrap_or_default()
     }
@@ -216,7 +216,7 @@ impl Field {
     }
 
     /// Returns the protobuf encoding of the field when it is not set.
-    pub fn zero(&self) -> &[u8] {
+    pub(crate) fn zero(&self) -> &[u8] {
         &self.zero
     }
 }

@@ -13,8 +13,8 @@ mod parse;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub use message::{Field, Form, Kind, Message, Shape};
-pub use parse::Unreadable;
+pub use message::Message;
+pub(crate) use message::{Field, Form, Kind, Shape};
 
 /// Every message and kind of one Kubernetes release.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ static BUILTIN: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 impl Schema {
-    /// Returns the schema of the release that this program was built for.
+    /// Returns the schema of the release that this crate was made for.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
@@ -63,7 +63,7 @@ impl Schema {
 
     /// Returns the message with this name: the last parts of the Go package's
     /// path and the type's name, such as `meta/v1.ObjectMeta` or `core/v1.Pod`.
-    pub fn message(&self, go_name: &str) -> Option<&Message> {
+    pub(crate) fn message(&self, go_name: &str) -> Option<&Message> {
         self.message_at(*self.names.get(go_name)?)
     }
 

@@ -3,7 +3,7 @@
 /// Positions by name, in a hash table with open addressing that is at most half
 /// full.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     names: Box<[Box<[u8]>]>,
     /// Positions plus one; 0 marks a free place. The length is a power of two.
     table: Box<[u16]>,
@@ -12,7 +12,7 @@ pub struct Names {
 impl Names {
     /// Makes the table. The result is `None` if two names are equal, or if
     /// there are too many.
-    pub fn new(names: Vec<Box<[u8]>>) -> Option<Self> {
+    pub(crate) fn new(names: Vec<Box<[u8]>>) -> Option<Self> {
         let twice = names.len().checked_mul(2)?;
         let size = twice.checked_next_power_of_two()?.max(2);
         let mask = size.checked_sub(1)?;
@@ -34,7 +34,7 @@ impl Names {
     }
 
     /// Returns the position of a name. `hint` is tried first.
-    pub fn find(&self, name: &[u8], hint: usize) -> Option<usize> {
+    pub(crate) fn find(&self, name: &[u8], hint: usize) -> Option<usize> {
         if self.names.get(hint).is_some_and(|known| **known == *name) {
             return Some(hint);
         }

@@ -25,7 +25,7 @@ use super::names::Names;
 /// The file does not have the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("schema: {0}")]
-pub struct Unreadable(String);
+pub(crate) struct Unreadable(String);
 
 fn unreadable(what: &str, line: &str) -> Unreadable {
     Unreadable(format!("{what}: {line}"))

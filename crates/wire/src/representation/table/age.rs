@@ -14,12 +14,12 @@ const ZERO_TIME: i64 = -62_135_596_800;
 
 /// A time in an object. Go's zero time and null are not times and have no age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub DateTime<Utc>);
+pub(crate) struct Moment(pub(crate) DateTime<Utc>);
 
 impl Moment {
     /// Parses RFC 3339 as the API writes times. The result is `Ok(None)` for
     /// the zero time.
-    pub fn parse(text: &str) -> Result<Option<Self>, chrono::ParseError> {
+    pub(crate) fn parse(text: &str) -> Result<Option<Self>, chrono::ParseError> {
         let at = DateTime::parse_from_rfc3339(text)?.with_timezone(&Utc);
         Ok(Self::told(at))
     }
@@ -78,7 +78,7 @@ impl Moment {
         (!zero).then_some(Self(at))
     }
 
-    pub fn age(self, now: DateTime<Utc>) -> Age {
+    pub(crate) fn age(self, now: DateTime<Utc>) -> Age {
         human_duration(now.signed_duration_since(self.0))
     }
 }
@@ -103,7 +103,7 @@ const LONGEST_AGE: usize = 12;
 
 /// An age as text. Lists write one for every row, so it takes no allocation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Age {
+pub(crate) struct Age {
     text: [u8; LONGEST_AGE],
     length: usize,
 }
@@ -152,7 +152,7 @@ impl Age {
         age
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         let text = self.text.get(..self.length).unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }

@@ -128,7 +128,7 @@ pub(crate) fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
 
 /// Returns the sort key of flow schemas. They are evaluated, and listed in
 /// Tables, in this order.
-pub fn precedence(object: &[u8]) -> Result<(i64, String), NotPrintable> {
+pub(crate) fn precedence(object: &[u8]) -> Result<(i64, String), NotPrintable> {
     let schema: Object<FlowSpec, IgnoredAny> = serde_json::from_slice(object)?;
     Ok((schema.spec.matching_precedence, schema.metadata.name))
 }

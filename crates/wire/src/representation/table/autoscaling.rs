@@ -63,7 +63,7 @@ struct Value {
     average_utilization: Option<i64>,
 }
 
-pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let autoscaler: Object<Spec, Status> = serde_json::from_slice(object)?;
     let spec = &autoscaler.spec;
     let min = spec.min_replicas.map(|min| min.to_string());

@@ -370,7 +370,7 @@ fn definitions(name: &str) -> &'static str {
     COLUMNS.get(name).map_or("[]", |json| json.get())
 }
 
-pub fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
+pub(crate) fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
     named(&gvr.to_string())
 }
 

@@ -7,25 +7,25 @@ use super::meta::nullable;
 /// A status with only its conditions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     #[serde(deserialize_with = "nullable")]
-    pub conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<Condition>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Condition {
-    pub r#type: String,
-    pub status: String,
-    pub reason: String,
+pub(crate) struct Condition {
+    pub(crate) r#type: String,
+    pub(crate) status: String,
+    pub(crate) reason: String,
 }
 
 impl Conditions {
-    pub fn first(&self, r#type: &str) -> Option<&Condition> {
+    pub(crate) fn first(&self, r#type: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.r#type == r#type)
     }
 
-    pub fn last(&self, r#type: &str) -> Option<&Condition> {
+    pub(crate) fn last(&self, r#type: &str) -> Option<&Condition> {
         self.conditions.iter().rfind(|c| c.r#type == r#type)
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
 
 /// Returns the Created At cell. A time that is not set is printed as Go's zero
 /// time.
-pub fn created(object: &[u8]) -> Result<Cell, NotPrintable> {
+pub(crate) fn created(object: &[u8]) -> Result<Cell, NotPrintable> {
     let created = match scan::get(object, &["metadata", "creationTimestamp"]) {
         None | Some(b"null") => "0001-01-01T00:00:00Z".into(),
         Some(json) => scan::text(json).ok_or(NotPrintable)?,
@@ -69,14 +69,14 @@ pub fn created(object: &[u8]) -> Result<Cell, NotPrintable> {
     Ok(Cell::text(&created))
 }
 
-pub fn name(object: &[u8]) -> Result<Cell, NotPrintable> {
+pub(crate) fn name(object: &[u8]) -> Result<Cell, NotPrintable> {
     match scan::get(object, &["metadata", "name"]) {
         None => Ok(Cell::text("")),
         Some(json) => Ok(Cell::text(&scan::text(json).ok_or(NotPrintable)?)),
     }
 }
 
-pub fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
+pub(crate) fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
     match scan::get(object, &["metadata", "creationTimestamp"]) {
         None | Some(b"null") => Ok(Cell::age(None)),
         Some(json) => {

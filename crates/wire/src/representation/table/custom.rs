@@ -15,11 +15,17 @@ use crate::representation::scan;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomColumn {
+    /// The header of the column.
     pub name: String,
+    /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `date`.
     pub r#type: String,
+    /// The OpenAPI format, empty for none.
     pub format: String,
+    /// The explanation for people.
     pub description: String,
+    /// kubectl shows columns with a priority above 0 only with `-o wide`.
     pub priority: i32,
+    /// The JSONPath of the value in the object, such as `.spec.replicas`.
     pub json_path: String,
 }
 
@@ -39,7 +45,7 @@ struct Definition<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     path: JsonPath,
     kind: Kind,
 }
@@ -68,7 +74,7 @@ impl Kind {
     }
 }
 
-pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
+pub(crate) fn printer(given: &[CustomColumn]) -> Option<Printer> {
     let age = [CustomColumn {
         name: "Age".to_owned(),
         r#type: "date".to_owned(),
@@ -109,7 +115,7 @@ pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
     Some(Printer::new(columns, Source::Custom(parsed)))
 }
 
-pub fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
     let mut cells = vec![core::name(object)?];
     for column in columns {
         cells.push(match column.path.first(object) {

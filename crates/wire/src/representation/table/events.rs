@@ -58,7 +58,7 @@ struct Series {
     last_observed_time: Option<Moment>,
 }
 
-pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let event: Event = serde_json::from_slice(object)?;
     let first = event.first_timestamp.or(event.event_time);
     let (last, count) = match &event.series {

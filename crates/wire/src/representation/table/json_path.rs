@@ -27,14 +27,14 @@ enum Literal {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<Step>);
 
 /// Upstream's evaluation ends with an error. The column then shows null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoResult;
+pub(crate) struct NoResult;
 
 impl JsonPath {
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut rest = text.strip_prefix('$').unwrap_or(text);
         let mut steps = Vec::new();
         while !rest.is_empty() {
@@ -47,7 +47,7 @@ impl JsonPath {
     }
 
     /// Returns the first value found.
-    pub fn first<'a>(&self, json: &'a [u8]) -> Result<Option<&'a [u8]>, NoResult> {
+    pub(crate) fn first<'a>(&self, json: &'a [u8]) -> Result<Option<&'a [u8]>, NoResult> {
         let mut values = vec![json];
         for step in &self.0 {
             values = step.walk(&values)?;

@@ -9,7 +9,7 @@ use super::age::Moment;
 use super::row::Cell;
 
 /// Reads null as the empty value: Go writes nil slices and maps as null.
-pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,
@@ -18,7 +18,9 @@ where
 }
 
 /// Reads a `metav1.Time` or `MicroTime`, null included.
-pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Moment>, D::Error> {
+pub(crate) fn moment<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Moment>, D::Error> {
     match Option::<String>::deserialize(deserializer)? {
         None => Ok(None),
         Some(text) => Moment::parse(&text).map_err(serde::de::Error::custom),
@@ -27,7 +29,7 @@ pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Momen
 
 /// Lowercases a text. Kinds and resources are ASCII; other text is refused,
 /// since Go's and Rust's tables may differ.
-pub fn lower(text: &str) -> Result<String, NotPrintable> {
+pub(crate) fn lower(text: &str) -> Result<String, NotPrintable> {
     if text.is_ascii() {
         Ok(text.to_ascii_lowercase())
     } else {
@@ -37,20 +39,20 @@ pub fn lower(text: &str) -> Result<String, NotPrintable> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Meta {
-    pub name: String,
+pub(crate) struct Meta {
+    pub(crate) name: String,
     #[serde(deserialize_with = "moment")]
-    pub creation_timestamp: Option<Moment>,
+    pub(crate) creation_timestamp: Option<Moment>,
     #[serde(deserialize_with = "moment")]
-    pub deletion_timestamp: Option<Moment>,
+    pub(crate) deletion_timestamp: Option<Moment>,
     #[serde(deserialize_with = "nullable")]
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "nullable")]
-    pub annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 impl Meta {
-    pub fn age(&self) -> Cell {
+    pub(crate) fn age(&self) -> Cell {
         Cell::age(self.creation_timestamp)
     }
 }
@@ -62,34 +64,34 @@ impl Meta {
     default,
     bound = "Spec: Default + Deserialize<'de>, Status: Default + Deserialize<'de>"
 )]
-pub struct Object<Spec, Status> {
-    pub metadata: Meta,
-    pub spec: Spec,
-    pub status: Status,
+pub(crate) struct Object<Spec, Status> {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PodTemplate {
-    pub metadata: Meta,
-    pub spec: PodTemplateSpec,
+pub(crate) struct PodTemplate {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: PodTemplateSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodTemplateSpec {
+pub(crate) struct PodTemplateSpec {
     #[serde(deserialize_with = "nullable")]
-    pub containers: Vec<Container>,
+    pub(crate) containers: Vec<Container>,
     #[serde(deserialize_with = "nullable")]
-    pub node_selector: BTreeMap<String, String>,
+    pub(crate) node_selector: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Container {
-    pub name: String,
-    pub image: String,
-    pub restart_policy: Option<String>,
+pub(crate) struct Container {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) restart_policy: Option<String>,
 }
 
 impl PodTemplate {

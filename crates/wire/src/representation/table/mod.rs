@@ -37,11 +37,10 @@ mod simple;
 mod storage;
 mod workloads;
 
-pub use age::Moment;
 pub use custom::CustomColumn;
 pub use printed::{Printed, PrintedRow};
 pub use printer::{Cells, NotPrintable, Printer, RowWriter, TableOptions};
-pub use row::{Cell, Piece, Row};
+pub use row::Row;
 
 use printer::{PrintRow, Quirks, Source};
 

@@ -51,7 +51,7 @@ struct NodeInfo {
     architecture: String,
 }
 
-pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(row(&serde_json::from_slice(object)?))
 }
 

@@ -141,7 +141,7 @@ struct Summary {
     initializing: bool,
 }
 
-pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     print_with(object, BesideCompleted::Failed)
 }
 

@@ -47,7 +47,7 @@ pub struct PrintedRow<'a> {
 
 impl Printed {
     /// Appends a row. For `marked`, see [`PrintedRow::marked`].
-    pub fn push(&mut self, row: &Row, marked: bool) {
+    pub(crate) fn push(&mut self, row: &Row, marked: bool) {
         self.text.extend_from_slice(b"{\"cells\":[");
         for (i, cell) in row.cells.iter().enumerate() {
             if i > 0 {
@@ -129,7 +129,7 @@ impl Printed {
 
 impl PrintedRow<'_> {
     /// Writes the row. `object` is the encoded object to show in it, or `null`.
-    pub fn write(self, now: DateTime<Utc>, object: &[&[u8]], mut out: impl FnMut(&[u8])) {
+    pub(crate) fn write(self, now: DateTime<Utc>, object: &[&[u8]], mut out: impl FnMut(&[u8])) {
         let text = |range: Range<usize>| self.text.get(range).unwrap_or_default();
         let mut at = self.start;
         for hole in self.holes {

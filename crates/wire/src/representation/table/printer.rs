@@ -88,7 +88,7 @@ impl Cells {
     }
 
     /// Returns the row of an object. The object is whole or a list item.
-    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
+    pub(crate) fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
         match &self.0 {
             Source::BuiltIn(print) => print(object),
             Source::Custom(columns) => custom::row(columns, object),
@@ -115,7 +115,9 @@ impl Cells {
 /// The kind of Table that a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableOptions {
+    /// The version of meta.k8s.io in which the Table is written.
     pub version: MetaVersion,
+    /// The part of its object that each row carries.
     pub include: IncludeObject,
 }
 
@@ -140,8 +142,8 @@ impl Printer {
     }
 
     /// Returns the printer with the columns Name and Created At, which servers use
-    /// for kinds without a printer. Use it only in servers of this project: another
-    /// server's columns must be read from that server.
+    /// for kinds without a printer. In front of another server, compare its columns
+    /// with [`Printer::has_columns_of`]: its kinds may have printers of their own.
     pub fn default_columns() -> &'static Self {
         columns::default_printer()
     }
@@ -213,6 +215,8 @@ impl Printer {
         }
     }
 
+    /// Returns what makes the cells. It can be kept with the rows, to tell by
+    /// [`Cells::are`] whether they are still right.
     pub fn cells(&self) -> &Arc<Cells> {
         &self.cells
     }
@@ -359,6 +363,8 @@ pub struct RowWriter<'a> {
 }
 
 impl<'a> RowWriter<'a> {
+    /// Makes a writer for objects of one resource. Ages are computed for the time
+    /// `now`.
     pub fn new(envelope: &'a Envelope, options: TableOptions, now: DateTime<Utc>) -> Self {
         Self {
             envelope,

@@ -19,13 +19,13 @@ struct Status {
 }
 
 /// Prints a quota. The server sends quantities in their canonical form.
-pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let [name, age, requests, limits] = cells(object)?;
     Ok(Row::new(vec![name, requests, limits, age]))
 }
 
 /// Prints a quota as releases before 1.33 do, with its age before its limits.
-pub fn print_before_1_33(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_before_1_33(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(cells(object)?.into()))
 }
 

@@ -171,7 +171,7 @@ const DIFFERENCES: [Difference; 10] = [
 ];
 
 /// Returns the printer of a version that only older releases have.
-pub fn replacement(gvr: &GroupVersionResource) -> Option<&'static Printer> {
+pub(crate) fn replacement(gvr: &GroupVersionResource) -> Option<&'static Printer> {
     columns::named(replaced(&gvr.to_string())?)
 }
 
@@ -181,7 +181,7 @@ fn replaced(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the printer of a built-in resource in a release, if both are known.
-pub fn printer(gvr: &GroupVersionResource, release: Release) -> Option<Printer> {
+pub(crate) fn printer(gvr: &GroupVersionResource, release: Release) -> Option<Printer> {
     let name = gvr.to_string();
     let name = replaced(&name).unwrap_or(&name);
     let printer = columns::named(name)?;
@@ -283,7 +283,8 @@ mod tests {
             ("pods.v1", 30, 2, &pod, None),
             ("pods.v1", 38, 2, &pod, None),
         ] {
-            let expected = expected.map(|text| format!("{:?}", super::super::Cell::text(text)));
+            let expected =
+                expected.map(|text| format!("{:?}", super::super::row::Cell::text(text)));
             assert_eq!(cell(gvr, minor, at, object), expected, "{gvr} 1.{minor}");
         }
     }

@@ -5,13 +5,13 @@ use crate::api::go_json;
 
 /// A part of a cell with ages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     Text(String),
     Age(Moment),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// JSON without ages.
     Fixed(Box<str>),
     Age(Moment),
@@ -20,24 +20,24 @@ pub enum Cell {
 }
 
 impl Cell {
-    pub fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         Self::Fixed(quoted(text).into())
     }
 
-    pub fn integer(value: i64) -> Self {
+    pub(crate) fn integer(value: i64) -> Self {
         Self::Fixed(value.to_string().into())
     }
 
-    pub fn boolean(value: bool) -> Self {
+    pub(crate) fn boolean(value: bool) -> Self {
         Self::Fixed(value.to_string().into())
     }
 
-    pub fn null() -> Self {
+    pub(crate) fn null() -> Self {
         Self::Fixed("null".into())
     }
 
     /// Makes a cell with the age of an optional time.
-    pub fn age(moment: Option<Moment>) -> Self {
+    pub(crate) fn age(moment: Option<Moment>) -> Self {
         moment.map_or_else(|| Self::text("<unknown>"), Self::Age)
     }
 }
@@ -49,13 +49,13 @@ fn quoted(text: &str) -> String {
 /// The cells of one object, and its row conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
     /// `metav1.TableRowCondition`s as JSON. Empty if there are none.
-    pub conditions: &'static str,
+    pub(crate) conditions: &'static str,
 }
 
 impl Row {
-    pub fn new(cells: Vec<Cell>) -> Self {
+    pub(crate) fn new(cells: Vec<Cell>) -> Self {
         Self {
             cells,
             conditions: "",

@@ -8,7 +8,7 @@ use super::{MAX_DEPTH, Result, text};
 
 /// Appends JSON as Go's `encoding/json` compacts it: without white space between
 /// tokens, and with `<`, `>`, `&` and line separators in strings escaped.
-pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
+pub(crate) fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
     let mut copy = Copy { json, from: 0, out };
     let end = scan(json, 0, &mut copy)?;
     if skip_space(json, end) != json.len() {
@@ -219,7 +219,7 @@ fn past_escape(json: &[u8], at: usize) -> Result<usize> {
 }
 
 /// Returns the position after the word that begins at `at`.
-pub fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
+pub(crate) fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
     let end = at.saturating_add(word.len());
     match json.get(at..end) {
         Some(found) if found == word => Ok(end),
@@ -228,7 +228,7 @@ pub fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
 }
 
 /// Returns the end of a number (RFC 8259, section 6).
-pub fn number(json: &[u8], mut at: usize) -> Result<usize> {
+pub(crate) fn number(json: &[u8], mut at: usize) -> Result<usize> {
     let past = |at: usize, byte: u8| past(json, at, byte);
     let digits = |at: usize| {
         let end = past_all(json, at, u8::is_ascii_digit);

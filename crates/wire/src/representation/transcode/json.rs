@@ -6,20 +6,20 @@ use super::super::scan::skip_space;
 use super::NotTranscodable::{Malformed, Unsupported, WrongType};
 use super::{Result, compact};
 
-pub struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     json: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(json: &'a [u8]) -> Self {
+    pub(crate) fn new(json: &'a [u8]) -> Self {
         Self { json, at: 0 }
     }
 
     /// Returns the first byte of the next token, or 0 at the end. No token begins
     /// with 0.
     #[inline]
-    pub fn peek(&mut self) -> u8 {
+    pub(crate) fn peek(&mut self) -> u8 {
         match self.json.get(self.at) {
             Some(byte) if *byte > b' ' => *byte,
             _ => {
@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
     // comparison that is used both as a number and as a condition (rust-lang/rust
     // issue 158206). A condition in a caller counts, too.
     #[inline]
-    pub fn take(&mut self, mark: u8) -> bool {
+    pub(crate) fn take(&mut self, mark: u8) -> bool {
         if self.peek() != mark {
             return false;
         }
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         self.word(b"null").map(|()| true)
     }
 
-    pub fn boolean(&mut self) -> Result<bool> {
+    pub(crate) fn boolean(&mut self) -> Result<bool> {
         match self.peek() {
             b't' => self.word(b"true").map(|()| true),
             b'f' => self.word(b"false").map(|()| false),
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
     /// Reads the byte after an element. Returns true if another element
     /// follows, and false at the closing bracket.
     #[inline]
-    pub fn more(&mut self, closing: u8) -> Result<bool> {
+    pub(crate) fn more(&mut self, closing: u8) -> Result<bool> {
         let next = self.peek();
         self.at = self.at.saturating_add(1);
         match next {
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a key and its colon.
-    pub fn key(&mut self) -> Result<Cow<'a, [u8]>> {
+    pub(crate) fn key(&mut self) -> Result<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
             return Err(Malformed);
         }
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the text of a string. Bytes that are not UTF-8 and halves of surrogate
     /// pairs are refused. Go replaces them.
-    pub fn string(&mut self) -> Result<Cow<'a, [u8]>> {
+    pub(crate) fn string(&mut self) -> Result<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
             return Err(WrongType);
         }
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Checks the next value and returns its bytes.
-    pub fn literal(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn literal(&mut self) -> Result<&'a [u8]> {
         self.peek();
         let end = compact::value_end(self.json, self.at)?;
         let literal = self.json.get(self.at..end).ok_or(Malformed)?;
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns a number in its written form.
-    pub fn number(&mut self) -> Result<&'a str> {
+    pub(crate) fn number(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'-' | b'0'..=b'9') {
             return Err(WrongType);
         }
@@ -146,13 +146,13 @@ impl<'a> Cursor<'a> {
 
     /// Reads an integer. As in Go, it must not have a point or an exponent.
     #[inline]
-    pub fn integer(&mut self) -> Result<i64> {
+    pub(crate) fn integer(&mut self) -> Result<i64> {
         let written = self.number()?;
         written.parse().map_err(|_| WrongType)
     }
 
     /// Checks that only white space follows.
-    pub fn end(&mut self) -> Result {
+    pub(crate) fn end(&mut self) -> Result {
         self.peek();
         if self.at == self.json.len() {
             Ok(())

@@ -5,7 +5,7 @@
 //! Nothing is dropped. A field or key that the schema does not name is an error. So
 //! is input that Go's decoders treat specially and that no API server's answer
 //! needs (a field twice, a key in another case). A caller that gets an error can
-//! ask upstream instead.
+//! ask the API server instead.
 
 mod compact;
 mod json;
@@ -29,10 +29,12 @@ pub const MAX_DEPTH: usize = 250;
 
 /// Why the bytes cannot be transcoded. The output is then left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotTranscodable {
     /// A field that the schema does not name. It may come from a newer release.
     #[error("a field that is not in the schema")]
     UnknownField,
+    /// The input is not protobuf, or not JSON.
     #[error("malformed")]
     Malformed,
     /// A well-formed value of another type than the field's, or out of its range.
@@ -41,6 +43,7 @@ pub enum NotTranscodable {
     /// A field that occurs twice and may occur only once.
     #[error("a field twice")]
     Twice,
+    /// The input is nested deeper than [`MAX_DEPTH`].
     #[error("nested too deeply")]
     TooDeep,
     /// The input has more than 4 GiB.

@@ -26,7 +26,7 @@ pub(crate) fn write_integer(value: i64, out: &mut Vec<u8>) {
 }
 
 #[inline]
-pub fn digit(number: u8) -> u8 {
+pub(crate) fn digit(number: u8) -> u8 {
     b'0'.saturating_add(number)
 }
 

@@ -30,7 +30,7 @@ const MAX_DIGITS: usize = 38;
 const NANO: i32 = -9;
 
 /// Appends a quantity as Go writes it.
-pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
+pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
     if text == b"0" {
         out.push(b'0');
         return Ok(());

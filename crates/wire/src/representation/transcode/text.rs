@@ -22,7 +22,7 @@ const fn special(word: u64) -> u64 {
 /// Returns the number of bytes at the start that need no treatment: ASCII
 /// without control characters, quotes, backslashes, `<`, `>` and `&`.
 #[inline]
-pub fn plain(bytes: &[u8]) -> usize {
+pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     // `rest` is the end of `bytes`, and `at` is a position in it.
     let place = |rest: &[u8], at: usize| bytes.len().wrapping_sub(rest.len()).wrapping_add(at);

@@ -18,11 +18,11 @@ pub struct Moment(DateTime<Utc>);
 
 impl Moment {
     /// Returns Go's zero time.
-    pub fn zero() -> Result<Self> {
+    pub(crate) fn zero() -> Result<Self> {
         Self::new(ZERO, 0)
     }
 
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.seconds() == ZERO && self.0.nanosecond() == 0
     }
 
@@ -36,7 +36,7 @@ impl Moment {
         at.map(Self).ok_or(Unsupported)
     }
 
-    pub fn seconds(self) -> i64 {
+    pub(crate) fn seconds(self) -> i64 {
         self.0.timestamp()
     }
 
@@ -68,7 +68,7 @@ impl Moment {
     /// after the second, or with any number of digits, which are ignored. Go also
     /// accepts some forms that nobody writes (a comma, a single digit); they are
     /// refused here.
-    pub fn parse(text: &[u8], micros: bool) -> Result<Self> {
+    pub(crate) fn parse(text: &[u8], micros: bool) -> Result<Self> {
         let pattern = text.get(..19).ok_or(WrongType)?;
         let fixed = |at: usize, byte: u8| pattern.get(at) == Some(&byte);
         if !(fixed(4, b'-')

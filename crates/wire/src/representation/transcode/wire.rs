@@ -6,7 +6,7 @@ use super::Result;
 /// Reads fields one after another. Unlike [`crate::api::protobuf_wire`], it
 /// keeps positions and treats truncated input as an error.
 #[derive(Clone, Copy)]
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -17,18 +17,18 @@ pub(crate) const FIXED64: u64 = 1;
 pub(crate) const LENGTH: u64 = 2;
 
 impl<'a> Reader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Makes a reader for a part of a message.
-    pub fn within(bytes: &'a [u8], start: u32, end: u32) -> Result<Self> {
+    pub(crate) fn within(bytes: &'a [u8], start: u32, end: u32) -> Result<Self> {
         let bytes = bytes.get(..end as usize).ok_or(Malformed)?;
         let at = start as usize;
         Ok(Self { bytes, at })
     }
 
-    pub fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
     // Most varints have one byte, and each value has two varints. A function call
     // here would take an eighth of the time of transcoding.
     #[inline(always)]
-    pub fn varint(&mut self) -> Result<u64> {
+    pub(crate) fn varint(&mut self) -> Result<u64> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
 
     /// Reads the content of a string, bytes or a message.
     #[inline(always)]
-    pub fn content(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn content(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         let end = self.at.checked_add(length).ok_or(Malformed)?;
         let content = self.bytes.get(self.at..end).ok_or(Malformed)?;
@@ -116,13 +116,13 @@ pub(crate) fn read_small<'a>(
     Ok(())
 }
 
-pub enum Small<'a> {
+pub(crate) enum Small<'a> {
     Varint(u64),
     Content(&'a [u8]),
 }
 
 /// Keeps the low bits of a varint of any size, as Go's generated decoders do.
-pub fn int32(value: u64) -> i32 {
+pub(crate) fn int32(value: u64) -> i32 {
     value as i32
 }
 

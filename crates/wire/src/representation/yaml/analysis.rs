@@ -7,20 +7,22 @@
 pub struct Analysis {
     /// The text contains line breaks.
     pub multiline: bool,
-    pub tabs: bool,
+    /// The text contains tabs.
+    pub(crate) tabs: bool,
     /// The text contains characters, besides tabs, that must be escaped.
     pub special: bool,
     /// A space follows a line break.
-    pub break_space: bool,
+    pub(crate) break_space: bool,
     /// A line break follows a space.
     pub space_break: bool,
     /// The text begins or ends with a space or a line break.
-    pub edges: bool,
+    pub(crate) edges: bool,
     /// Without quotes, the text could be read as syntax.
-    pub indicators: bool,
+    pub(crate) indicators: bool,
 }
 
 impl Analysis {
+    /// Analyses a text. `is_printable` tells which characters are written unescaped.
     pub fn new(text: &str, is_printable: fn(char) -> bool) -> Self {
         let edge = |c: char| c == ' ' || is_break(c);
         let mut found = Self {
@@ -61,11 +63,13 @@ impl Analysis {
         !(self.edges || self.multiline || self.indicators) && self.allows_single_quoted()
     }
 
+    /// Tells whether the text may be written in single quotes.
     pub fn allows_single_quoted(&self) -> bool {
         !(self.break_space || self.space_break || self.tabs || self.special)
     }
 }
 
+/// Tells whether a character is a line break of YAML 1.1.
 pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

@@ -5,7 +5,7 @@
 //! sorted, strings are quoted where they would be read as another type, and lines
 //! are folded after 80 columns. This module produces the same bytes from the same
 //! JSON, since clients see them. Where go-yaml fails or depends on chance, this
-//! module returns an error and upstream answers.
+//! module returns an error, and only the API server can answer.
 
 pub mod analysis;
 mod emitter;
@@ -40,7 +40,7 @@ const MAX_DEPTH: usize = 200;
 /// including quotes and escapes.
 const MAX_KEY_BYTES: usize = 1000;
 
-/// Upstream's YAML for this JSON is not known.
+/// The YAML that kube-apiserver would write for this JSON is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no exact YAML for this JSON")]
 pub struct NotExact;

@@ -15,7 +15,12 @@ use super::wire::{self, Reader};
 use super::{MAX_DEPTH, Result, number, text};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
-pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
+pub(crate) fn write(
+    schema: &Schema,
+    message: &Message,
+    protobuf: &[u8],
+    out: &mut Vec<u8>,
+) -> Result {
     // Slots hold positions in the message as 32 bits.
     if u32::try_from(protobuf.len()).is_err() {
         return Err(TooLarge);

@@ -16,7 +16,7 @@ use super::json::Cursor;
 use super::{MAX_DEPTH, Result};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
-pub fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
+pub(crate) fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
     if u32::try_from(json.len()).is_err() {
         return Err(TooLarge);
     }
