@@ -87,8 +87,9 @@ fn api_service(name: &str, version: &GroupVersion) -> Value {
         "groupPriorityMinimum": group_priority,
         "versionPriority": version_priority,
     });
-    if !version.group.is_empty() {
-        spec["group"] = json!(version.group);
+    // The core group is left out.
+    if let Some(spec) = spec.as_object_mut().filter(|_| !version.group.is_empty()) {
+        spec.insert("group".to_owned(), json!(version.group));
     }
     json!({
         "kind": "APIService",

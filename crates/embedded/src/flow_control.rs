@@ -13,23 +13,24 @@ impl EmbeddedServer {
     pub(super) fn create_flow_control_objects(&self) {
         let objects = Objects::defaults();
         for level in &objects.priority_levels {
-            let name = &level.metadata.name;
-            let made = object("PriorityLevelConfiguration", name, &level.spec);
+            let (name, status) = (&level.metadata.name, json!({}));
+            let made = object("PriorityLevelConfiguration", name, &level.spec, status);
             self.seed(GROUP, "v1", made);
         }
         for schema in &objects.flow_schemas {
-            let mut made = object("FlowSchema", &schema.metadata.name, &schema.spec);
-            made["status"] = status(schema);
+            let (name, status) = (&schema.metadata.name, status(schema));
+            let made = object("FlowSchema", name, &schema.spec, status);
             self.seed(GROUP, "v1", made);
         }
     }
 }
 
-fn object(kind: &str, name: &str, spec: &impl Serialize) -> Value {
+fn object(kind: &str, name: &str, spec: &impl Serialize, status: Value) -> Value {
     json!({
         "kind": kind,
         "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
         "spec": spec,
+        "status": status,
     })
 }
 

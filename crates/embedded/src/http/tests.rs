@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -217,21 +218,28 @@ async fn forgotten_history_is_410() {
         ..Options::default()
     };
     let server = Subject::start(options).await;
+    let mut made = Vec::new();
     for name in ["a", "b", "c", "d"] {
-        server.create(name, json!({})).await;
+        let object = server.create(name, json!({})).await;
+        made.push(version(&object).parse::<u64>().unwrap());
     }
-    // The namespaces took the versions 2 to 5. The creation of a is 6, and no
-    // longer remembered.
+    // The creation of a is no longer remembered.
+    let (before, remembered) = (made[0] - 1, made[1]);
     let mut events = server
-        .watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=5"))
+        .watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={before}"))
         .await;
     assert_eq!(
         events.line().await.unwrap(),
-        r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 5 (7)","reason":"Expired","code":410}}"#
+        format!(
+            r#"{{"type":"ERROR","object":{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"too old resource version: {before} ({remembered})","reason":"Expired","code":410}}}}"#
+        )
     );
     assert_eq!(events.line().await, None);
-    // {"v":"meta.k8s.io/v1","rv":6,"start":"/a\u0000"}
-    let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Niwic3RhcnQiOiIvYVx1MDAwMCJ9";
+    let token = format!(
+        r#"{{"v":"meta.k8s.io/v1","rv":{},"start":"/a\u0000"}}"#,
+        made[0]
+    );
+    let token = &URL_SAFE_NO_PAD.encode(token);
     let page = |token: &str| format!("{CONFIG_MAPS}?limit=1&continue={token}");
     let (status, expired) = server.json(Method::GET, &page(token), Value::Null).await;
     assert_eq!((status, &expired["reason"]), (410, &json!("Expired")));
@@ -242,7 +250,7 @@ async fn forgotten_history_is_410() {
         (status, &rest["items"][0]["metadata"]["name"]),
         (200, &json!("b"))
     );
-    assert_eq!(version(&rest), "9");
+    assert_eq!(version(&rest), made[3].to_string());
 }
 
 #[tokio::test]
@@ -331,16 +339,18 @@ async fn definitions_are_served_until_deleted() {
                 {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true},
             ]},
     });
-    assert_eq!(
-        server.json(Method::POST, definitions, definition).await.0,
-        201
-    );
+    let (status, defined) = server.json(Method::POST, definitions, definition).await;
+    assert_eq!(status, 201);
+    // The definition was stored, then an APIService for each of its versions.
+    let newest = version(&defined).parse::<u64>().unwrap() + 2;
     let (_, empty) = server
         .call(Method::GET, "/apis/example.com/v1/widgets", Value::Null)
         .await;
     assert_eq!(
         empty,
-        "{\"apiVersion\":\"example.com/v1\",\"items\":[],\"kind\":\"WidgetList\",\"metadata\":{\"continue\":\"\",\"resourceVersion\":\"6\"}}\n"
+        format!(
+            "{{\"apiVersion\":\"example.com/v1\",\"items\":[],\"kind\":\"WidgetList\",\"metadata\":{{\"continue\":\"\",\"resourceVersion\":\"{newest}\"}}}}\n"
+        )
     );
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
