@@ -9,7 +9,7 @@ use crate::config::Config;
 const SECTION: Section = Section::Ports;
 
 /// The time in which a process on this machine answers.
-const PROMPT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let secure = config.serving.secure.as_ref().map(|secure| secure.address);
@@ -63,13 +63,16 @@ async fn runs(address: Option<SocketAddr>) -> bool {
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port());
     let asked = async {
         let mut config = kube::Config::new(format!("http://{local}").parse().ok()?);
-        config.connect_timeout = Some(PROMPT);
+        config.connect_timeout = Some(PROBE_TIMEOUT);
         let client = super::client::Client::new(&config).ok()?;
         let metrics = client.get_as("/metrics", "text/plain").await.ok()?;
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
         text.contains("\napifront_").then_some(())
     };
-    matches!(tokio::time::timeout(PROMPT, asked).await, Ok(Some(())))
+    matches!(
+        tokio::time::timeout(PROBE_TIMEOUT, asked).await,
+        Ok(Some(()))
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::authz::{self, Authorizer};
 
 /// An unwatched view is forgotten when no request used it for this time. The next
 /// request asks about each place again.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The time between two searches for unused views.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -153,7 +153,7 @@ impl Views {
             let mut views = self.views.lock();
             let unused = views.take_if(|view| {
                 let idle = view.idle_since();
-                idle.is_some_and(|since| now.saturating_duration_since(since) >= IDLE)
+                idle.is_some_and(|since| now.saturating_duration_since(since) >= IDLE_TIMEOUT)
             });
             unused.iter().for_each(|view| view.end());
             self.shared.budgets.forget_unused(now);

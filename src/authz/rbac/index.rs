@@ -25,8 +25,8 @@ pub struct Index {
 
 /// The approximate memory of a binding without its subjects, and of one subject: in
 /// the index and in the subject's rights.
-const BINDING: usize = 900;
-const SUBJECT: usize = 350;
+const BINDING_BYTES: usize = 900;
+const SUBJECT_BYTES: usize = 350;
 
 impl Index {
     pub fn rights(&self) -> Arc<Rights> {
@@ -129,10 +129,12 @@ impl Index {
 fn bytes(binding: &Binding) -> usize {
     let subject = |subject: &Subject| {
         let texts = subject.name.len().saturating_add(subject.namespace.len());
-        texts.saturating_mul(2).saturating_add(SUBJECT)
+        texts.saturating_mul(2).saturating_add(SUBJECT_BYTES)
     };
     let subjects = binding.subjects.iter().flatten();
-    subjects.map(subject).fold(BINDING, usize::saturating_add)
+    subjects
+        .map(subject)
+        .fold(BINDING_BYTES, usize::saturating_add)
 }
 
 #[cfg(test)]

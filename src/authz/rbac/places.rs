@@ -11,7 +11,7 @@ use super::rules::Reached;
 
 /// The most steps to find the first names of a place: several roles may have the
 /// same names, or later roles lower ones.
-const STEPS: usize = 10_000;
+const MAX_STEPS: usize = 10_000;
 
 /// The namespaces in which a user may list or watch a resource, and the single
 /// objects elsewhere. They only say which questions to ask: the authorizer decides.
@@ -147,7 +147,7 @@ impl Places {
 fn first(roles: &[Arc<Reached>], most: usize) -> (BTreeSet<Arc<str>>, bool) {
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut are_all = true;
-    let mut steps = STEPS.max(most);
+    let mut steps = MAX_STEPS.max(most);
     for role in roles {
         let Reached::Names(all) = &**role else {
             continue;

@@ -69,12 +69,12 @@ async fn wait(
 
 /// A client that has not taken a piece after this time counts as slow. Its request
 /// then holds no seat, so that others can have it.
-pub(in crate::server) const PROMPT: Duration = Duration::from_secs(1);
+pub(in crate::server) const PIECE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waits for a write, and calls `waits` if the write is not prompt.
 pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: impl FnOnce()) -> T {
     let mut write = std::pin::pin!(write);
-    match timeout(PROMPT, &mut write).await {
+    match timeout(PIECE_TIMEOUT, &mut write).await {
         Ok(written) => written,
         Err(_) => {
             waits();

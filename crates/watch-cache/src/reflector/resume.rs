@@ -37,7 +37,7 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// A watch that is silent for this long has brought all that upstream had
 /// before. It is the longest time that proofs of freshness allow.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Why a saved store is not used.
 pub(super) enum NotResumed {
@@ -343,7 +343,7 @@ async fn catch_up(
     version: u64,
 ) -> Result<(), NotResumed> {
     while store.progress().resource_version < version {
-        let Ok(frame) = tokio::time::timeout(QUIET, opened.frames.next()).await else {
+        let Ok(frame) = tokio::time::timeout(QUIET_TIMEOUT, opened.frames.next()).await else {
             return Ok(());
         };
         match frame {

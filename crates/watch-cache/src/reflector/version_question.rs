@@ -13,7 +13,7 @@ const SHARED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A resource must have answered within this time to be asked about on behalf
 /// of others.
-const QUICK: Duration = Duration::from_millis(50);
+const QUICK_ANSWER_TIME: Duration = Duration::from_millis(50);
 
 /// Upstream's answer to a question asked at `asked`: the version that it had
 /// reached, or `None` if it did not tell.
@@ -91,7 +91,7 @@ impl SharedQuestion {
     /// Proposes a resource to ask about. Upstream has just answered about it,
     /// within `took`.
     pub(super) fn propose(&self, about: &GroupVersionResource, took: Duration) {
-        if took < QUICK && self.about.load().is_none() {
+        if took < QUICK_ANSWER_TIME && self.about.load().is_none() {
             self.about.store(Some(Arc::new(about.clone())));
         }
     }

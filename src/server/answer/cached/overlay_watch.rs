@@ -36,11 +36,11 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time between checks of the configured APIServices. Their changes are reported
 /// with up to this delay.
-const PERIOD: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The version of items that are made only for a comparison.
 const NO_VERSION: u64 = 0;
 /// The number of events that are read at once.
-const BATCH: usize = 100;
+const MAX_BATCH_EVENTS: usize = 100;
 /// Changes of configured APIServices within this time are reported again to a client
 /// that resumes a watch, because it may have missed them. The history of other
 /// resources reaches as far back.
@@ -238,7 +238,7 @@ impl Follower {
             self.relist(now).await?;
         }
         // After this wait, the configured APIServices are checked in any case.
-        let news = tokio::time::timeout(PERIOD, progress.changed()).await;
+        let news = tokio::time::timeout(CHECK_INTERVAL, progress.changed()).await;
         let closed = news.is_ok_and(|changed| changed.is_err()) || progress.borrow().closed;
         (!closed && self.merged.strong_count() > 0).then_some(())
     }
@@ -250,7 +250,7 @@ impl Follower {
         // All events up to this version will have been applied.
         let known = self.base.progress().resource_version;
         loop {
-            let events = self.base.read(&mut self.cursor, BATCH).ok()?;
+            let events = self.base.read(&mut self.cursor, MAX_BATCH_EVENTS).ok()?;
             if events.is_empty() {
                 break;
             }

@@ -37,7 +37,7 @@ use tokio::runtime::Handle;
 
 use self::boundary::Boundary;
 use self::linger::linger;
-use self::slow_copy::{SKEW, copies_slowly};
+use self::slow_copy::{BUFFER_OFFSET_BYTES, copies_slowly};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
 use super::http2_head::Http2Heads;
@@ -55,7 +55,7 @@ const WRITTEN_PER_TURN: usize = 256 << 10;
 const RECORD_BYTES: usize = 16 << 10;
 
 /// For writes up to this size, the buffer does not grow to its full size at once.
-const SMALL: usize = 1 << 10;
+const SMALL_WRITE_BYTES: usize = 1 << 10;
 
 /// The most bytes of small HTTP/1 pieces that are joined. A header and most answers
 /// fit.
@@ -77,7 +77,7 @@ pub(in crate::server) struct Coalesced {
     protocol: Protocol,
     /// Bytes that were read, but are for later turns.
     unread: Bytes,
-    /// Empty, or [`SKEW`] bytes and then the bytes to write.
+    /// Empty, or [`BUFFER_OFFSET_BYTES`] bytes and then the bytes to write.
     buffer: Vec<u8>,
     /// How many bytes of `buffer` are written already or are skew.
     sent: usize,
@@ -186,7 +186,7 @@ impl Coalesced {
             (Protocol::Http1 { tls: true, .. }, [buf])
                 if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
             {
-                inner.poll_write(cx, buf.get(..SKEW).unwrap_or(buf))
+                inner.poll_write(cx, buf.get(..BUFFER_OFFSET_BYTES).unwrap_or(buf))
             }
             _ => inner.poll_write_vectored(cx, bufs),
         };
@@ -272,15 +272,15 @@ impl Coalesced {
 
     fn begin_buffer(&mut self) {
         if self.buffer.is_empty() {
-            self.buffer.resize(SKEW, 0);
-            self.sent = SKEW;
+            self.buffer.resize(BUFFER_OFFSET_BYTES, 0);
+            self.sent = BUFFER_OFFSET_BYTES;
         }
     }
 
     /// Returns the number of bytes written to the buffer since it was last
     /// empty.
     fn gathered(&self) -> usize {
-        self.buffer.len().saturating_sub(SKEW)
+        self.buffer.len().saturating_sub(BUFFER_OFFSET_BYTES)
     }
 
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -357,7 +357,7 @@ impl AsyncWrite for Coalesced {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         self.begin_buffer();
         let room = GATHERED_BYTES.saturating_sub(self.gathered());
-        if total > SMALL {
+        if total > SMALL_WRITE_BYTES {
             // Reserving the room at once is cheaper than doubling.
             self.buffer.reserve_exact(room);
         }
