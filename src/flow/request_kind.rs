@@ -8,7 +8,7 @@ pub enum RequestKind {
     Mutating,
     /// A watch, which holds seats until its initial events are sent.
     Watch,
-    /// A request that may hold its place for hours, and takes no seats.
+    /// A request that may hold its slot for hours, and takes no seats.
     LongRunning,
 }
 

@@ -144,17 +144,17 @@ fn seats_of_a_level_are_counted_by_kind() {
     }
 }
 
-/// The place is free as soon as the answer begins. A user with too many waiting
-/// answers keeps the places of further ones.
+/// The slot is free as soon as the answer begins. A user with too many waiting
+/// answers keeps the slots of further ones.
 #[tokio::test]
-async fn an_answer_that_waits_holds_bytes_instead_of_a_place() {
+async fn an_answer_that_waits_holds_bytes_instead_of_a_slot() {
     let flow = fair();
     let (slow, other) = (user("slow", &[]), user("other", &[]));
     let taken = || flow.metrics.forwarded.in_flight.taken.get();
     let mut waiting = Vec::new();
     let kept = loop {
-        let place = flow.forwarded().in_flight.take(Some(&slow)).unwrap();
-        let mut admitted = Admitted::default().with_place(place);
+        let slot = flow.forwarded().in_flight.take(Some(&slow)).unwrap();
+        let mut admitted = Admitted::default().with_slot(slot);
         flow.answer_begins(&mut admitted, Some(&slow));
         if taken() > 0 {
             break admitted;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::budget::Budgets;
 use super::follow::{self, Shared};
 use super::metrics::{Refusal, ViewsMetrics};
-use super::places::{Key, Places, Room};
+use super::view_table::{Key, Room, ViewTable};
 use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
 use crate::authz::{self, Authorizer};
 
@@ -33,7 +33,7 @@ pub struct Asked<'a> {
 }
 
 pub struct Views {
-    views: Mutex<Places<View>>,
+    views: Mutex<ViewTable<View>>,
     rights: KnownRights,
     shared: Arc<Shared>,
 }
@@ -125,7 +125,7 @@ impl Views {
     /// Makes room for one more view of a user. Ends another view if necessary.
     fn make_room(
         &self,
-        views: &mut Places<View>,
+        views: &mut ViewTable<View>,
         user: &UserInfo,
     ) -> Result<(), (Status, Refusal)> {
         let max = self.shared.settings.load().max_views;

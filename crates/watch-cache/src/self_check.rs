@@ -21,7 +21,7 @@ use rand::Rng;
 use crate::SelfCheckResult;
 use crate::fingerprint::{Digest, FingerprintKey};
 use crate::reflector::Cache;
-use crate::store::{Scope, Snapshot, Store, StoredObject};
+use crate::store::{KeyScope, Snapshot, Store, StoredObject};
 
 /// Objects per page, as in the reflector's lists.
 const PAGE_SIZE: usize = 500;
@@ -272,7 +272,7 @@ fn difference(
     envelope: &Envelope,
 ) -> Option<Difference> {
     let mut listed = listed.iter();
-    let mut cached = state.iter(&Scope::All);
+    let mut cached = state.iter(&KeyScope::All);
     loop {
         let ours = cached.next().map(|o| {
             // An object that cannot be written equals nothing.

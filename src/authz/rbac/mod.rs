@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use held::Held;
 pub use index::{Index, Key};
-pub use places::{Places, PlacesLimits, TooMany};
+pub use places::{CandidatePlaces, PlacesLimits, TooMany};
 use rules::Rules;
 
 /// The RBAC objects in memory.

@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 10_000;
 /// The namespaces in which a user may list or watch a resource, and the single
 /// objects elsewhere. They only say which questions to ask: the authorizer decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct CandidatePlaces {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Single names by namespace. The namespace is empty for cluster-scoped
     /// resources.
@@ -55,8 +55,8 @@ impl Rights {
         gvr: &GroupVersionResource,
         namespaced: bool,
         limits: PlacesLimits,
-    ) -> Result<Places, TooMany> {
-        let mut places = Places::default();
+    ) -> Result<CandidatePlaces, TooMany> {
+        let mut places = CandidatePlaces::default();
         let mut named: BTreeMap<Arc<str>, Vec<Arc<Reached>>> = BTreeMap::new();
         for bound in self.of(user) {
             for rules in bound.everywhere.roles() {
@@ -114,7 +114,7 @@ impl Rights {
     }
 }
 
-impl Places {
+impl CandidatePlaces {
     /// Leaves out the last names of the namespaces with the most names, until there
     /// are at most `most`.
     fn fit(&mut self, most: usize) {
@@ -283,7 +283,7 @@ mod tests {
         let stranger = UserInfo::default();
         let pods = GroupVersionResource::new("", "v1", "pods");
         let none = rights.places(&stranger, "list", &pods, true, limits(0));
-        assert_eq!(none, Ok(Places::default()));
+        assert_eq!(none, Ok(CandidatePlaces::default()));
         assert!(!rights.has_places(&stranger, "list", &pods));
     }
 

@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::request::RequestInfo;
-use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
+use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
@@ -59,7 +59,7 @@ pub(in crate::server) struct Finished {
 #[derive(Clone, Copy)]
 struct Labels {
     verb: Verb,
-    scope: Scope,
+    scope: ScopeLabel,
     dry_run: DryRun,
     /// The lower-case verb in the cache's own metric.
     read: &'static str,
@@ -89,7 +89,7 @@ impl DeprecatedApi {
 /// Counts a watcher, and the events that are sent to it.
 pub(in crate::server) struct Watching {
     series: Option<Arc<ResourceMetrics>>,
-    scope: Scope,
+    scope: ScopeLabel,
     started: Instant,
     cached: Option<Arc<CachedResource>>,
     _long_running: Option<metrics::LongRunning>,
@@ -310,7 +310,7 @@ impl Labels {
         let Some(info) = ctx.stage().received().map(|received| received.info()) else {
             return Self {
                 verb: Verb::Other,
-                scope: Scope::None,
+                scope: ScopeLabel::None,
                 dry_run,
                 read: "",
             };

@@ -83,19 +83,19 @@ pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: i
     }
 }
 
-/// How long an abandoned request keeps its place among the forwarded requests if
+/// How long an abandoned request keeps its slot among the forwarded requests if
 /// upstream had begun it. Such requests cost a client nothing, but upstream works on
-/// them for a while. With this pause, a user with 1,000 places can abandon 1,000
+/// them for a while. With this pause, a user with 1,000 slots can abandon 1,000
 /// requests a second.
 const AFTER_GIVING_UP: Duration = Duration::from_secs(1);
 
-/// Gives the seats back at once, and the place of the forwarded request after a
+/// Gives the seats back at once, and the slot of the forwarded request after a
 /// second.
 pub(in crate::server) fn give_back_later(in_flight: &mut Admitted) {
-    if let Some(place) = std::mem::take(in_flight).into_place() {
+    if let Some(slot) = std::mem::take(in_flight).into_slot() {
         tokio::spawn(async move {
             tokio::time::sleep(AFTER_GIVING_UP).await;
-            drop(place);
+            drop(slot);
         });
     }
 }

@@ -192,7 +192,7 @@ impl<C: Clone + Eq + Hash> State<C> {
             let Some((&number, _)) = line.waiters.first_key_value() else {
                 continue;
             };
-            // A waiter who leaves takes this lock first. Then `Place::drop` gives
+            // A waiter who leaves takes this lock first. Then `Queued::drop` gives
             // back a turn that came too late.
             if let Some(waiter) = self.remove(&caller, number)
                 && waiter.go.send(()).is_ok()

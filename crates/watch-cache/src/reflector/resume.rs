@@ -29,7 +29,9 @@ use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
 use super::watch_list::Opened;
 use crate::saved::{Header, Loaded, Refusal, SavedFile, SavedStores};
-use crate::store::{FieldTable, Presentation, Resource, Scope, Store, StoredObject, field_table};
+use crate::store::{
+    FieldTable, KeyScope, Presentation, Resource, Store, StoredObject, field_table,
+};
 
 /// The time limit for the changes since the store was saved. If they take
 /// longer, a list is faster.
@@ -295,7 +297,7 @@ async fn current_version(entry: &Entry, upstream: &dyn Source) -> Option<u64> {
 async fn same_history(upstream: &dyn Source, store: &Store) -> Result<(), Refusal> {
     let snapshot = store.snapshot();
     let newest = snapshot
-        .iter(&Scope::All)
+        .iter(&KeyScope::All)
         .max_by_key(|o| o.resource_version);
     let Some(object) = newest else {
         return Ok(());

@@ -16,7 +16,7 @@ use super::memory_pool::MemoryPool;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
-use crate::store::{Change, MalformedObject, Presentation, Scope, Store};
+use crate::store::{Change, KeyScope, MalformedObject, Presentation, Store};
 
 /// A watch that ends this much before its time was ended for a reason.
 const EARLY_END_MARGIN: Duration = Duration::from_secs(30);
@@ -220,7 +220,7 @@ pub(super) async fn learn_bookmark(entry: &Entry, upstream: &dyn Source) {
         };
         let version = store.progress().resource_version;
         let snapshot = store.snapshot();
-        let objects = snapshot.iter(&Scope::All);
+        let objects = snapshot.iter(&KeyScope::All);
         let newest = objects.map(|o| o.resource_version).max();
         // The reflector must not count as a reader ([`Entry::is_read`]).
         drop((store, snapshot));

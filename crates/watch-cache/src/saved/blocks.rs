@@ -7,7 +7,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::Refusal;
 use super::header::Header;
 use super::key::Key;
-use super::seal::{MAX_TAG_BYTES, Place, SALT_BYTES, Seal};
+use super::seal::{BlockPosition, MAX_TAG_BYTES, SALT_BYTES, Seal};
 
 const MAGIC: &[u8; 8] = b"apifront";
 
@@ -102,7 +102,7 @@ impl<W: Write> BlockWriter<W> {
 
     fn put(&mut self, block: &mut Vec<u8>, last: bool) -> io::Result<()> {
         let index = self.index;
-        self.seal.seal(Place { index, last }, block)?;
+        self.seal.seal(BlockPosition { index, last }, block)?;
         self.index = index.saturating_add(1);
         self.written = self.written.saturating_add(block.len() as u64);
         self.out.write_all(block)
@@ -176,7 +176,7 @@ impl<R: Read> BlockReader<R> {
         let sealed = length.saturating_add(self.seal.tag_bytes());
         let mut block = take(&mut self.input, &mut self.left, sealed)?;
         let index = self.index;
-        self.seal.open(Place { index, last }, &mut block)?;
+        self.seal.open(BlockPosition { index, last }, &mut block)?;
         self.index = index.saturating_add(1);
         Ok(block)
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::Refusal;
-use crate::store::{Change, FieldTable, Gatherer, SavedEvent, SavedState, Scope, StoredObject};
+use crate::store::{Change, FieldTable, Gatherer, KeyScope, SavedEvent, SavedState, StoredObject};
 
 /// An object of the state that precedes the events.
 const OBJECT_TAG: u8 = 0;
@@ -46,7 +46,7 @@ pub(super) fn write(
         .concat();
         put(&start, &item)
     };
-    for object in state.base.iter(&Scope::All) {
+    for object in state.base.iter(&KeyScope::All) {
         one(OBJECT_TAG, object, 0)?;
     }
     for event in &state.events {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apifront_watch_cache::read::{BypassReason, GzipList, ListPlan, Shape};
-use apifront_watch_cache::store::{Scope, Store, Visible};
+use apifront_watch_cache::store::{KeyScope, Store, Visible};
 use bytes::Bytes;
 use futures::future::Either;
 use kubernetes_wire::api::ListOptions;
@@ -49,10 +49,10 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> KeyScope {
         match &self.extent {
-            Extent::Namespace(namespace) => Scope::from_namespace(namespace),
-            Extent::View(visible) => Scope::Visible(visible.clone()),
+            Extent::Namespace(namespace) => KeyScope::from_namespace(namespace),
+            Extent::View(visible) => KeyScope::Visible(visible.clone()),
         }
     }
 

@@ -11,7 +11,7 @@ use pingora_core::protocols::Stream;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::Seat;
+use super::OpenConnection;
 
 /// How long a client may take to receive its answer and to stop sending. Go's server
 /// waits as long (`rstAvoidanceDelay`).
@@ -21,9 +21,9 @@ const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 /// more.
 const MAX_DISCARDED_BYTES: usize = 4 << 20;
 
-/// Waits for the end of a connection that is closed for writing. It keeps its seat
+/// Waits for the end of a connection that is closed for writing. It counts as open
 /// until then.
-pub(super) async fn linger(mut stream: Stream, seat: Option<Seat>) {
+pub(super) async fn linger(mut stream: Stream, open: Option<OpenConnection>) {
     let discard = async {
         let mut read = [0; 4 << 10];
         let mut left = MAX_DISCARDED_BYTES;
@@ -35,5 +35,5 @@ pub(super) async fn linger(mut stream: Stream, seat: Option<Seat>) {
         }
     };
     let _ = timeout(LINGER_TIMEOUT, discard).await;
-    drop(seat);
+    drop(open);
 }

@@ -15,7 +15,7 @@
 //! page offsets that are copied slowly ([`copies_slowly`]).
 //!
 //! All bytes of a connection go through this layer. So it holds the
-//! connection's [`Seat`], counts its frames ([`FrameMeter`]), and closes it so that
+//! [`OpenConnection`], counts its frames ([`FrameMeter`]), and closes it so that
 //! the last answer arrives ([`linger()`]).
 
 mod boundary;
@@ -38,7 +38,7 @@ use tokio::runtime::Handle;
 use self::boundary::Boundary;
 use self::linger::linger;
 use self::slow_copy::{BUFFER_OFFSET_BYTES, copies_slowly};
-use super::connections::Seat;
+use super::connections::OpenConnection;
 use super::frame_meter::FrameMeter;
 use super::http2_head::Http2Heads;
 
@@ -89,7 +89,7 @@ pub(in crate::server) struct Coalesced {
     /// Whether the connection is closed for writing while its client may still send.
     lingers: bool,
     /// Counts the connection as open until it is dropped.
-    seat: Option<Seat>,
+    open: Option<OpenConnection>,
 }
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ enum Protocol {
 }
 
 impl Coalesced {
-    fn new(inner: Stream, protocol: Protocol, seat: Option<Seat>) -> Self {
+    fn new(inner: Stream, protocol: Protocol, open: Option<OpenConnection>) -> Self {
         Self {
             inner,
             protocol,
@@ -116,24 +116,24 @@ impl Coalesced {
             written: false,
             turn: Turn::Clean,
             lingers: false,
-            seat,
+            open,
         }
     }
 
-    pub(in crate::server) fn http1(inner: Stream, seat: Option<Seat>) -> Self {
+    pub(in crate::server) fn http1(inner: Stream, open: Option<OpenConnection>) -> Self {
         let tls = inner.get_ssl_digest().is_some();
         let boundary = Boundary::new();
-        Self::new(inner, Protocol::Http1 { tls, boundary }, seat)
+        Self::new(inner, Protocol::Http1 { tls, boundary }, open)
     }
 
     pub(in crate::server) fn http2(
         inner: Stream,
         meter: FrameMeter,
         heads: Http2Heads,
-        seat: Option<Seat>,
+        open: Option<OpenConnection>,
     ) -> Self {
         let heads = Box::new(heads);
-        Self::new(inner, Protocol::Http2 { meter, heads }, seat)
+        Self::new(inner, Protocol::Http2 { meter, heads }, open)
     }
 
     /// Begins a request on an HTTP/1 connection, as [`Boundary::begin_request`]
@@ -414,7 +414,7 @@ impl Drop for Coalesced {
         if let (true, Ok(runtime)) = (self.lingers, Handle::try_current()) {
             let nothing = Box::new(io::Cursor::new(Vec::<u8>::new()));
             let inner = std::mem::replace(&mut self.inner, nothing);
-            runtime.spawn(linger(inner, self.seat.take()));
+            runtime.spawn(linger(inner, self.open.take()));
         }
     }
 }

@@ -140,7 +140,7 @@ mod tests {
     use super::super::{GzipList, Shape, list_body, makes_more_than};
     use super::*;
     use crate::read::Page;
-    use crate::store::{Presentation, Scope, StoredObject};
+    use crate::store::{KeyScope, Presentation, StoredObject};
 
     const FORMS: [ListForm; 4] = [
         ListForm::Items(Encoding::Json),
@@ -180,7 +180,7 @@ mod tests {
         let held = store.memory();
         let snapshot = store.snapshot();
         let page = || Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let list = GzipList::new(&store.resource, &page(), Encoding::Json);
@@ -226,7 +226,7 @@ mod tests {
         let snapshot = store.snapshot();
         let mut leaves = snapshot.leaves();
         assert!(leaves.all(|leaf| !leaf.is_unjoined(Encoding::Json)));
-        let items = snapshot.iter(&Scope::All);
+        let items = snapshot.iter(&KeyScope::All);
         assert!(items.map(|o| o.json(envelope)).all(|item| item.is_some()));
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let shape = Shape::Whole(Encoding::Json);
         let snapshot = store.snapshot();
         let page = || Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let makes = |most| makes_more_than(most, &store.resource, &page(), &shape);

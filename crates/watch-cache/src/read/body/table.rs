@@ -136,12 +136,12 @@ mod tests {
 
     use super::super::tests::store;
     use super::*;
-    use crate::store::{Scope, Store};
+    use crate::store::{KeyScope, Store};
 
     fn body(store: &Store, printer: &Printer, include: IncludeObject) -> String {
         let snapshot = store.snapshot();
         let page = Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let version = MetaVersion::V1;
