@@ -67,14 +67,14 @@ impl ForwardSlots {
     fn new(spares_masters: bool, metrics: ForwardSlotMetrics) -> Self {
         Self {
             spares_masters,
-            taken: Shares::new(Limits::of(0, 0)),
+            taken: Shares::new(Limits::fixed(0, 0)),
             metrics,
         }
     }
 
     /// Sets the limits for all users and for each. 0 means no limit.
     fn set_limits(&self, limit: usize, user_limit: usize) {
-        self.taken.set_limits(Limits::of(limit, user_limit));
+        self.taken.set_limits(Limits::fixed(limit, user_limit));
     }
 
     /// Takes a slot. The limit for each user does not apply to `system:masters` and

@@ -96,7 +96,7 @@ struct InFlightLimits {
 }
 
 impl Limits {
-    fn of(config: &config::Config) -> Self {
+    fn from_config(config: &config::Config) -> Self {
         let serving = &config.serving;
         let fair = config.flow.enable_priority_and_fairness;
         Self {
@@ -114,7 +114,7 @@ impl Flow {
         let settings = Settings {
             total_seats: config.serving.total_seats(),
         };
-        let this = Self::limited(Limits::of(config), settings, metrics);
+        let this = Self::limited(Limits::from_config(config), settings, metrics);
         this.forwarded.set_limits(&config.flow);
         this
     }
@@ -137,7 +137,7 @@ impl Flow {
     /// Applies the limits of a configuration. Requests in flight keep their seats.
     pub fn reload(&self, config: &config::Config) {
         self.fairness.set_total_seats(config.serving.total_seats());
-        self.limits.store(Arc::new(Limits::of(config)));
+        self.limits.store(Arc::new(Limits::from_config(config)));
         self.forwarded.set_limits(&config.flow);
     }
 

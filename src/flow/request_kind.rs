@@ -13,7 +13,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    pub fn of(info: &RequestInfo) -> Self {
+    pub fn from_info(info: &RequestInfo) -> Self {
         if info.verb == "watch" {
             Self::Watch
         } else if info.is_long_running() {

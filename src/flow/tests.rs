@@ -110,7 +110,7 @@ fn requests_are_classified_as_kube_apiserver_classifies_them() {
         (Method::POST, "/api/v1/namespaces/n/pods/p/exec", None),
     ] {
         let info = info(method, path);
-        let kind = RequestKind::of(&info);
+        let kind = RequestKind::from_info(&info);
         assert_eq!(kind, expected.unwrap_or(LongRunning), "{path}");
         let request = Arc::new((info, user.clone()));
         let class = fair.classify(kind, request.clone());
@@ -130,7 +130,7 @@ fn seats_of_a_level_are_counted_by_kind() {
         (http::Method::DELETE, "/api/v1/namespaces/n/pods/p"),
     ] {
         let info = info(method, path);
-        let kind = RequestKind::of(&info);
+        let kind = RequestKind::from_info(&info);
         let class = flow.classify(kind, Arc::new((info, user.clone())));
         held.push(start(&flow, kind, &user, class.as_ref()).unwrap());
     }

@@ -43,7 +43,7 @@ impl MergedRoot {
     ) -> Self {
         let mut paths = BTreeMap::new();
         let mut owners = BTreeMap::new();
-        let groups = Groups::of(&upstream, &shown);
+        let groups = Groups::from_root(&upstream, &shown);
         for (key, url) in &upstream.paths {
             if groups.shows(key, &shown) {
                 paths.insert(key.clone(), url.clone());
@@ -133,7 +133,7 @@ struct Groups {
 }
 
 impl Groups {
-    fn of(root: &Root, shown: &ShownApis) -> Self {
+    fn from_root(root: &Root, shown: &ShownApis) -> Self {
         let versions = || {
             root.paths.keys().filter_map(|key| match Key::parse(key) {
                 Key::Version(version) => Some(version),

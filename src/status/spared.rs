@@ -26,7 +26,7 @@ pub struct Spared {
 impl Spared {
     /// `answers` with `bytes` in total came from memory. To make them, upstream was
     /// asked `asked` times, which is subtracted.
-    pub fn of(answers: u64, bytes: u64, asked: u64) -> Self {
+    pub fn estimate(answers: u64, bytes: u64, asked: u64) -> Self {
         let saved = answers as f64 * READ_CPU_SECONDS + bytes as f64 * BYTE_CPU_SECONDS;
         let spent = asked as f64 * READ_CPU_SECONDS;
         Self {
@@ -47,12 +47,12 @@ mod tests {
             least,
             estimate,
             most,
-        } = Spared::of(100, 1_000_000, 50);
+        } = Spared::estimate(100, 1_000_000, 50);
         let close = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
         assert!(close(estimate, 0.110 + 0.010 - 0.055), "{estimate}");
         assert!(close(least, 0.060 - 0.110), "{least}");
         assert!(close(most, 0.240 - 0.0275), "{most}");
         // An apifront that asks upstream for each answer saves nothing.
-        assert!(Spared::of(10, 0, 10).estimate.abs() < 1e-9);
+        assert!(Spared::estimate(10, 0, 10).estimate.abs() < 1e-9);
     }
 }

@@ -54,8 +54,8 @@ impl<V> Default for ViewTable<V> {
     fn default() -> Self {
         Self {
             views: HashMap::new(),
-            of_users: Ledger::new(Limits::of(0, OF_ONE_USER)),
-            of_sharers: Ledger::new(Limits::of(0, 0)),
+            of_users: Ledger::new(Limits::fixed(0, OF_ONE_USER)),
+            of_sharers: Ledger::new(Limits::fixed(0, 0)),
         }
     }
 }
@@ -106,20 +106,20 @@ impl<V: ViewEntry> ViewTable<V> {
     /// as this user. Else this user gives up an unwatched one.
     pub(super) fn room(&self, user: &UserInfo, max: usize) -> Room {
         if self.of_users.allows(Some(&user.name), 1).is_err() {
-            let own = self.of(|view| view.user().name == user.name);
+            let own = self.filter(|view| view.user().name == user.name);
             return longest_idle(own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key));
         }
         if self.len() < max {
             return Room::There;
         }
-        let own = self.of_sharers.of(user.sharer());
+        let own = self.of_sharers.amount_of(user.sharer());
         // Unwatched views of users who have more views than this one.
         let mut idle: BTreeMap<Reverse<usize>, (Instant, Key)> = BTreeMap::new();
         for (key, view) in &self.views {
             let Some(since) = view.idle_since() else {
                 continue;
             };
-            let count = self.of_sharers.of(view.user().sharer());
+            let count = self.of_sharers.amount_of(view.user().sharer());
             if count > own {
                 let found = idle.entry(Reverse(count)).or_insert((since, *key));
                 *found = (*found).min((since, *key));
@@ -130,15 +130,15 @@ impl<V: ViewEntry> ViewTable<V> {
         }
         if let Some((most, count)) = self.of_sharers.most()
             && count > own.saturating_add(1)
-            && let Some((key, _)) = self.of(|view| view.user().sharer() == most).next()
+            && let Some((key, _)) = self.filter(|view| view.user().sharer() == most).next()
         {
             return Room::InPlaceOf(*key);
         }
-        let own = self.of(|view| view.user().sharer() == user.sharer());
+        let own = self.filter(|view| view.user().sharer() == user.sharer());
         longest_idle(own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key))
     }
 
-    fn of(&self, is_theirs: impl Fn(&V) -> bool) -> impl Iterator<Item = (&Key, &V)> {
+    fn filter(&self, is_theirs: impl Fn(&V) -> bool) -> impl Iterator<Item = (&Key, &V)> {
         let all = self.views.iter().map(|(key, view)| (key, view.as_ref()));
         all.filter(move |(_, view)| is_theirs(view))
     }

@@ -85,7 +85,7 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    pub(crate) fn of(&mut self, dealer: &Dealer, hash: u64) -> Hand {
+    pub(crate) fn hand_for(&mut self, dealer: &Dealer, hash: u64) -> Hand {
         if self.dealer != Some(*dealer) {
             self.dealer = Some(*dealer);
             self.recent = vec![None; REMEMBERED_HANDS];
@@ -113,7 +113,7 @@ mod tests {
             let hashes =
                 (0..3 * REMEMBERED_HANDS as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for hash in hashes.clone().chain(hashes) {
-                let dealt = [hands.of(&dealer, hash), hands.of(&dealer, hash)];
+                let dealt = [hands.hand_for(&dealer, hash), hands.hand_for(&dealer, hash)];
                 assert_eq!(dealt, [dealer.deal(hash); 2]);
             }
         }

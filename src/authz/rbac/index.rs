@@ -154,12 +154,12 @@ mod tests {
     struct Random(StdRng);
 
     impl Random {
-        fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
             all[self.0.random_range(0..all.len())]
         }
 
         fn key(&mut self) -> Key {
-            (self.of(&NAMESPACES).into(), self.of(&NAMES).into())
+            (self.pick(&NAMESPACES).into(), self.pick(&NAMES).into())
         }
 
         fn role(&mut self) -> Role {
@@ -171,7 +171,7 @@ mod tests {
             let role = json!({
                 "metadata": {"namespace": namespace, "name": name},
                 "rules": [{
-                    "verbs": [self.of(&["list", "get"])], "apiGroups": [""],
+                    "verbs": [self.pick(&["list", "get"])], "apiGroups": [""],
                     "resources": ["pods"], "resourceNames": names,
                 }],
             });
@@ -182,13 +182,13 @@ mod tests {
             let (namespace, name) = self.key();
             let subjects: Vec<_> = (0..self.0.random_range(0..4))
                 .map(|_| {
-                    let kind = self.of(&["User", "Group", "ServiceAccount"]);
-                    json!({"kind": kind, "name": self.of(&NAMES), "namespace": self.of(&NAMESPACES)})
+                    let kind = self.pick(&["User", "Group", "ServiceAccount"]);
+                    json!({"kind": kind, "name": self.pick(&NAMES), "namespace": self.pick(&NAMESPACES)})
                 })
                 .collect();
             let binding = json!({
                 "metadata": {"namespace": namespace, "name": name}, "subjects": subjects,
-                "roleRef": {"kind": self.of(&["Role", "ClusterRole"]), "name": self.of(&NAMES)},
+                "roleRef": {"kind": self.pick(&["Role", "ClusterRole"]), "name": self.pick(&NAMES)},
             });
             Binding::read(binding.to_string().as_bytes()).unwrap()
         }

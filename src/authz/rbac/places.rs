@@ -58,7 +58,7 @@ impl Rights {
     ) -> Result<CandidatePlaces, TooMany> {
         let mut places = CandidatePlaces::default();
         let mut named: BTreeMap<Arc<str>, Vec<Arc<Reached>>> = BTreeMap::new();
-        for bound in self.of(user) {
+        for bound in self.bound_to(user) {
             for rules in bound.everywhere.roles() {
                 let reached = rules.reached(verb, gvr);
                 if let Reached::Names(_) = *reached {
@@ -107,7 +107,7 @@ impl Rights {
                 Reached::Names(_) => true,
             })
         };
-        self.of(user).any(|bound| {
+        self.bound_to(user).any(|bound| {
             let mut namespaces = bound.namespaces.values();
             reached(&bound.everywhere, true) || namespaces.any(|there| reached(there, false))
         })

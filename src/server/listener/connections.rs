@@ -58,7 +58,7 @@ pub(in crate::server) struct OpenConnection {
 
 impl Connections {
     pub(in crate::server) fn new(limits: Limits) -> Self {
-        let limits = apifront_shares::Limits::of(limits.total, limits.per_client);
+        let limits = apifront_shares::Limits::fixed(limits.total, limits.per_client);
         Self(Shares::new(limits))
     }
 

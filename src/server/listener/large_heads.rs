@@ -26,7 +26,7 @@ pub(in crate::server) type LargeHead = Share<IpAddr>;
 
 impl Default for LargeHeads {
     fn default() -> Self {
-        Self(Shares::new(Limits::of(TOTAL_BYTES, PER_CLIENT_BYTES)))
+        Self(Shares::new(Limits::fixed(TOTAL_BYTES, PER_CLIENT_BYTES)))
     }
 }
 

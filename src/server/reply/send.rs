@@ -51,7 +51,7 @@ pub(in crate::server) async fn send(
     if let Some(trail) = &mut ctx.audit {
         answer.show(trail);
     }
-    let header = wire_head::of(head, request.version)?;
+    let header = wire_head::for_client(head, request.version)?;
     let length = answer.length();
     // To a client that waits for a 100, an answer means not to send the body. Then
     // the connection is not reused.

@@ -239,7 +239,7 @@ async fn start_chunks(
         headers.insert(VIEW, view.clone());
     }
     head::finish(Kind::Watch, &mut head, request, ctx).await;
-    let header = wire_head::of(head, request.version)?;
+    let header = wire_head::for_client(head, request.version)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), false)

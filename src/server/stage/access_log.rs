@@ -74,7 +74,7 @@ struct DeprecatedApi {
 }
 
 impl DeprecatedApi {
-    fn of(ctx: &RequestContext) -> Option<Self> {
+    fn from_context(ctx: &RequestContext) -> Option<Self> {
         let requested = ctx.reply.deprecated?;
         let info = ctx.stage().received()?.info();
         Some(Self {
@@ -177,10 +177,10 @@ impl Finished {
             code,
             cache,
             upstream_took: ctx.forward.as_ref().and_then(|forward| forward.took()),
-            labels: Labels::of(ctx, content_type),
+            labels: Labels::from_context(ctx, content_type),
             series,
             cached,
-            deprecated: DeprecatedApi::of(ctx),
+            deprecated: DeprecatedApi::from_context(ctx),
             metrics: ctx.generation().metrics.clone(),
             end: "",
             span: None,
@@ -304,7 +304,7 @@ impl Finished {
 }
 
 impl Labels {
-    fn of(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
+    fn from_context(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
         let values = ctx.query().into_iter();
         let dry_run = DryRun::of(values.flat_map(|query| query.all("dryRun")));
         let Some(info) = ctx.stage().received().map(|received| received.info()) else {

@@ -21,7 +21,7 @@ pub(in crate::server) async fn take(
     ctx: &mut RequestContext,
     identified: &Arc<Identified>,
 ) -> Result<std::result::Result<(), TooManyRequests>> {
-    let kind = RequestKind::of(identified.info());
+    let kind = RequestKind::from_info(identified.info());
     let flow = &identified.generation().flow;
     let class = flow.classify(kind, identified.clone());
     let Some(user) = identified.user() else {
@@ -29,7 +29,7 @@ pub(in crate::server) async fn take(
         ctx.classification = class;
         return Ok(Ok(()));
     };
-    let width = width::of(identified, session.req_header(), class.as_ref());
+    let width = width::estimate(identified, session.req_header(), class.as_ref());
     let admitted = match flow.start(kind, user, class.as_ref(), width) {
         Ok(Started::Admitted(admitted)) => Ok(admitted),
         // This is boxed, because every request would reserve memory for it, and

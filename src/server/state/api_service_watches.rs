@@ -14,7 +14,7 @@ use crate::aggregation::api_service_objects::Upstreams;
 /// The most watches of all users together, and of one user. A cluster has few of
 /// them: those of its controllers, and one for each program that shows the cluster
 /// on pages.
-const LIMITS: Limits = Limits::of(512, 64);
+const LIMITS: Limits = Limits::fixed(512, 64);
 
 pub(in crate::server) type WatchShare = Share<Arc<str>>;
 

@@ -131,12 +131,12 @@ impl Read {
         {
             return Some(before);
         }
-        Self::of(stores)
+        Self::read_all(stores)
     }
 
     /// Reads all objects. Returns `None` if a store cannot give its events from its
     /// snapshot on.
-    fn of(stores: Vec<Arc<Store>>) -> Option<Self> {
+    fn read_all(stores: Vec<Arc<Store>>) -> Option<Self> {
         let mut read = Self {
             followed: Vec::new(),
             index: Index::default(),

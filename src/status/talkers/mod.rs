@@ -107,7 +107,7 @@ pub struct Rankings {
 impl Rankings {
     pub fn by_measure(&self) -> impl Iterator<Item = (Measure, Top<'_>)> {
         let both = self.recent.iter().zip(&self.before);
-        let tops = both.map(|(recent, before)| Top::of(recent, before));
+        let tops = both.map(|(recent, before)| Top::from_rankings(recent, before));
         Measure::ALL.into_iter().zip(tops)
     }
 

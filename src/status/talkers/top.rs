@@ -23,7 +23,7 @@ pub struct Top<'a> {
 }
 
 impl<'a> Top<'a> {
-    pub(super) fn of(recent: &'a Ranking, before: &'a Ranking) -> Self {
+    pub(super) fn from_rankings(recent: &'a Ranking, before: &'a Ranking) -> Self {
         let only_before = before.names().filter(|(hash, _)| !recent.lists(*hash));
         let mut entries: Vec<Entry<'a>> = (recent.names().chain(only_before))
             .map(|(hash, name)| {
@@ -86,7 +86,7 @@ mod tests {
                     *truth.entry(name).or_default() += amount;
                 }
             }
-            let top = Top::of(&both[1], &both[0]);
+            let top = Top::from_rankings(&both[1], &both[0]);
             assert_eq!(top.total, truth.values().sum::<u64>());
             assert_eq!(top.entries.len(), MAX_ENTRIES);
             for entry in &top.entries {

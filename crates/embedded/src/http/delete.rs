@@ -80,7 +80,7 @@ pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<
     let options = options(call, incoming).await?;
     let list_options = list_options::decode(&call.head.query, false)?;
     call.resource.check_fields(&list_options.field_selector)?;
-    let selection = Selection::of(call, list_options);
+    let selection = Selection::from_call(call, list_options);
     let (items, meta) = list::page(call, &selection).await?;
     for item in &items {
         let mut one = Call::new(

@@ -54,7 +54,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
             state: RwLock::new(State {
                 answers: HashMap::new(),
                 keys: HashMap::new(),
-                numbers: Ledger::new(Limits::of(0, 0)),
+                numbers: Ledger::new(Limits::fixed(0, 0)),
                 swept: now,
                 cleared: now,
             }),

@@ -65,7 +65,7 @@ pub(super) enum ListedBy {
 }
 
 impl ListedBy {
-    pub(super) fn of(gvr: &GroupVersionResource, defined: &DefinitionState) -> Self {
+    pub(super) fn from_definition(gvr: &GroupVersionResource, defined: &DefinitionState) -> Self {
         match defined {
             DefinitionState::By(definition) => Self::Revision(definition.revision.clone()),
             DefinitionState::Elsewhere => Self::None,

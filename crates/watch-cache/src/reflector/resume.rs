@@ -80,7 +80,7 @@ pub(super) async fn resume(
     let version = store.progress().resource_version;
     entry.listed_by(ListedBy::Unsure);
     entry.fill(Arc::new(store));
-    entry.listed_by(ListedBy::of(&entry.gvr, &defined));
+    entry.listed_by(ListedBy::from_definition(&entry.gvr, &defined));
     tracing::info!(
         resource = %entry.gvr, objects = count.0, events = count.1, bytes,
         saved_version = judged.header.resource_version, resource_version = version,

@@ -76,7 +76,7 @@ struct Cost {
 
 impl Cost {
     /// Returns the cost of a list of at most this number of objects.
-    fn of(wanted: &Wanted, objects: usize) -> Self {
+    fn estimate(wanted: &Wanted, objects: usize) -> Self {
         let options = &wanted.options;
         let fields = options.field_selector.requirements.len();
         let terms = options.label_selector.terms().saturating_add(fields);
@@ -112,7 +112,7 @@ pub(super) async fn make(
         Newest::Page(page) => page.objects.len(),
         Newest::Object(_) => 0,
     };
-    let cost = Cost::of(&wanted, objects);
+    let cost = Cost::estimate(&wanted, objects);
     let selects = wanted.options.selects();
     let list = if cost.is_small() {
         let list = Listing::new(wanted, store, newest)?;
@@ -174,7 +174,7 @@ mod tests {
             (selected, json(), SELECTED_AT_ONCE / 2, true),
             (selected, json(), SELECTED_AT_ONCE, false),
         ] {
-            let cost = Cost::of(&wanted(query, shape), objects);
+            let cost = Cost::estimate(&wanted(query, shape), objects);
             assert_eq!(cost.is_small(), expected, "{query} {objects}");
         }
     }

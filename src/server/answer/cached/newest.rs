@@ -260,7 +260,7 @@ pub(super) async fn as_stored(
     }
 }
 
-fn of(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
+fn key_and_version(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
     (&object.key, object.resource_version)
 }
 

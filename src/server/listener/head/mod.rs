@@ -246,7 +246,7 @@ fn rewrite(
         head.extend_from_slice(piece);
     }
     let mut kept = is_long.then(Vec::new);
-    for field in Fields::of(rest) {
+    for field in Fields::new(rest) {
         let mut field = field?;
         if let (Some(authority), true) = (line.authority, field.is(&HOST)) {
             field.value = authority.into();

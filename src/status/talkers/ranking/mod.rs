@@ -79,7 +79,7 @@ impl Default for Ranking {
             places: HashMap::default(),
             counts: Vec::new(),
             names: Vec::new(),
-            owners: Ledger::new(Limits::of(0, 0)),
+            owners: Ledger::new(Limits::fixed(0, 0)),
             cells: vec![0; CELL_COUNT].into(),
             total: 0,
         }
@@ -141,7 +141,7 @@ impl Ranking {
     fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
         let all = self.counts.iter().enumerate();
         let most = self.owners.most().map_or(0, |(_, entries)| entries);
-        let own = self.owners.of(&owner);
+        let own = self.owners.amount_of(&owner);
         // The usual case for users: none has more than one entry.
         if most <= 1 {
             let (at, least) = all.clone().min_by_key(|(_, count)| **count)?;
@@ -156,7 +156,7 @@ impl Ranking {
             let of_name = self.names.get(at).map(|name| name.owner);
             of_name.is_some_and(|of_name| match own == most {
                 true => of_name == owner,
-                false => self.owners.of(&of_name) == most,
+                false => self.owners.amount_of(&of_name) == most,
             })
         };
         let candidates = all.filter(|(at, _)| may_go(*at));

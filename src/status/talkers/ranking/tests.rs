@@ -25,7 +25,7 @@ impl Counted {
     }
 
     fn largest(&self) -> Vec<Entry<'_>> {
-        Top::of(&self.ranking, &self.before).entries
+        Top::from_rankings(&self.ranking, &self.before).entries
     }
 
     fn add(&mut self, owner: u64, name: &str, amount: u64) {

@@ -121,11 +121,11 @@ impl Ahead {
             }
             ListForm::Rows => {
                 if let Some(printer) = &self.printer {
-                    let _printed = Rows::of(leaf, printer.cells(), envelope);
+                    let _printed = Rows::for_leaf(leaf, printer.cells(), envelope);
                 }
             }
-            ListForm::Metadata(Encoding::Json) => drop(Metadatas::of(leaf, resource)),
-            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::of(leaf, resource)),
+            ListForm::Metadata(Encoding::Json) => drop(Metadatas::for_leaf(leaf, resource)),
+            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::for_leaf(leaf, resource)),
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         };
         assert_eq!(rounds(4), all);
         for leaf in store.snapshot().leaves() {
-            assert!(Metadatas::of(leaf, &store.resource).is_some());
+            assert!(Metadatas::for_leaf(leaf, &store.resource).is_some());
         }
         let used = rounds(1);
         assert!(used > 0 && used < all, "{used} of {all}");

@@ -279,7 +279,7 @@ impl World {
                 _ => {}
             }
         }
-        Some(Client::of(listed.iter(), version?))
+        Some(Client::from_list(listed.iter(), version?))
     }
 
     /// Begins a watch from a client's version, if that is newer than its set.

@@ -87,7 +87,7 @@ impl World {
         let snapshot = self.store.snapshot();
         if snapshot.resource_version > since {
             let objects = snapshot.iter(&KeyScope::Visible(set.clone()));
-            *client = Client::of(objects, snapshot.resource_version);
+            *client = Client::from_list(objects, snapshot.resource_version);
             let from = client.version.unwrap();
             let watch = Watch::from_version(store(), from, options, frames());
             return watch.unwrap().of_view(visibility()).unwrap();
