@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::support::report::{self, Goal, median};
 use crate::support::{count, pods, usage};
 use apifront_watch_cache::read::{GzipList, Page};
-use apifront_watch_cache::store::{Resource, Scope, Store, StoredObject, field_table};
+use apifront_watch_cache::store::{KeyScope, Resource, Store, StoredObject, field_table};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -130,7 +130,7 @@ fn whole(plain: &[u8], level: u32) -> usize {
 fn stitched(store: &Store, encoding: Encoding) -> usize {
     let snapshot = store.snapshot();
     let page = Page {
-        parts: snapshot.parts(&Scope::All, "").collect(),
+        parts: snapshot.parts(&KeyScope::All, "").collect(),
         meta: ListMeta::at(snapshot.resource_version),
     };
     let list = GzipList::new(&store.resource, &page, encoding);

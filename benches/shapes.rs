@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{count, report, usage};
 use apifront_watch_cache::read::{Page, Shape, list_body};
-use apifront_watch_cache::store::{Resource, Scope, Store, StoredObject, field_table};
+use apifront_watch_cache::store::{KeyScope, Resource, Store, StoredObject, field_table};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
@@ -42,7 +42,7 @@ pub fn main() {
     ] {
         let write = || {
             let page = Page {
-                parts: snapshot.parts(&Scope::All, "").collect(),
+                parts: snapshot.parts(&KeyScope::All, "").collect(),
                 meta: ListMeta::at(9),
             };
             let before = usage::cpu_time(std::process::id());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::report::{self, Goal, percentile};
 use crate::support::{count, usage};
-use apifront_watch_cache::store::{Filter, Resource, Scope, Store, StoredObject, field_table};
+use apifront_watch_cache::store::{Filter, KeyScope, Resource, Store, StoredObject, field_table};
 use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
 use bytes::Bytes;
 use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
@@ -36,7 +36,11 @@ async fn store() {
     let store = Arc::new(filled(objects));
     let filling = usage::cpu_time(std::process::id()) - began;
     let resident = usage::resident_bytes(std::process::id()) - resident;
-    let json: usize = store.snapshot().iter(&Scope::All).map(|o| o.size()).sum();
+    let json: usize = store
+        .snapshot()
+        .iter(&KeyScope::All)
+        .map(|o| o.size())
+        .sum();
     println!(
         "{objects} objects of {} bytes: {} bytes resident each ({:.2}x), filled in {:.1} CPU s",
         json / objects,
@@ -81,11 +85,11 @@ async fn store() {
             assert_eq!(all.filter(|o| nothing.matches(o)).count(), 0);
         }),
         timed("all items", || {
-            let items = snapshot.iter(&Scope::All).map(|o| o.size());
+            let items = snapshot.iter(&KeyScope::All).map(|o| o.size());
             assert_eq!(items.sum::<usize>() / objects, json / objects);
         }),
         timed("one namespace", || {
-            let scope = Scope::from_namespace(&namespace(7));
+            let scope = KeyScope::from_namespace(&namespace(7));
             assert_eq!(snapshot.iter(&scope).count(), objects.div_ceil(NAMESPACES));
         }),
         timed("one object", || {

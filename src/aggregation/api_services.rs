@@ -153,7 +153,7 @@ impl Prepared {
                     group_version,
                 });
             }
-            let key = Key::of(service, api_service);
+            let key = Key::new(service, api_service);
             let backend = settings.backend(service);
             if !upstreams.contains_key(&key) {
                 let upstream = backend::connect(&key, &backend, proxy_client, metrics)

@@ -19,16 +19,16 @@ use super::metrics::AvailabilityMetrics;
 
 /// The number of simultaneous GETs in one check. If a name has several servers, one
 /// working server is enough.
-const ATTEMPTS: usize = 5;
+const CONCURRENT_ATTEMPTS: usize = 5;
 /// The time limit of a GET. A backend that needs longer for its own discovery
 /// document is not available.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time between checks of a working backend. Failures in between go unnoticed.
-const RECHECK: Duration = Duration::from_secs(30);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The pause after a failed check, which doubles with each further failure up to
-/// [`RECHECK`]. So a backend's return is noticed at once, and a backend that stays
-/// away costs little.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
+/// [`RECHECK_INTERVAL`]. So a backend's return is noticed at once, and a backend that
+/// stays away costs little.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The response header of servers that classify requests.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
@@ -156,7 +156,7 @@ impl Availability {
 
     async fn attempts(&self) -> Result<Answered, String> {
         let upstream = self.upstream.load_full();
-        let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS)
+        let mut attempts: FuturesUnordered<_> = (0..CONCURRENT_ATTEMPTS)
             .map(|_| attempt(&upstream, self.group_version.path()))
             .collect();
         let mut last = Err("no answer".to_owned());
@@ -178,10 +178,10 @@ impl Drop for Availability {
 
 fn pause(failures: u32) -> Duration {
     match failures.checked_sub(1) {
-        None => RECHECK,
-        Some(before) => FIRST_RETRY
+        None => RECHECK_INTERVAL,
+        Some(before) => FIRST_RETRY_DELAY
             .saturating_mul(2_u32.saturating_pow(before))
-            .min(RECHECK),
+            .min(RECHECK_INTERVAL),
     }
 }
 

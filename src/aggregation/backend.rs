@@ -39,7 +39,7 @@ pub struct Backend {
 pub type InFlight = Share<Arc<str>>;
 
 impl Key {
-    pub(super) fn of(service: &ServiceReference, api_service: &ApiService) -> Self {
+    pub(super) fn new(service: &ServiceReference, api_service: &ApiService) -> Self {
         Self {
             service: service.clone(),
             ca_bundle: api_service.ca_bundle.clone(),
@@ -87,7 +87,7 @@ pub fn first_server(
     let (Some(service), Some(proxy_client)) = (&api_service.service, &settings.proxy_client) else {
         return Ok(None);
     };
-    let key = Key::of(service, api_service);
+    let key = Key::new(service, api_service);
     let found = servers(&key, &settings.backend(service), proxy_client)?;
     Ok(found.into_iter().next())
 }

@@ -14,7 +14,7 @@ use crate::config::audit::AuditLog;
 
 /// The time for which the first event of a batch waits for others. Fifty writes a
 /// second are cheap, and a reader of the log notices no delay.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER_DELAY: Duration = Duration::from_millis(20);
 
 enum Output {
     Stdout,
@@ -50,7 +50,7 @@ pub(super) fn start(
     };
     let run = move || {
         let mut batch = Batch::default();
-        while queue.take(GATHER, &mut batch) {
+        while queue.take(GATHER_DELAY, &mut batch) {
             writer.batch(&batch);
         }
     };

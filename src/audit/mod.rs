@@ -63,7 +63,7 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(10);
 
 /// The longest time for which a request waits for room for its caller's events. The
 /// log thread takes events fifty times a second.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
@@ -162,7 +162,7 @@ impl Audit {
         }
         let owner = self.owner(user, peer);
         for backend in self.backends.load_full().iter() {
-            backend.queue.wait_for_room(owner, PATIENCE).await;
+            backend.queue.wait_for_room(owner, ROOM_TIMEOUT).await;
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) struct ObjectRef {
 
 impl ObjectRef {
     /// Returns the object, with the fields that the URL names.
-    pub(super) fn of(info: &RequestInfo) -> Self {
+    pub(super) fn from_info(info: &RequestInfo) -> Self {
         Self {
             gvr: info.gvr.clone(),
             namespace: info.namespace.clone(),

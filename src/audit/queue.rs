@@ -266,15 +266,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_waits_for_its_own_events_alone() {
-        const LONG: Duration = Duration::from_secs(60);
+        const ROOM_TIMEOUT: Duration = Duration::from_secs(60);
         let queue = Arc::new(Queue::new(100, 100));
         let (flood, jane) = (Owner(1), Owner(2));
         while queue.push_line(flood, b"flood") {}
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.wait_for_room(flood, LONG).await }
+            async move { queue.wait_for_room(flood, ROOM_TIMEOUT).await }
         });
-        queue.wait_for_room(jane, LONG).await;
+        queue.wait_for_room(jane, ROOM_TIMEOUT).await;
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         let mut batch = Batch::default();
@@ -283,6 +283,6 @@ mod tests {
         // Requests do not wait for a backend that stands still.
         while queue.push_line(flood, b"flood") {}
         queue.state.lock().taken -= STANDS_STILL;
-        queue.wait_for_room(flood, LONG).await;
+        queue.wait_for_room(flood, ROOM_TIMEOUT).await;
     }
 }

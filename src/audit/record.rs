@@ -94,7 +94,7 @@ impl Record {
         let user_end = out.len();
         source_addresses(request, &mut out);
         user_agent(request.headers, &mut out);
-        let reference = completes.then(|| Box::new(ObjectRef::of(info)));
+        let reference = completes.then(|| Box::new(ObjectRef::from_info(info)));
         if reference.is_none() && info.is_resource_request {
             out.extend_from_slice(b",\"objectRef\":");
             ObjectRef::write_of(info, &mut out);

@@ -23,9 +23,9 @@ const MAX_CONCURRENT_BATCHES: usize = 16;
 
 /// The attempts, and the growth of the pauses between them: the wait.Backoff of
 /// kube-apiserver's webhooks.
-const ATTEMPTS: u32 = 5;
-const FACTOR: f64 = 1.5;
-const JITTER: f64 = 0.2;
+const MAX_ATTEMPTS: u32 = 5;
+const BACKOFF_FACTOR: f64 = 1.5;
+const BACKOFF_JITTER: f64 = 0.2;
 
 const LIST: &[u8] =
     br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
@@ -136,20 +136,20 @@ impl Sender {
     /// succeed. After the last attempt the events are lost.
     async fn deliver(self: Arc<Self>, body: Bytes, events: usize, turn: OwnedSemaphorePermit) {
         let mut pause = self.initial_backoff;
-        for attempt in 1..=ATTEMPTS {
+        for attempt in 1..=MAX_ATTEMPTS {
             let error = match self.client.post(body.clone()).await {
                 Ok(()) => return,
                 Err(error) => error,
             };
-            if attempt == ATTEMPTS || *self.closing.borrow() {
+            if attempt == MAX_ATTEMPTS || *self.closing.borrow() {
                 tracing::error!(%error, events, "audit webhook: events are lost");
                 self.metrics.lost(Plugin::Webhook, events);
                 return;
             }
             tracing::warn!(%error, attempt, "audit webhook failed");
-            let jitter = rand::rng().random_range(0.0..JITTER);
+            let jitter = rand::rng().random_range(0.0..BACKOFF_JITTER);
             self.pause(pause.mul_f64(1.0 + jitter)).await;
-            pause = pause.mul_f64(FACTOR);
+            pause = pause.mul_f64(BACKOFF_FACTOR);
         }
         drop(turn);
     }

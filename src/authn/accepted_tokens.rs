@@ -88,14 +88,14 @@ impl AcceptedTokens {
 /// Returns the approximate memory of a user. The name counts twice, because it is
 /// also the key for the tokens of one user.
 fn held_by(user: &UserInfo) -> usize {
-    const STRING: usize = size_of::<String>() + 2 * size_of::<usize>();
-    const ENTRY: usize = STRING + size_of::<Vec<String>>() + 2 * size_of::<usize>();
+    const STRING_BYTES: usize = size_of::<String>() + 2 * size_of::<usize>();
+    const ENTRY_BYTES: usize = STRING_BYTES + size_of::<Vec<String>>() + 2 * size_of::<usize>();
     let strings = |strings: &[String]| -> usize {
-        let bytes = strings.iter().map(|s| s.len().saturating_add(STRING));
+        let bytes = strings.iter().map(|s| s.len().saturating_add(STRING_BYTES));
         bytes.sum()
     };
     let extra = user.extra.iter().map(|(key, values)| {
-        let entry = key.len().saturating_add(ENTRY);
+        let entry = key.len().saturating_add(ENTRY_BYTES);
         entry.saturating_add(strings(values))
     });
     let names = user.name.len().saturating_mul(2);

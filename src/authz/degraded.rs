@@ -147,7 +147,7 @@ mod tests {
     use crate::authz::{AuthzMetrics, AuthzSettings, Purpose};
 
     const MAX_AGE: Duration = Duration::from_secs(600);
-    const TEN: Duration = Duration::from_secs(10);
+    const TEN_SECONDS: Duration = Duration::from_secs(10);
 
     /// RBAC objects that were proven fresh at a moment.
     struct Saved(Mutex<Option<std::time::Instant>>);
@@ -186,8 +186,8 @@ mod tests {
             Ok((201, json!({"status": {"allowed": allowed}}).to_string()))
         });
         let settings = AuthzSettings {
-            allow_ttl: TEN,
-            deny_ttl: TEN,
+            allow_ttl: TEN_SECONDS,
+            deny_ttl: TEN_SECONDS,
             outage: Duration::from_secs(30),
             degraded: MAX_AGE,
         };
@@ -248,7 +248,7 @@ mod tests {
         let cached = Some(DegradedAuthorization::Cached);
         let (authorizer, lost) = authorizer(None);
         assert_eq!(code(&authorizer, "/asked", None).await, 200);
-        tokio::time::advance(TEN).await;
+        tokio::time::advance(TEN_SECONDS).await;
         *lost.lock() = true;
         assert_eq!(code(&authorizer, "/asked", cached).await, 200);
         authorizer.forget();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// The number of questions that are remembered. A forgotten question counts as the
 /// first again, which costs no more than before.
-const SLOTS: usize = 8192;
+const MAX_QUESTIONS: usize = 8192;
 
 /// The last question of each slot. The slot is part of the question's digest, so
 /// that no caller can choose which question they displace.
@@ -20,7 +20,7 @@ pub(super) struct FirstReads(Mutex<Vec<Option<(u64, Instant)>>>);
 
 impl Default for FirstReads {
     fn default() -> Self {
-        Self(Mutex::new(vec![None; SLOTS]))
+        Self(Mutex::new(vec![None; MAX_QUESTIONS]))
     }
 }
 
@@ -30,7 +30,7 @@ impl FirstReads {
         let [a, b, c, d, e, f, g, h, ..] = *key;
         let digest = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
         let mut slots = self.0.lock();
-        let slot = slots.get_mut(digest as usize % SLOTS);
+        let slot = slots.get_mut(digest as usize % MAX_QUESTIONS);
         let Some(slot) = slot else { return true };
         let before = slot.replace((digest, now));
         !before.is_some_and(|(of, at)| of == digest && now.saturating_duration_since(at) < within)

@@ -211,7 +211,7 @@ impl ImpersonationAuthorizer {
                 let attributes = impersonation_checks::group(mode, name);
                 return Err(forbidden(requestor.user, &attributes, why));
             }
-            if groups.len() >= impersonation_checks::MANY {
+            if groups.len() >= impersonation_checks::MIN_VALUES_AT_ONCE {
                 let all = impersonation_checks::group(mode, "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());
@@ -241,7 +241,7 @@ impl ImpersonationAuthorizer {
                 return Err(forbidden(requestor.user, &attributes, &why));
             }
             let values: usize = extra.values().map(Vec::len).sum();
-            if extra.len().max(values) >= impersonation_checks::MANY {
+            if extra.len().max(values) >= impersonation_checks::MIN_VALUES_AT_ONCE {
                 let all = impersonation_checks::extra(mode, "*", "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());

@@ -14,7 +14,7 @@ use super::well_known_usernames::{node_name, service_account};
 
 /// From this number of groups or extra values on, the constrained modes first ask
 /// about all of them at once.
-pub const MANY: usize = 4;
+pub const MIN_VALUES_AT_ONCE: usize = 4;
 
 fn authentication(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("authentication.k8s.io", "v1", resource)

@@ -48,30 +48,30 @@ const QUEUE_WAIT: Duration = Duration::from_secs(15);
 /// The default limit of forwarded requests that wait for upstream. Each holds some
 /// 50 KB here, so together they hold 200 MB. An API server with default limits
 /// executes 600 requests, and the others wait in its queues.
-const FORWARDED: usize = 4_000;
+const FORWARDED_LIMIT: usize = 4_000;
 
 /// The default limit for one user: a quarter of all. While at most three users are
 /// at their limits, a slow API server costs the other users nothing.
-const USER_FORWARDED: usize = 1_000;
+const USER_FORWARDED_LIMIT: usize = 1_000;
 
 /// The default limit of forwarded requests that stay open. A request that cannot
 /// share a connection has its own, and Linux has 28,000 ports for connections to one
 /// address. The limit is well below that.
-const LONG_RUNNING: usize = 10_000;
+const LONG_RUNNING_LIMIT: usize = 10_000;
 
 /// The default limit for one user: a tenth of all. Ten users at their limits leave
 /// nothing to others; one or two do.
-const USER_LONG_RUNNING: usize = 1_000;
+const USER_LONG_RUNNING_LIMIT: usize = 1_000;
 
 impl Default for Flow {
     fn default() -> Self {
         Self {
             enable_priority_and_fairness: true,
             queue_wait: QUEUE_WAIT,
-            forwarded_limit: FORWARDED,
-            user_forwarded_limit: USER_FORWARDED,
-            long_running_limit: LONG_RUNNING,
-            user_long_running_limit: USER_LONG_RUNNING,
+            forwarded_limit: FORWARDED_LIMIT,
+            user_forwarded_limit: USER_FORWARDED_LIMIT,
+            long_running_limit: LONG_RUNNING_LIMIT,
+            user_long_running_limit: USER_LONG_RUNNING_LIMIT,
         }
     }
 }
@@ -85,25 +85,25 @@ impl Flow {
             forwarded_limit: check.count(
                 "flow.forwardedLimit",
                 raw.forwarded_limit,
-                FORWARDED,
+                FORWARDED_LIMIT,
                 0..=MAX_INFLIGHT,
             ),
             user_forwarded_limit: check.count(
                 "flow.userForwardedLimit",
                 raw.user_forwarded_limit,
-                USER_FORWARDED,
+                USER_FORWARDED_LIMIT,
                 0..=MAX_INFLIGHT,
             ),
             long_running_limit: check.count(
                 "flow.longRunningLimit",
                 raw.long_running_limit,
-                LONG_RUNNING,
+                LONG_RUNNING_LIMIT,
                 0..=MAX_INFLIGHT,
             ),
             user_long_running_limit: check.count(
                 "flow.userLongRunningLimit",
                 raw.user_long_running_limit,
-                USER_LONG_RUNNING,
+                USER_LONG_RUNNING_LIMIT,
                 0..=MAX_INFLIGHT,
             ),
         }

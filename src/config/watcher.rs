@@ -21,14 +21,14 @@ use super::{LiveConfig, Source};
 
 /// The time to wait after a change: writers touch a file several times, and a
 /// key after its certificate.
-const SETTLE: Duration = Duration::from_millis(250);
+const SETTLE_DELAY: Duration = Duration::from_millis(250);
 /// The time between two looks at the files while the kernel notifies of
 /// changes: some file systems do not. client-go rereads certificates as often.
-const POLL: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// The time between two looks at the files while the kernel does not notify,
 /// because all its inotify instances or watches are in use. Nodes with many
 /// pods run out of them.
-const POLL_ALONE: Duration = Duration::from_secs(2);
+const UNNOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The state of the file to which a path leads: file, inode, size, modification
 /// and change time. `None` while it leads nowhere.
@@ -60,7 +60,7 @@ impl Watcher {
         });
         let notices = notices
             .inspect_err(|error| {
-                tracing::warn!(%error, "cannot watch files, polling every {POLL_ALONE:?}");
+                tracing::warn!(%error, "cannot watch files, polling every {UNNOTIFIED_POLL_INTERVAL:?}");
             })
             .ok();
         Self::with(notices, noticed, files)
@@ -78,7 +78,7 @@ impl Watcher {
             notices,
             noticed,
             hangup: signal(SignalKind::hangup())?,
-            poll: every(POLL),
+            poll: every(POLL_INTERVAL),
         };
         watcher.watch(files);
         Ok(watcher)
@@ -97,7 +97,7 @@ impl Watcher {
                 if let Err(error) = notices.watch(&new, RecursiveMode::NonRecursive) {
                     tracing::warn!(
                         directory = %new.display(), %error,
-                        "cannot watch the directory, polling every {POLL_ALONE:?}",
+                        "cannot watch the directory, polling every {UNNOTIFIED_POLL_INTERVAL:?}",
                     );
                     // It is tried again at the next reload.
                     wanted.remove(&new);
@@ -105,7 +105,11 @@ impl Watcher {
                 }
             }
         }
-        let period = if unwatched { POLL_ALONE } else { POLL };
+        let period = if unwatched {
+            UNNOTIFIED_POLL_INTERVAL
+        } else {
+            POLL_INTERVAL
+        };
         if self.poll.period() != period {
             self.poll = every(period);
         }
@@ -134,7 +138,7 @@ impl Watcher {
                 }
                 // Another file in the directory may change all the time. The pause
                 // bounds the work that this causes.
-                () = self.noticed.notified() => sleep(SETTLE).await,
+                () = self.noticed.notified() => sleep(SETTLE_DELAY).await,
                 _ = self.poll.tick() => {}
             }
             let mut now = fingerprint(&self.files);
@@ -142,7 +146,7 @@ impl Watcher {
                 continue;
             }
             loop {
-                sleep(SETTLE).await;
+                sleep(SETTLE_DELAY).await;
                 let later = fingerprint(&self.files);
                 if later == now {
                     break;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 /// The longest time for which an answer waits for a definition. The metric is not
 /// worth more.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const DEFINITION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The shortest time between two requests for a definition that does not explain a
 /// warning. Otherwise writes whose answers carry unrelated warnings would cause a
@@ -96,7 +96,7 @@ impl CustomVersions {
     }
 
     pub async fn learn(&self, upstream: &dyn Source, gvr: &GroupVersionResource) {
-        let asked = tokio::time::timeout(TIMEOUT, ask(upstream, gvr)).await;
+        let asked = tokio::time::timeout(DEFINITION_TIMEOUT, ask(upstream, gvr)).await;
         let version = asked.ok().flatten();
         self.keep(gvr, version, Instant::now());
     }

@@ -31,7 +31,7 @@ use crate::metrics::DeprecationMetrics;
 
 /// The time limit of a request for `/version` or a discovery document, which are
 /// small.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
@@ -93,7 +93,9 @@ impl Deprecations {
 
     /// Asks upstream for its release. The known release stays if there is no answer.
     pub async fn learn_release(&self, upstream: &Upstream) {
-        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, upstream.recent_release()).await {
+        if let Ok(Some(release)) =
+            tokio::time::timeout(REQUEST_TIMEOUT, upstream.recent_release()).await
+        {
             *self.release.write() = Some(release);
         }
     }
@@ -101,7 +103,10 @@ impl Deprecations {
     /// Asks a server for the kinds of a version that the configuration names.
     pub async fn learn_kinds(&self, upstream: &Upstream, group_version: &GroupVersion) {
         let asked = self.kinds.learn(upstream, group_version);
-        if !matches!(tokio::time::timeout(TIMEOUT, asked).await, Ok(Some(()))) {
+        if !matches!(
+            tokio::time::timeout(REQUEST_TIMEOUT, asked).await,
+            Ok(Some(()))
+        ) {
             tracing::debug!(%group_version, "kinds of a deprecated version not known");
         }
     }

@@ -44,7 +44,10 @@ impl Everything {
         }
     }
 
-    pub(super) fn of(&self, aggregated: Aggregated) -> (&Arc<RemoteDocument>, &DerivedMerged) {
+    pub(super) fn documents_for(
+        &self,
+        aggregated: Aggregated,
+    ) -> (&Arc<RemoteDocument>, &DerivedMerged) {
         let [v2, without_peers, beta] = &self.documents;
         let [merged_v2, merged_without_peers, merged_beta] = &self.merged;
         match aggregated {

@@ -37,7 +37,7 @@ impl Discovery {
             DiscoveryPath::Api => &self.api,
             _ => &self.apis,
         };
-        let (document, _) = everything.of(Aggregated::V2Beta1);
+        let (document, _) = everything.documents_for(Aggregated::V2Beta1);
         let found = document.get(&self.server, MAX_AGE).await.is_some();
         document.confirmed().map(|_| found)
     }

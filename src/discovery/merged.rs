@@ -63,10 +63,10 @@ impl Merged {
         };
         let Some(parsed) = document::parse(&upstream.body) else {
             tracing::warn!("the upstream's discovery document has an unknown form");
-            return Self::of(upstream, unchanged(), Vec::new(), HashSet::new());
+            return Self::from_groups(upstream, unchanged(), Vec::new(), HashSet::new());
         };
         if ours.is_empty() && config.is_default() {
-            return Self::of(upstream, unchanged(), parsed, HashSet::new());
+            return Self::from_groups(upstream, unchanged(), parsed, HashSet::new());
         }
         let mut hidden = HashSet::new();
         let mut shown = |gv: GroupVersion, version: &Version| {
@@ -105,14 +105,14 @@ impl Merged {
             })
             .collect();
         if groups == parsed {
-            return Self::of(upstream, unchanged(), parsed, hidden);
+            return Self::from_groups(upstream, unchanged(), parsed, hidden);
         }
         let (json, etag) = document::write(&groups, aggregated.api_version());
         let encoded = Arc::new(EncodedDocument::new(json, Some(etag)));
-        Self::of(upstream, encoded, groups, hidden)
+        Self::from_groups(upstream, encoded, groups, hidden)
     }
 
-    fn of(
+    fn from_groups(
         upstream: &Document,
         encoded: Arc<EncodedDocument>,
         groups: Vec<Group>,

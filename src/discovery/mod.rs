@@ -303,7 +303,7 @@ impl Discovery {
     /// Returns a document that upstream confirmed after this call began, else the
     /// last one.
     async fn merged(&self, everything: &Everything, aggregated: Aggregated) -> Option<Arc<Merged>> {
-        let (document, _) = everything.of(aggregated);
+        let (document, _) = everything.documents_for(aggregated);
         let document = document.get(&self.server, MAX_AGE).await?;
         if self.has_ours() {
             let is_new = document.number > self.ordered.load(Ordering::Relaxed);
@@ -316,7 +316,7 @@ impl Discovery {
 
     /// Returns the last document, whatever its age.
     fn last(&self, everything: &Everything) -> Option<Arc<Merged>> {
-        let (document, _) = everything.of(Aggregated::V2);
+        let (document, _) = everything.documents_for(Aggregated::V2);
         let document = document.last()?;
         Some(self.merge(everything, Aggregated::V2, &document))
     }
@@ -327,7 +327,7 @@ impl Discovery {
         aggregated: Aggregated,
         document: &Document,
     ) -> Arc<Merged> {
-        let (_, merged) = everything.of(aggregated);
+        let (_, merged) = everything.documents_for(aggregated);
         let api_services = self.api_services.last();
         let number = api_services.as_ref().map_or(0, |d| d.number);
         merged.get((document.number, self.generation(), number), || {

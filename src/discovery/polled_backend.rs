@@ -21,7 +21,7 @@ use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
 
 /// The time between two requests. kube-aggregator waits a minute, but an answer of
 /// 304 costs a backend almost nothing.
-const INTERVAL: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The first and the longest pause after a failure. Each failure doubles the pause.
 /// The values are kube-aggregator's.
@@ -157,7 +157,7 @@ async fn ask_forever(
                 };
                 metrics.refreshed(&source.name, &refreshed);
                 backoff = BACKOFF.0;
-                INTERVAL
+                POLL_INTERVAL
             }
             Some(error) => {
                 metrics.refreshed(&source.name, &Refreshed::<()>::Failed);

@@ -22,7 +22,7 @@ use super::{Finding, Section};
 const SECTION: Section = Section::ApiServers;
 
 /// The time limit of a connection with its TLS handshake.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The first and the last release that the tests run against.
 const TESTED: [(u32, u32); 2] = [(1, 31), (1, 37)];
@@ -96,12 +96,12 @@ async fn connect(server: &Server, name: &str) -> Result<Vec<Finding>, Box<Findin
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
     let secure = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let connected = tokio::time::timeout(CONNECT, TcpStream::connect((host, port)));
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port)));
     let tcp = match connected.await {
         Ok(Ok(tcp)) => tcp,
         Ok(Err(error)) => return Err(Box::new(unreachable(name, &error))),
         Err(_) => {
-            let found = format!("no connection within {CONNECT:?}");
+            let found = format!("no connection within {CONNECT_TIMEOUT:?}");
             let remedy = "a firewall or a NetworkPolicy drops the packets, or nothing has this \
                           address: correct the address in upstream, or open the way";
             return Err(Box::new(
@@ -121,11 +121,11 @@ async fn connect(server: &Server, name: &str) -> Result<Vec<Finding>, Box<Findin
     let asked = server.own.tls_server_name.as_deref().unwrap_or(host);
     let server_name = ServerName::try_from(asked.to_owned()).map_err(|e| wrong(e.to_string()))?;
     let handshake = TlsConnector::from(std::sync::Arc::new(tls)).connect(server_name, tcp);
-    let stream = match tokio::time::timeout(CONNECT, handshake).await {
+    let stream = match tokio::time::timeout(CONNECT_TIMEOUT, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(Box::new(untrusted(name, asked, &error))),
         Err(_) => {
-            let found = format!("no TLS handshake within {CONNECT:?}");
+            let found = format!("no TLS handshake within {CONNECT_TIMEOUT:?}");
             let remedy = "is this the HTTPS port of a kube-apiserver?";
             return Err(Box::new(
                 Finding::fault(SECTION, name, found).mended_by(remedy),
@@ -358,7 +358,10 @@ mod tests {
             assert_eq!(finding.verdict, expected, "{skew}: {}", finding.found);
         }
         let silent = answer(StatusCode::OK, "", None);
-        assert_eq!(clock("s", &silent, CONNECT, now).verdict, Verdict::Neutral);
+        assert_eq!(
+            clock("s", &silent, CONNECT_TIMEOUT, now).verdict,
+            Verdict::Neutral
+        );
     }
 
     #[test]
@@ -368,7 +371,13 @@ mod tests {
             answer(StatusCode::OK, body.leak(), None)
         };
         let judged = |answer: &Answer| {
-            release_of("s", answer, Release::of_server(&answer.body), CONNECT).verdict
+            release_of(
+                "s",
+                answer,
+                Release::of_server(&answer.body),
+                CONNECT_TIMEOUT,
+            )
+            .verdict
         };
         assert_eq!(judged(&version(37)), Verdict::Good);
         assert_eq!(judged(&version(28)), Verdict::Neutral);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The most bytes of an answer. The discovery of a large cluster has 2 MB.
 const MAX_BODY_BYTES: usize = 32 << 20;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Client(kube::Client);
 
@@ -49,8 +49,8 @@ impl Answer {
 impl Client {
     pub(super) fn new(config: &kube::Config) -> Result<Self, String> {
         let mut config = config.clone();
-        config.connect_timeout = Some(TIMEOUT);
-        config.read_timeout = Some(TIMEOUT);
+        config.connect_timeout = Some(ANSWER_TIMEOUT);
+        config.read_timeout = Some(ANSWER_TIMEOUT);
         let client = kube::Client::try_from(config);
         client.map(Self).map_err(|error| causes(&error))
     }
@@ -116,7 +116,7 @@ impl Client {
                 body,
             })
         };
-        let answer = tokio::time::timeout(TIMEOUT, answer).await;
-        answer.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")))
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {ANSWER_TIMEOUT:?}")))
     }
 }

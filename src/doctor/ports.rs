@@ -9,7 +9,7 @@ use crate::config::Config;
 const SECTION: Section = Section::Ports;
 
 /// The time in which a process on this machine answers.
-const PROMPT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let secure = config.serving.secure.as_ref().map(|secure| secure.address);
@@ -21,13 +21,13 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
         ("observability.port", config.observability.address),
     ] {
         if let Some(address) = address {
-            findings.push(of(field, address, running));
+            findings.push(check_port(field, address, running));
         }
     }
     findings
 }
 
-fn of(field: &str, address: SocketAddr, running: bool) -> Finding {
+fn check_port(field: &str, address: SocketAddr, running: bool) -> Finding {
     let subject = format!("{field} {address}");
     match TcpListener::bind(address) {
         Ok(_) => Finding::good(SECTION, subject, "free"),
@@ -63,13 +63,16 @@ async fn runs(address: Option<SocketAddr>) -> bool {
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port());
     let asked = async {
         let mut config = kube::Config::new(format!("http://{local}").parse().ok()?);
-        config.connect_timeout = Some(PROMPT);
+        config.connect_timeout = Some(PROBE_TIMEOUT);
         let client = super::client::Client::new(&config).ok()?;
         let metrics = client.get_as("/metrics", "text/plain").await.ok()?;
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
         text.contains("\napifront_").then_some(())
     };
-    matches!(tokio::time::timeout(PROMPT, asked).await, Ok(Some(())))
+    matches!(
+        tokio::time::timeout(PROBE_TIMEOUT, asked).await,
+        Ok(Some(()))
+    )
 }
 
 #[cfg(test)]
@@ -81,13 +84,13 @@ mod tests {
     fn a_taken_port_is_a_fault_unless_apifront_has_it() {
         let held = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = held.local_addr().unwrap();
-        assert_eq!(of("p", address, false).verdict, Verdict::Fault);
-        assert_eq!(of("p", address, true).verdict, Verdict::Neutral);
+        assert_eq!(check_port("p", address, false).verdict, Verdict::Fault);
+        assert_eq!(check_port("p", address, true).verdict, Verdict::Neutral);
         drop(held);
-        assert_eq!(of("p", address, false).verdict, Verdict::Good);
+        assert_eq!(check_port("p", address, false).verdict, Verdict::Good);
         // An address that no machine has (RFC 5737).
         let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
-        let finding = of("p", foreign, false);
+        let finding = check_port("p", foreign, false);
         assert!(finding.remedy.unwrap().contains("0.0.0.0"));
     }
 

@@ -18,7 +18,7 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const AT_ONCE: usize = 8;
 
 /// The most resources that one line names.
-const NAMED: usize = 8;
+const MAX_NAMED_RESOURCES: usize = 8;
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
@@ -167,8 +167,11 @@ async fn reads(client: &Client, cache: &Settings, resources: &[GroupVersionResou
 
 /// Joins names. Those that are too many for a line are only counted.
 pub(super) fn names(names: impl ExactSizeIterator<Item = String>) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let joined = names.take(NAMED).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(MAX_NAMED_RESOURCES);
+    let joined = names
+        .take(MAX_NAMED_RESOURCES)
+        .collect::<Vec<_>>()
+        .join(", ");
     match more {
         0 => joined,
         more => format!("{joined} and {more} more"),

@@ -1,9 +1,9 @@
-//! The resources that an admitted request holds: seats, a place among the forwarded
+//! The resources that an admitted request holds: seats, a slot among the forwarded
 //! requests, or the bytes of its answer.
 
 use apifront_fairness::Seats;
 
-use super::Place;
+use super::ForwardSlot;
 use super::response_bytes::HeldBytes;
 use super::watermark::Counted;
 
@@ -14,7 +14,7 @@ pub struct Admitted {
     seats: Option<Seats>,
     #[expect(dead_code, reason = "held until dropped")]
     counted: Option<Counted>,
-    place: Option<Place>,
+    slot: Option<ForwardSlot>,
     /// The bytes that replace the seats once the answer has begun.
     #[expect(dead_code, reason = "held until dropped")]
     answer: HeldBytes,
@@ -43,9 +43,9 @@ impl Admitted {
         }
     }
 
-    pub fn with_place(self, place: Place) -> Self {
+    pub fn with_slot(self, slot: ForwardSlot) -> Self {
         Self {
-            place: Some(place),
+            slot: Some(slot),
             ..self
         }
     }
@@ -59,8 +59,8 @@ impl Admitted {
         }
     }
 
-    /// Gives everything back except the place, which is returned.
-    pub fn into_place(self) -> Option<Place> {
-        self.place
+    /// Gives everything back except the slot, which is returned.
+    pub fn into_slot(self) -> Option<ForwardSlot> {
+        self.slot
     }
 }

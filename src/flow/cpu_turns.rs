@@ -8,7 +8,7 @@ use super::turns::{Turn, Turns};
 use crate::metrics::FlowMetrics;
 
 /// The longest wait for a turn, kube-apiserver's `--request-timeout`.
-const WAIT: Duration = Duration::from_secs(60);
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The turns for that work. At a time, one user has one turn fewer than there are
 /// cores, so that a core is left for small requests. All users together have twice
@@ -41,7 +41,7 @@ impl CpuTurns {
 
     /// Waits for a turn. Users who want one take turns. Cancel-safe.
     pub async fn turn(&self, user: &str) -> Result<CpuTurn, Rejected> {
-        let turn = self.0.turn(user, 1, WAIT).await?;
+        let turn = self.0.turn(user, 1, TURN_TIMEOUT).await?;
         Ok(CpuTurn { _turn: turn })
     }
 

@@ -3,7 +3,7 @@
 //! A request that was handed to an API server holds no seats here: that server
 //! queues and counts it. But it still costs memory, and a stream or a connection to
 //! upstream. Many such requests come together if the server is slow or they stay
-//! open for hours. So there are places for requests that upstream has not answered,
+//! open for hours. So there are slots for requests that upstream has not answered,
 //! and others for requests that stay open: watches and logs that the cache does not
 //! answer, exec, attach, port-forward and proxies. There are only about 28,000 ports
 //! to one server, and file descriptors are limited.
@@ -15,24 +15,24 @@ use kubernetes_wire::api::UserInfo;
 use prometheus::IntGauge;
 
 use crate::config;
-use crate::metrics::{ForwardedMetrics, PlaceMetrics};
+use crate::metrics::{ForwardSlotMetrics, ForwardedMetrics};
 
 pub struct Forwarded {
     /// Requests that upstream has not answered yet.
-    pub in_flight: Places,
+    pub in_flight: ForwardSlots,
     /// Requests that stay open.
-    pub long_running: Places,
+    pub long_running: ForwardSlots,
 }
 
 impl Forwarded {
     pub(super) fn new(metrics: ForwardedMetrics) -> Self {
         Self {
-            in_flight: Places::new(true, metrics.in_flight),
-            long_running: Places::new(false, metrics.long_running),
+            in_flight: ForwardSlots::new(true, metrics.in_flight),
+            long_running: ForwardSlots::new(false, metrics.long_running),
         }
     }
 
-    /// Sets the limits. Requests keep their places, even above new limits.
+    /// Sets the limits. Requests keep their slots, even above new limits.
     pub(super) fn set_limits(&self, flow: &config::Flow) {
         self.in_flight
             .set_limits(flow.forwarded_limit, flow.user_forwarded_limit);
@@ -42,44 +42,44 @@ impl Forwarded {
 }
 
 #[derive(Debug)]
-pub struct Places {
-    /// Whether `system:masters` and apifront's own user get a place even if all are
+pub struct ForwardSlots {
+    /// Whether `system:masters` and apifront's own user get a slot even if all are
     /// taken, so that an administrator always gets in.
     spares_masters: bool,
     taken: Shares<Arc<str>>,
-    metrics: PlaceMetrics,
+    metrics: ForwardSlotMetrics,
 }
 
-/// The place of a forwarded request. It is free again when this is dropped.
+/// The slot of a forwarded request. It is free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ForwardSlot {
     _share: Share<Arc<str>>,
     taken: IntGauge,
 }
 
-impl Drop for Place {
+impl Drop for ForwardSlot {
     fn drop(&mut self) {
         self.taken.dec();
     }
 }
 
-impl Places {
-    fn new(spares_masters: bool, metrics: PlaceMetrics) -> Self {
+impl ForwardSlots {
+    fn new(spares_masters: bool, metrics: ForwardSlotMetrics) -> Self {
         Self {
             spares_masters,
-            taken: Shares::new(Limits::of(0, 0)),
+            taken: Shares::new(Limits::fixed(0, 0)),
             metrics,
         }
     }
 
     /// Sets the limits for all users and for each. 0 means no limit.
     fn set_limits(&self, limit: usize, user_limit: usize) {
-        self.taken.set_limits(Limits::of(limit, user_limit));
+        self.taken.set_limits(Limits::fixed(limit, user_limit));
     }
 
-    /// Takes a place. The limit for each user does not apply to `system:masters` and
+    /// Takes a slot. The limit for each user does not apply to `system:masters` and
     /// to apifront's own user, which is `None`.
-    pub fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
+    pub fn take(&self, user: Option<&UserInfo>) -> Result<ForwardSlot, Exceeded> {
         let user = user.filter(|user| !user.is_master());
         let caller = user.map(|user| Arc::from(user.name.as_str()));
         let taken = match caller.is_none() && self.spares_masters {
@@ -89,7 +89,7 @@ impl Places {
         match taken {
             Ok(share) => {
                 self.metrics.taken.inc();
-                Ok(Place {
+                Ok(ForwardSlot {
                     _share: share,
                     taken: self.metrics.taken.clone(),
                 })
@@ -138,7 +138,7 @@ mod tests {
             user("b", "people"),
             user("root", MASTERS),
         );
-        for (places, spares_masters) in [
+        for (slots, spares_masters) in [
             (&forwarded.long_running, false),
             (&forwarded.in_flight, true),
         ] {
@@ -155,7 +155,7 @@ mod tests {
                 (Some(&admin), full),
                 (None, full),
             ] {
-                match places.take(user) {
+                match slots.take(user) {
                     Ok(opened) => {
                         assert_eq!(expected, None);
                         open.push(opened);
@@ -165,10 +165,10 @@ mod tests {
             }
             open.drain(3..);
             open.remove(0);
-            assert!(places.take(Some(&a)).is_ok());
+            assert!(slots.take(Some(&a)).is_ok());
             open.clear();
-            assert_eq!(places.metrics.taken.get(), 0);
-            assert_eq!((places.taken.held(), places.taken.callers()), (0, 0));
+            assert_eq!(slots.metrics.taken.get(), 0);
+            assert_eq!((slots.taken.held(), slots.taken.callers()), (0, 0));
         }
     }
 

@@ -10,7 +10,7 @@
 //! A request holds a seat while its answer is made. A watch gives its seats back
 //! when the client has the initial events. An answer that waits for its reader holds
 //! bytes instead (`response_bytes.rs`). A request that an API server answers holds a
-//! place among the forwarded ones (`forwarded.rs`). Work that would block a thread
+//! slot among the forwarded ones (`forwarded.rs`). Work that would block a thread
 //! runs elsewhere, and users take turns for it (`cpu_turns.rs`).
 
 mod admitted;
@@ -44,7 +44,7 @@ use watermark::Watermark;
 
 pub use admitted::Admitted;
 pub use cpu_turns::CpuTurn;
-pub use forwarded::{Forwarded, Place};
+pub use forwarded::{ForwardSlot, Forwarded};
 pub use request_kind::RequestKind;
 pub use response_bytes::{HeldBytes, ResponseBytes};
 pub use schemas::ObjectsJson;
@@ -96,7 +96,7 @@ struct InFlightLimits {
 }
 
 impl Limits {
-    fn of(config: &config::Config) -> Self {
+    fn from_config(config: &config::Config) -> Self {
         let serving = &config.serving;
         let fair = config.flow.enable_priority_and_fairness;
         Self {
@@ -114,7 +114,7 @@ impl Flow {
         let settings = Settings {
             total_seats: config.serving.total_seats(),
         };
-        let this = Self::limited(Limits::of(config), settings, metrics);
+        let this = Self::limited(Limits::from_config(config), settings, metrics);
         this.forwarded.set_limits(&config.flow);
         this
     }
@@ -137,7 +137,7 @@ impl Flow {
     /// Applies the limits of a configuration. Requests in flight keep their seats.
     pub fn reload(&self, config: &config::Config) {
         self.fairness.set_total_seats(config.serving.total_seats());
-        self.limits.store(Arc::new(Limits::of(config)));
+        self.limits.store(Arc::new(Limits::from_config(config)));
         self.forwarded.set_limits(&config.flow);
     }
 
@@ -191,11 +191,11 @@ impl Flow {
         };
         match self.fairness.start(class, width) {
             Ok(Admission::Seats(seats)) => Ok(Started::Admitted(self.seated(kind, seats))),
-            Ok(Admission::Waits(place)) => Ok(Started::Waits(Waiting {
+            Ok(Admission::Waits(queued)) => Ok(Started::Waits(Waiting {
                 flow: self,
                 kind,
                 class,
-                place,
+                queued,
             })),
             Err(_) => Err(self.refused(class)),
         }
@@ -262,7 +262,7 @@ impl Flow {
 
     /// Called when a forwarded answer begins: the request gives back what it holds,
     /// and holds bytes instead. If there is no room for the bytes, it keeps what it
-    /// holds. So no more answers wait than there are places and bytes for.
+    /// holds. So no more answers wait than there are slots and bytes for.
     pub fn answer_begins(&self, admitted: &mut Admitted, user: Option<&UserInfo>) {
         if let Some(held) = self.hold_waiting(user) {
             *admitted = Admitted::waiting(held);

@@ -8,12 +8,12 @@ pub enum RequestKind {
     Mutating,
     /// A watch, which holds seats until its initial events are sent.
     Watch,
-    /// A request that may hold its place for hours, and takes no seats.
+    /// A request that may hold its slot for hours, and takes no seats.
     LongRunning,
 }
 
 impl RequestKind {
-    pub fn of(info: &RequestInfo) -> Self {
+    pub fn from_info(info: &RequestInfo) -> Self {
         if info.verb == "watch" {
             Self::Watch
         } else if info.is_long_running() {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::metrics::FlowMetrics;
 
-    const PATIENT: Duration = Duration::from_secs(15);
+    const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
 
     fn answers() -> ResponseBytes {
         let metrics = FlowMetrics::register(&Registry::new()).unwrap();
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn one_users_answers_leave_room_for_others() {
         let answers = answers();
-        let hold = |user: &'static str, bytes| answers.hold(user, bytes, PATIENT);
+        let hold = |user: &'static str, bytes| answers.hold(user, bytes, HOLD_TIMEOUT);
         let mut first = hold("a", USER_BYTES / 2).await.unwrap();
         // The answer is larger than estimated.
         first.settle(USER_BYTES * 2);
@@ -122,14 +122,14 @@ mod tests {
         let answers = answers();
         let mut held = Vec::new();
         for user in ["a", "b", "c", "d"] {
-            held.push(answers.hold(user, USER_BYTES, PATIENT).await.unwrap());
+            held.push(answers.hold(user, USER_BYTES, HOLD_TIMEOUT).await.unwrap());
         }
-        let refused = answers.hold("e", 1, PATIENT).await;
+        let refused = answers.hold("e", 1, HOLD_TIMEOUT).await;
         assert_eq!(refused.unwrap_err(), Rejected::TimeOut);
         held.pop();
         assert!(
             answers
-                .hold("e", 1, PATIENT)
+                .hold("e", 1, HOLD_TIMEOUT)
                 .now_or_never()
                 .unwrap()
                 .is_ok()

@@ -110,7 +110,7 @@ fn requests_are_classified_as_kube_apiserver_classifies_them() {
         (Method::POST, "/api/v1/namespaces/n/pods/p/exec", None),
     ] {
         let info = info(method, path);
-        let kind = RequestKind::of(&info);
+        let kind = RequestKind::from_info(&info);
         assert_eq!(kind, expected.unwrap_or(LongRunning), "{path}");
         let request = Arc::new((info, user.clone()));
         let class = fair.classify(kind, request.clone());
@@ -130,7 +130,7 @@ fn seats_of_a_level_are_counted_by_kind() {
         (http::Method::DELETE, "/api/v1/namespaces/n/pods/p"),
     ] {
         let info = info(method, path);
-        let kind = RequestKind::of(&info);
+        let kind = RequestKind::from_info(&info);
         let class = flow.classify(kind, Arc::new((info, user.clone())));
         held.push(start(&flow, kind, &user, class.as_ref()).unwrap());
     }
@@ -144,17 +144,17 @@ fn seats_of_a_level_are_counted_by_kind() {
     }
 }
 
-/// The place is free as soon as the answer begins. A user with too many waiting
-/// answers keeps the places of further ones.
+/// The slot is free as soon as the answer begins. A user with too many waiting
+/// answers keeps the slots of further ones.
 #[tokio::test]
-async fn an_answer_that_waits_holds_bytes_instead_of_a_place() {
+async fn an_answer_that_waits_holds_bytes_instead_of_a_slot() {
     let flow = fair();
     let (slow, other) = (user("slow", &[]), user("other", &[]));
     let taken = || flow.metrics.forwarded.in_flight.taken.get();
     let mut waiting = Vec::new();
     let kept = loop {
-        let place = flow.forwarded().in_flight.take(Some(&slow)).unwrap();
-        let mut admitted = Admitted::default().with_place(place);
+        let slot = flow.forwarded().in_flight.take(Some(&slow)).unwrap();
+        let mut admitted = Admitted::default().with_slot(slot);
         flow.answer_begins(&mut admitted, Some(&slow));
         if taken() > 0 {
             break admitted;

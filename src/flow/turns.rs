@@ -43,14 +43,14 @@ impl Turns {
 
     /// Takes a turn, waiting for at most `wait`. Cancel-safe.
     pub async fn turn(&self, user: &str, weight: usize, wait: Duration) -> Result<Turn, Rejected> {
-        let place = match self.queue.ask(&user.into(), weight) {
+        let queued = match self.queue.ask(&user.into(), weight) {
             Ok(Asked::Turn(turn)) => return Ok(turn),
-            Ok(Asked::Place(place)) => place,
+            Ok(Asked::Queued(queued)) => queued,
             Err(QueueFull) => return Err(self.reject(Rejected::QueueFull)),
         };
         let waiting = Waiting::count(&self.metrics.waiting);
         let began = Instant::now();
-        let came = timeout(wait, place.turn()).await;
+        let came = timeout(wait, queued.turn()).await;
         self.metrics
             .waited(began.elapsed(), matches!(came, Ok(Ok(_))));
         drop(waiting);

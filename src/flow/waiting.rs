@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apifront_fairness::{Classification, Place};
+use apifront_fairness::{Classification, QueuedRequest};
 
 use super::{Admitted, Flow, Refused, RequestKind};
 
@@ -17,7 +17,7 @@ pub struct Waiting<'a> {
     pub(super) flow: &'a Flow,
     pub(super) kind: RequestKind,
     pub(super) class: &'a Classification,
-    pub(super) place: Place,
+    pub(super) queued: QueuedRequest,
 }
 
 impl Waiting<'_> {
@@ -31,7 +31,7 @@ impl Waiting<'_> {
         // kube-apiserver lets such a request wait as long.
         let own = within.and_then(|within| within.checked_div(4));
         let most = own.map_or(most, |own| own.min(most));
-        match self.place.seats(most).await {
+        match self.queued.seats(most).await {
             Ok(seats) => Ok(self.flow.seated(self.kind, seats)),
             Err(_) => Err(self.flow.refused(self.class)),
         }

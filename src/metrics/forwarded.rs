@@ -6,27 +6,27 @@ use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_wit
 #[derive(Clone)]
 pub struct ForwardedMetrics {
     /// The requests that upstream has not answered yet.
-    pub in_flight: PlaceMetrics,
+    pub in_flight: ForwardSlotMetrics,
     /// The requests that stay open.
-    pub long_running: PlaceMetrics,
+    pub long_running: ForwardSlotMetrics,
     rejected_for_backends: IntCounterVec,
 }
 
 #[derive(Clone, Debug)]
-pub struct PlaceMetrics {
+pub struct ForwardSlotMetrics {
     pub taken: IntGauge,
     rejected: IntCounterVec,
 }
 
 impl ForwardedMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let in_flight = PlaceMetrics::register(
+        let in_flight = ForwardSlotMetrics::register(
             registry,
             "apifront_forwarded_requests",
             "Forwarded requests that no API server has answered yet, watches and streams apart.",
             "apifront_forwarded_rejected_total",
         )?;
-        let long_running = PlaceMetrics::register(
+        let long_running = ForwardSlotMetrics::register(
             registry,
             "apifront_forwarded_long_running_requests",
             "Forwarded watches, logs, exec, attach, port-forward and proxy requests open now.",
@@ -48,14 +48,14 @@ impl ForwardedMetrics {
         })
     }
 
-    /// Counts a request for which its backend has no place.
+    /// Counts a request for which its backend has no slot.
     pub fn rejected_for_backend(&self, exceeded: Exceeded) {
         let labels = [limit(exceeded)];
         self.rejected_for_backends.with_label_values(&labels).inc();
     }
 }
 
-impl PlaceMetrics {
+impl ForwardSlotMetrics {
     fn register(
         registry: &Registry,
         taken: &str,

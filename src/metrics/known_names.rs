@@ -74,7 +74,7 @@ impl Default for Names {
     fn default() -> Self {
         Self {
             by_resource: HashMap::new(),
-            of_group_versions: Ledger::new(Limits::of(MAX_NAMES, MAX_OF_GROUP_VERSION)),
+            of_group_versions: Ledger::new(Limits::fixed(MAX_NAMES, MAX_OF_GROUP_VERSION)),
         }
     }
 }

@@ -24,7 +24,7 @@ pub use cache_memory::MemoryMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
-pub use forwarded::{ForwardedMetrics, PlaceMetrics};
+pub use forwarded::{ForwardSlotMetrics, ForwardedMetrics};
 pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
@@ -146,7 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
+    use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
 
     use super::*;
 
@@ -157,7 +157,7 @@ mod tests {
         let pods = metrics.known.prove(&pods, "");
         metrics.requests.resource(pods.as_ref()).observe(
             Verb::List,
-            Scope::Cluster,
+            ScopeLabel::Cluster,
             DryRun::No,
             RequestOutcome {
                 code: 200,
@@ -188,7 +188,7 @@ mod tests {
             let gvr = GroupVersionResource::new("made.up", "v1", name);
             let name = metrics.known.find(&gvr, name);
             let resource = metrics.requests.resource(name.as_ref());
-            resource.abort(Verb::Get, Scope::Resource);
+            resource.abort(Verb::Get, ScopeLabel::Resource);
         }
         let text = String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
         assert!(!text.contains("made.up"));
@@ -211,7 +211,7 @@ mod tests {
                 elapsed: Duration::ZERO,
                 response_bytes: 0,
             };
-            resource.observe(Verb::Put, Scope::Resource, DryRun::All, outcome);
+            resource.observe(Verb::Put, ScopeLabel::Resource, DryRun::All, outcome);
             let text = metrics.encode().unwrap();
             let text = String::from_utf8(text.to_vec()).unwrap();
             let of_pods = text.lines().filter(|l| l.contains(r#"resource="pods""#));
@@ -246,7 +246,7 @@ mod tests {
             )
         };
         let text = || String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
-        let guard = resource.long_running(Verb::Watch, Scope::Cluster);
+        let guard = resource.long_running(Verb::Watch, ScopeLabel::Cluster);
         assert!(text().contains(&line(1)));
         drop(guard);
         assert!(text().contains(&line(0)));

@@ -7,14 +7,14 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
+use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
 use parking_lot::RwLock;
 use prometheus::{Histogram, IntCounter, IntGauge};
 
 use super::KnownName;
 use super::request::Vectors;
 
-type Cells = [[[OnceLock<Box<Series>>; DryRun::COUNT]; Scope::COUNT]; Verb::COUNT];
+type Cells = [[[OnceLock<Box<Series>>; DryRun::COUNT]; ScopeLabel::COUNT]; Verb::COUNT];
 
 pub struct ResourceMetrics {
     vectors: Vectors,
@@ -121,7 +121,7 @@ impl ResourceMetrics {
     /// verb, scope and dry run were refused, they are only counted, not measured: a
     /// refusal costs its caller nothing, but histograms cost much memory. Health
     /// checks have no component and are always measured.
-    pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: RequestOutcome) {
+    pub fn observe(&self, verb: Verb, scope: ScopeLabel, dry_run: DryRun, outcome: RequestOutcome) {
         let of_verb = self.cells.get(verb as usize);
         let of_scope = of_verb.and_then(|cells| cells.get(scope as usize));
         let Some(cell) = of_scope.and_then(|cells| cells.get(dry_run as usize)) else {
@@ -153,14 +153,14 @@ impl ResourceMetrics {
         }
     }
 
-    fn total(&self, verb: Verb, scope: Scope, dry_run: DryRun, code: u16) -> IntCounter {
+    fn total(&self, verb: Verb, scope: ScopeLabel, dry_run: DryRun, code: u16) -> IntCounter {
         let seven = self.seven(verb, scope);
         let label = code_label(code);
         let labels = [&seven[..], &[dry_run.as_str(), &label]].concat();
         self.vectors.total.with_label_values(&labels)
     }
 
-    pub fn long_running(&self, verb: Verb, scope: Scope) -> LongRunning {
+    pub fn long_running(&self, verb: Verb, scope: ScopeLabel) -> LongRunning {
         let gauge = self
             .vectors
             .long_running
@@ -170,7 +170,7 @@ impl ResourceMetrics {
     }
 
     /// Counts a request that was refused or cut short to protect the server.
-    pub fn termination(&self, verb: Verb, scope: Scope, code: u16) {
+    pub fn termination(&self, verb: Verb, scope: ScopeLabel, code: u16) {
         let seven = self.seven(verb, scope);
         let code = code_label(code);
         let labels = [&seven[..], &[code.as_str()]].concat();
@@ -178,13 +178,13 @@ impl ResourceMetrics {
     }
 
     /// Counts a response that was broken off.
-    pub fn abort(&self, verb: Verb, scope: Scope) {
+    pub fn abort(&self, verb: Verb, scope: ScopeLabel) {
         let seven = self.seven(verb, scope);
         self.vectors.aborts.with_label_values(&seven[..6]).inc();
     }
 
     /// Measures a watch that has sent all initial events.
-    pub fn watch_list(&self, scope: Scope, elapsed: Duration) {
+    pub fn watch_list(&self, scope: ScopeLabel, elapsed: Duration) {
         self.vectors
             .watch
             .list_duration
@@ -203,7 +203,7 @@ impl ResourceMetrics {
         })
     }
 
-    fn series(&self, verb: Verb, scope: Scope, dry_run: DryRun) -> Series {
+    fn series(&self, verb: Verb, scope: ScopeLabel, dry_run: DryRun) -> Series {
         let seven = self.seven(verb, scope);
         let eight = [&seven[..], &[dry_run.as_str()]].concat();
         Series {
@@ -216,7 +216,7 @@ impl ResourceMetrics {
     }
 
     /// Returns seven label values in the order of the vectors' labels.
-    fn seven(&self, verb: Verb, scope: Scope) -> [&str; 7] {
+    fn seven(&self, verb: Verb, scope: ScopeLabel) -> [&str; 7] {
         [
             verb.as_str(),
             &self.group,

@@ -51,9 +51,9 @@ pub struct MetricStability {
 
 impl MetricStability {
     /// The least promise, for metrics that Kubernetes does not promise.
-    const LEAST: Self = Self::of(Stability::Alpha);
+    const LEAST: Self = Self::new(Stability::Alpha);
 
-    const fn of(stability: Stability) -> Self {
+    const fn new(stability: Stability) -> Self {
         Self {
             stability,
             deprecated: None,
@@ -130,8 +130,8 @@ const EXPERIMENTAL: [&str; 3] = [
     "apiserver_flowcontrol_priority_level_seat_utilization",
 ];
 
-const STABLE: MetricStability = MetricStability::of(Stability::Stable);
-const BETA: MetricStability = MetricStability::of(Stability::Beta);
+const STABLE: MetricStability = MetricStability::new(Stability::Stable);
+const BETA: MetricStability = MetricStability::new(Stability::Beta);
 
 /// Writes the stability into help texts. Leaves out hidden metrics unless
 /// `show_hidden`.

@@ -19,9 +19,9 @@ use super::merged_root::{MergedRoot, Owner};
 use super::metrics::Kind;
 use super::root;
 use super::server::FRESH_BACKEND;
+use super::shown_apis::ShownApis;
 use super::v2;
 use super::v3_cache::Missing;
-use super::view::View;
 
 /// The least number of bytes that gziphandler compresses.
 const GZIP_ABOVE: usize = 512;
@@ -73,7 +73,7 @@ impl OpenApi {
     async fn answer_root(&self, request: &Request<'_>) -> Answered {
         // Upstream answers ranges of its own root. Ranges of a merged root are
         // optional (RFC 9110 §14.2).
-        if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
+        if request.headers.contains_key(RANGE) && self.shown.load().is_plain() {
             return Answered::Forward;
         }
         match self.merged_root(FRESH_BACKEND).await {
@@ -95,16 +95,16 @@ impl OpenApi {
     /// `max_age` is the greatest age of the backends' roots. Upstream's is confirmed
     /// for each caller.
     async fn merged_root(&self, max_age: Duration) -> Option<Arc<MergedRoot>> {
-        let view = self.view.load_full();
-        let backends = join_all(view.backends.iter().map(|b| b.server.root(max_age)));
+        let shown = self.shown.load_full();
+        let backends = join_all(shown.backends.iter().map(|b| b.server.root(max_age)));
         let (upstream, backends) = tokio::join!(self.main.root(Duration::ZERO), backends);
         let upstream = upstream?;
         if let Some(merged) = self.root.load_full()
-            && merged.is_of(&view, &upstream, &backends)
+            && merged.is_of(&shown, &upstream, &backends)
         {
             return Some(merged);
         }
-        let merged = Arc::new(MergedRoot::new(&self.main, view, upstream, backends));
+        let merged = Arc::new(MergedRoot::new(&self.main, shown, upstream, backends));
         self.root.store(Some(merged.clone()));
         Some(merged)
     }
@@ -117,7 +117,7 @@ impl OpenApi {
         };
         // A document with that hash is always the same, so no server is asked again.
         let last = self.root.load_full().filter(|root| {
-            wanted.is_some() && Arc::ptr_eq(root.view(), &self.view.load()) && is_wanted(root)
+            wanted.is_some() && Arc::ptr_eq(root.shown(), &self.shown.load()) && is_wanted(root)
         });
         let recent = match last {
             Some(last) => Some(last),
@@ -190,8 +190,8 @@ impl OpenApi {
 
     async fn answer_v2(&self, request: &Request<'_>) -> Answered {
         const VARIES: [&str; 2] = ["Accept-Encoding", "Accept"];
-        let view = self.view.load_full();
-        if view.is_plain() && request.headers.contains_key(RANGE) {
+        let shown = self.shown.load_full();
+        if shown.is_plain() && request.headers.contains_key(RANGE) {
             return Answered::Forward;
         }
         let encoding = match Version::V2.negotiate(request.headers) {
@@ -199,7 +199,7 @@ impl OpenApi {
             Accepted::None => return not_acceptable(&VARIES),
             Accepted::NoClause | Accepted::Unreadable => return Answered::Forward,
         };
-        let Some(document) = self.v2_document(&view, encoding).await else {
+        let Some(document) = self.v2_document(&shown, encoding).await else {
             return Answered::Forward;
         };
         let mut reply = document.reply(request.headers);
@@ -215,15 +215,19 @@ impl OpenApi {
         Answered::Reply(reply)
     }
 
-    async fn v2_document(&self, view: &Arc<View>, encoding: Encoding) -> Option<Arc<Document>> {
-        if view.is_plain() {
+    async fn v2_document(
+        &self,
+        shown: &Arc<ShownApis>,
+        encoding: Encoding,
+    ) -> Option<Arc<Document>> {
+        if shown.is_plain() {
             return self.main.v2(encoding).await;
         }
         let json = Encoding::Json;
-        let backends = view.backends.iter().map(|b| b.server.v2(json));
+        let backends = shown.backends.iter().map(|b| b.server.v2(json));
         let (upstream, backends) = tokio::join!(self.main.v2(json), join_all(backends));
         let parts = v2::Parts {
-            view: view.clone(),
+            shown: shown.clone(),
             upstream: upstream?,
             backends,
         };

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use super::document::Document;
 use super::root::{self, Key, Root};
 use super::server::Server;
-use super::view::View;
+use super::shown_apis::ShownApis;
 
 pub struct MergedRoot {
-    view: Arc<View>,
+    shown: Arc<ShownApis>,
     upstream: Arc<Root>,
     backends: Vec<Option<Arc<Root>>>,
     pub bytes: Bytes,
@@ -34,24 +34,24 @@ pub struct Owner {
 }
 
 impl MergedRoot {
-    /// `backends` are the roots of the view's backends, in order.
+    /// `backends` are the roots of the shown backends, in order.
     pub fn new(
         main: &Arc<Server>,
-        view: Arc<View>,
+        shown: Arc<ShownApis>,
         upstream: Arc<Root>,
         backends: Vec<Option<Arc<Root>>>,
     ) -> Self {
         let mut paths = BTreeMap::new();
         let mut owners = BTreeMap::new();
-        let groups = Groups::of(&upstream, &view);
+        let groups = Groups::from_root(&upstream, &shown);
         for (key, url) in &upstream.paths {
-            if groups.shows(key, &view) {
+            if groups.shows(key, &shown) {
                 paths.insert(key.clone(), url.clone());
                 owners.insert(key.clone(), owner(main, &upstream, key));
             }
         }
-        for (index, version) in view.in_order() {
-            let backend = view.backends.get(index);
+        for (index, version) in shown.in_order() {
+            let backend = shown.backends.get(index);
             let root = backends.get(index).and_then(Option::as_ref);
             let Some((backend, root)) = backend.zip(root) else {
                 continue;
@@ -76,13 +76,13 @@ impl MergedRoot {
                 }
             }
         }
-        let bytes = if view.is_plain() {
+        let bytes = if shown.is_plain() {
             upstream.bytes.clone()
         } else {
             root::write(paths)
         };
         Self {
-            view,
+            shown,
             upstream,
             backends,
             bytes,
@@ -93,7 +93,7 @@ impl MergedRoot {
     /// Tells whether the merged root was made from exactly these parts.
     pub fn is_of(
         &self,
-        view: &Arc<View>,
+        shown: &Arc<ShownApis>,
         upstream: &Arc<Root>,
         backends: &[Option<Arc<Root>>],
     ) -> bool {
@@ -102,14 +102,14 @@ impl MergedRoot {
             (None, None) => true,
             _ => false,
         };
-        Arc::ptr_eq(&self.view, view)
+        Arc::ptr_eq(&self.shown, shown)
             && Arc::ptr_eq(&self.upstream, upstream)
             && self.backends.len() == backends.len()
             && self.backends.iter().zip(backends).all(|(a, b)| same(a, b))
     }
 
-    pub fn view(&self) -> &Arc<View> {
-        &self.view
+    pub fn shown(&self) -> &Arc<ShownApis> {
+        &self.shown
     }
 
     pub fn owner(&self, key: &str) -> Option<&Owner> {
@@ -133,24 +133,24 @@ struct Groups {
 }
 
 impl Groups {
-    fn of(root: &Root, view: &View) -> Self {
+    fn from_root(root: &Root, shown: &ShownApis) -> Self {
         let versions = || {
             root.paths.keys().filter_map(|key| match Key::parse(key) {
                 Key::Version(version) => Some(version),
                 Key::Group(_) | Key::Other => None,
             })
         };
-        let enabled = versions().filter(|version| view.runtime.is_enabled(version));
+        let enabled = versions().filter(|version| shown.runtime.is_enabled(version));
         Self {
             versioned: versions().map(|v| v.group).collect(),
             enabled: enabled.map(|v| v.group).collect(),
         }
     }
 
-    fn shows(&self, key: &str, view: &View) -> bool {
+    fn shows(&self, key: &str, shown: &ShownApis) -> bool {
         match Key::parse(key) {
             Key::Version(version) => {
-                view.runtime.is_enabled(&version) && !view.is_backends(&version)
+                shown.runtime.is_enabled(&version) && !shown.is_backends(&version)
             }
             Key::Group(group) => !self.versioned.contains(&group) || self.enabled.contains(&group),
             Key::Other => true,

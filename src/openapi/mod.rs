@@ -23,9 +23,9 @@ mod merged_root;
 mod metrics;
 mod root;
 mod server;
+mod shown_apis;
 mod v2;
 mod v3_cache;
-mod view;
 
 pub use answer::{Answered, Request};
 pub use document::Reply;
@@ -38,10 +38,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use merged_root::MergedRoot;
 use parking_lot::Mutex;
 use server::Server;
+use shown_apis::{ShownApis, ShownBackend};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use v3_cache::V3Cache;
-use view::{ShownBackend, View};
 
 use crate::aggregation::Source;
 use crate::config::RuntimeConfig;
@@ -49,7 +49,7 @@ use crate::config::RuntimeConfig;
 pub struct OpenApi {
     main: Arc<Server>,
     /// Written under the lock `changing`.
-    view: ArcSwap<View>,
+    shown: ArcSwap<ShownApis>,
     changing: Mutex<()>,
     changed: watch::Sender<()>,
     root: ArcSwapOption<MergedRoot>,
@@ -64,7 +64,7 @@ impl OpenApi {
     pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: OpenApiMetrics) -> Self {
         Self {
             main: Arc::new(Server::new("", upstream, None, metrics.clone())),
-            view: ArcSwap::default(),
+            shown: ArcSwap::default(),
             changing: Mutex::new(()),
             changed: watch::Sender::new(()),
             root: ArcSwapOption::empty(),
@@ -78,7 +78,7 @@ impl OpenApi {
     /// that was set before keeps its documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let _changing = self.changing.lock();
-        let before = self.view.load();
+        let before = self.shown.load();
         let backend = |source: Source| {
             let known = before.backend(&source.name).map(|b| &b.server);
             let server = match known {
@@ -95,25 +95,25 @@ impl OpenApi {
                 versions: source.versions,
             }
         };
-        let view = View {
+        let shown = ShownApis {
             backends: sources.into_iter().map(backend).collect(),
             runtime: before.runtime.clone(),
         };
-        self.view.store(Arc::new(view));
+        self.shown.store(Arc::new(shown));
         self.changed.send_replace(());
     }
 
     pub fn set_runtime_config(&self, runtime: RuntimeConfig) {
         let _changing = self.changing.lock();
-        let before = self.view.load();
+        let before = self.shown.load();
         if before.runtime == runtime {
             return;
         }
-        let view = View {
+        let shown = ShownApis {
             backends: before.backends.clone(),
             runtime,
         };
-        self.view.store(Arc::new(view));
+        self.shown.store(Arc::new(shown));
     }
 
     /// Keeps the documents of all servers recent while this is polled. Each server
@@ -126,21 +126,21 @@ impl OpenApi {
         start(self.main.clone());
         loop {
             changed.borrow_and_update();
-            let view = self.view.load_full();
+            let shown = self.shown.load_full();
             running.retain(|(id, task)| {
-                let stays = view.backends.iter().any(|b| b.server.id == *id);
+                let stays = shown.backends.iter().any(|b| b.server.id == *id);
                 if !stays {
                     task.abort();
                 }
                 stays
             });
-            for backend in &view.backends {
+            for backend in &shown.backends {
                 let server = &backend.server;
                 if !running.iter().any(|(id, _)| *id == server.id) {
                     running.push((server.id, start(server.clone())));
                 }
             }
-            drop(view);
+            drop(shown);
             if changed.changed().await.is_err() {
                 return;
             }

@@ -18,10 +18,10 @@ use super::merged_root::Owner;
 /// dropped, and fetched again when needed.
 const MAX_BYTES: u64 = 128 << 20;
 /// The memory that is counted for a document besides its bytes.
-const OVERHEAD: u32 = 1 << 10;
+const OVERHEAD_BYTES: u32 = 1 << 10;
 /// The time after which an unused document is dropped. Its hash is old, or its API
 /// is gone.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The time for which a document without a hash is kept, as in kube-aggregator.
 const UNHASHED_SECONDS: u64 = 60;
 
@@ -34,13 +34,14 @@ pub struct V3Cache {
 impl Default for V3Cache {
     fn default() -> Self {
         let weigh = |_: &Name, document: &Arc<Document>| {
-            u32::try_from(document.bytes.len()).map_or(u32::MAX, |n| n.saturating_add(OVERHEAD))
+            u32::try_from(document.bytes.len())
+                .map_or(u32::MAX, |n| n.saturating_add(OVERHEAD_BYTES))
         };
         let documents = Cache::builder()
             .max_capacity(MAX_BYTES)
             .weigher(weigh)
             .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(IDLE)
+            .time_to_idle(IDLE_TIMEOUT)
             .build();
         Self { documents }
     }

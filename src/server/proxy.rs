@@ -129,7 +129,7 @@ impl ProxyHttp for Proxy {
         if let Some(forward) = &mut ctx.forward {
             record_write::begin(&request.method, &head, forward);
         }
-        *response = wire_head::of(head, request.version)?;
+        *response = wire_head::for_client(head, request.version)?;
         Ok(())
     }
 

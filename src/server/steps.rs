@@ -20,7 +20,7 @@ use crate::server::reply::watch_stream::WatchHead;
 use crate::server::reply::{browsers, refusal};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
-use crate::server::stage::{Identified, PendingGrant, audit, flow_control, places, seats};
+use crate::server::stage::{Identified, PendingGrant, audit, flow_control, forward_slots, seats};
 
 /// How a request is answered.
 pub(super) enum Reply {
@@ -91,7 +91,7 @@ async fn take_steps(
         return Ok(Reply::Whole(answer));
     }
     let sampled = shadow::begin(session.req_header(), &identified, cache);
-    places::take(session, ctx, &authority)
+    forward_slots::take(session, ctx, &authority)
         .map_err(|refused| Answer::too_many_requests(refused.retry_after).out_of(cache))?;
     forward::begin(session, ctx, authority, backend);
     let failed = if upgrade::is_relayed(session.req_header(), &identified) {

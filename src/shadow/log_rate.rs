@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The lines in each [`PERIOD`]. Usually the first lines name every resource that
-/// differs. Metrics and `/debug/shadow` count all differences.
-const LINES: u32 = 20;
-const PERIOD: Duration = Duration::from_secs(60);
+/// The lines in each [`RATE_PERIOD`]. Usually the first lines name every resource
+/// that differs. Metrics and `/debug/shadow` count all differences.
+const LINES_PER_PERIOD: u32 = 20;
+const RATE_PERIOD: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(super) struct LogRate {
@@ -20,12 +20,12 @@ impl LogRate {
     /// If another line may be written, returns how many were left out since the last
     /// one.
     pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
-        let is_over = |began: Instant| now.saturating_duration_since(began) >= PERIOD;
+        let is_over = |began: Instant| now.saturating_duration_since(began) >= RATE_PERIOD;
         if self.began.is_none_or(is_over) {
             self.began = Some(now);
             self.lines = 0;
         }
-        if self.lines >= LINES {
+        if self.lines >= LINES_PER_PERIOD {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
@@ -46,12 +46,12 @@ mod tests {
             .filter_map(|n| rate.take(began + Duration::from_millis(n)))
             .collect();
         // 100 seconds are two periods.
-        assert_eq!(lines.len(), 2 * LINES as usize);
+        assert_eq!(lines.len(), 2 * LINES_PER_PERIOD as usize);
         let told: Vec<_> = lines.iter().filter(|left_out| **left_out > 0).collect();
-        assert_eq!(told, [&(60_000 - u64::from(LINES))]);
+        assert_eq!(told, [&(60_000 - u64::from(LINES_PER_PERIOD))]);
         assert_eq!(
             rate.take(began + Duration::from_secs(200)),
-            Some(40_000 - u64::from(LINES))
+            Some(40_000 - u64::from(LINES_PER_PERIOD))
         );
         assert_eq!(rate.take(began + Duration::from_secs(200)), Some(0));
     }

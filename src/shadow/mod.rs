@@ -48,7 +48,7 @@ const TURNS: QueueLimits = QueueLimits {
 };
 
 /// The most watches that are followed at a time. Each holds a watch of the cache.
-const WATCHES: usize = 256;
+const MAX_WATCHES: usize = 256;
 
 /// Bytes of upstream's answers that are held for comparison.
 pub type HeldBytes = Share<Arc<str>>;
@@ -76,7 +76,7 @@ impl Shadow {
         Self {
             bytes: Shares::new(Limits::shared(0)),
             turns: FairQueue::new(TURNS),
-            watches: Shares::new(Limits::shared(WATCHES)),
+            watches: Shares::new(Limits::shared(MAX_WATCHES)),
             metrics,
             report: Mutex::default(),
             log_rate: Mutex::default(),
@@ -198,14 +198,14 @@ mod tests {
     #[test]
     fn one_callers_reads_are_not_all_that_is_compared() {
         let shadow = shadow();
-        let followed: Vec<_> = (0..WATCHES)
+        let followed: Vec<_> = (0..MAX_WATCHES)
             .filter_map(|_| shadow.watch(caller("greedy")))
             .collect();
-        assert_eq!(followed.len(), WATCHES / 2);
-        let others: Vec<_> = (0..WATCHES / 4)
+        assert_eq!(followed.len(), MAX_WATCHES / 2);
+        let others: Vec<_> = (0..MAX_WATCHES / 4)
             .filter_map(|_| shadow.watch(caller("jane")))
             .collect();
-        assert_eq!(others.len(), WATCHES / 4);
+        assert_eq!(others.len(), MAX_WATCHES / 4);
 
         let turn = |name| shadow.turn(caller(name)).boxed();
         let held: Vec<_> = (0..2).map(|_| turn("greedy").now_or_never()).collect();

@@ -11,8 +11,8 @@ use super::representation::Label;
 
 /// The limits of the report. Further differences of a resource are only counted.
 const MAX_RESOURCES: usize = 1_000;
-const KEPT_OF_RESOURCE: usize = 20;
-const KEPT: usize = 400;
+const MAX_DIFFERENCES_OF_RESOURCE: usize = 20;
+const MAX_DIFFERENCES: usize = 400;
 
 #[derive(Clone, Debug)]
 pub struct Subject {
@@ -100,9 +100,9 @@ impl Report {
             Verdict::Difference(difference) => difference,
         };
         count(&mut tally.differences);
-        let room = resource.differences < KEPT_OF_RESOURCE;
+        let room = resource.differences < MAX_DIFFERENCES_OF_RESOURCE;
         resource.differences = resource.differences.saturating_add(1);
-        if !room || self.differences.len() >= KEPT {
+        if !room || self.differences.len() >= MAX_DIFFERENCES {
             return count(&mut self.dropped_differences);
         }
         self.differences.push(Found {
@@ -160,7 +160,7 @@ mod tests {
         }
         report.judged(&subject(0), &Verdict::Match, &key);
         report.judged(&subject(0), &Verdict::NotComparable("evicted"), &key);
-        assert_eq!(report.differences.len(), KEPT_OF_RESOURCE);
+        assert_eq!(report.differences.len(), MAX_DIFFERENCES_OF_RESOURCE);
         assert_eq!(report.dropped_differences, 10);
         let tally = &report.resources[&subject(0).gvr].tallies[&("list", Label::Json)];
         assert_eq!((tally.matches, tally.differences), (1, 30));
@@ -170,6 +170,6 @@ mod tests {
             report.judged(&subject(n), &difference, &key);
         }
         assert_eq!(report.resources.len(), MAX_RESOURCES);
-        assert_eq!(report.differences.len(), KEPT);
+        assert_eq!(report.differences.len(), MAX_DIFFERENCES);
     }
 }

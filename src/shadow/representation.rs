@@ -26,12 +26,12 @@ impl Label {
             false => negotiation::negotiate(headers, query, Offer::BUILT_IN),
         };
         match negotiated {
-            Negotiation::Accepted(accepted) => Self::of(accepted),
+            Negotiation::Accepted(accepted) => Self::from_representation(accepted),
             _ => Self::Other,
         }
     }
 
-    fn of(accepted: Representation) -> Self {
+    fn from_representation(accepted: Representation) -> Self {
         match (accepted.transform, accepted.media_type) {
             (Transform::Table(_), _) => Self::Table,
             (Transform::None, MediaType::Json) => Self::Json,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 pub const SAMPLE_EVERY: Duration = Duration::from_secs(30);
 
 /// The samples of an hour. Older ones are dropped.
-const SAMPLES: usize = 120;
+const MAX_SAMPLES: usize = 120;
 
 /// An unfinished sample is shown from this age on. Over a shorter time, the rates
 /// would jump.
@@ -83,7 +83,7 @@ impl History {
     pub fn take(&self, now: Reading) {
         let mut state = self.0.lock();
         if let Some(before) = state.last.replace(now) {
-            if state.samples.len() >= SAMPLES {
+            if state.samples.len() >= MAX_SAMPLES {
                 state.samples.pop_front();
             }
             state.samples.push_back(Sample::between(&before, &now));
@@ -154,9 +154,9 @@ mod tests {
             history.take(reading(at(n), n));
         }
         let samples = history.samples(&reading(at(999), 999));
-        assert_eq!(samples.len(), SAMPLES);
+        assert_eq!(samples.len(), MAX_SAMPLES);
         assert_eq!(SAMPLE_EVERY * 120, Duration::from_secs(3_600));
         assert_eq!(samples[0].at, at(880));
-        assert_eq!(samples[SAMPLES - 1].at, at(999));
+        assert_eq!(samples[MAX_SAMPLES - 1].at, at(999));
     }
 }

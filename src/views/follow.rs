@@ -18,7 +18,7 @@ use crate::authz::PlaceReview;
 use crate::authz::rbac::{PlacesLimits, Rights};
 
 /// The questions of one view at a time. The caller's own requests have other turns.
-const QUESTIONS: usize = 4;
+const MAX_CONCURRENT_QUESTIONS: usize = 4;
 
 /// The questions about new places that one namespace may cause for one user within
 /// `reviewTTL`, in addition to four times its names: as many as a user has views.
@@ -30,7 +30,7 @@ const VERSION_WITHIN: Duration = Duration::from_secs(5);
 const VERSION_AGAIN: Duration = Duration::from_millis(500);
 
 /// The longest sleep of a view that nothing wakes.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 pub(super) struct Shared {
     pub(super) settings: ArcSwap<ViewsSettings>,
@@ -212,7 +212,8 @@ impl Task<'_> {
             let answer = view.reviewer.review(&view.user, &question, since).await;
             (place, answer)
         });
-        let mut answers = futures::stream::iter(questions).buffer_unordered(QUESTIONS);
+        let mut answers =
+            futures::stream::iter(questions).buffer_unordered(MAX_CONCURRENT_QUESTIONS);
         let mut failure = None;
         loop {
             let answered = tokio::select! {
@@ -320,7 +321,7 @@ impl Task<'_> {
 
     /// Waits until the rights change, a request uses the view, or `until`.
     async fn wait(&mut self, until: Option<Instant>) {
-        let longest = Instant::now().checked_add(LONGEST);
+        let longest = Instant::now().checked_add(MAX_SLEEP);
         let until = until.into_iter().chain(longest).min();
         let timer = async {
             match until {

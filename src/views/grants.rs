@@ -8,7 +8,7 @@ use apifront_watch_cache::store::Visible;
 use tokio::time::Instant;
 
 use super::ViewsSettings;
-use crate::authz::rbac::Places;
+use crate::authz::rbac::CandidatePlaces;
 
 /// RBAC in memory may be ahead of the RBAC by which upstream decides. So a place
 /// that RBAC allows and upstream denies is asked about again after these times, and
@@ -57,7 +57,7 @@ pub(super) struct Grants {
 impl Grants {
     /// Takes the places that RBAC allows now. Places that it no longer allows are
     /// lost, and only new ones are asked about. Returns whether the places changed.
-    pub(super) fn follow(&mut self, places: &Places, now: Instant) -> bool {
+    pub(super) fn follow(&mut self, places: &CandidatePlaces, now: Instant) -> bool {
         let whole = places.namespaces.iter().map(|namespace| Place {
             namespace: namespace.to_string(),
             name: String::new(),
@@ -238,10 +238,10 @@ mod tests {
         max_names: 10,
     };
 
-    fn places(namespaces: &[&str], names: &[(&str, &str)]) -> Places {
-        let mut places = Places {
+    fn places(namespaces: &[&str], names: &[(&str, &str)]) -> CandidatePlaces {
+        let mut places = CandidatePlaces {
             namespaces: namespaces.iter().map(|n| (*n).into()).collect(),
-            ..Places::default()
+            ..CandidatePlaces::default()
         };
         for (namespace, name) in names {
             let there = places.names.entry((*namespace).into()).or_default();

@@ -21,12 +21,12 @@ mod cost;
 mod follow;
 mod grants;
 pub mod metrics;
-mod places;
 mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod view;
+mod view_table;
 
 use std::sync::Arc;
 

@@ -11,13 +11,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::budget::Budgets;
 use super::follow::{self, Shared};
 use super::metrics::{Refusal, ViewsMetrics};
-use super::places::{Key, Places, Room};
+use super::view_table::{Key, Room, ViewTable};
 use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
 use crate::authz::{self, Authorizer};
 
 /// An unwatched view is forgotten when no request used it for this time. The next
 /// request asks about each place again.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The time between two searches for unused views.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub struct Asked<'a> {
 }
 
 pub struct Views {
-    views: Mutex<Places<View>>,
+    views: Mutex<ViewTable<View>>,
     rights: KnownRights,
     shared: Arc<Shared>,
 }
@@ -125,7 +125,7 @@ impl Views {
     /// Makes room for one more view of a user. Ends another view if necessary.
     fn make_room(
         &self,
-        views: &mut Places<View>,
+        views: &mut ViewTable<View>,
         user: &UserInfo,
     ) -> Result<(), (Status, Refusal)> {
         let max = self.shared.settings.load().max_views;
@@ -153,7 +153,7 @@ impl Views {
             let mut views = self.views.lock();
             let unused = views.take_if(|view| {
                 let idle = view.idle_since();
-                idle.is_some_and(|since| now.saturating_duration_since(since) >= IDLE)
+                idle.is_some_and(|since| now.saturating_duration_since(since) >= IDLE_TIMEOUT)
             });
             unused.iter().for_each(|view| view.end());
             self.shared.budgets.forget_unused(now);

@@ -72,7 +72,7 @@ impl EmbeddedServer {
     pub async fn start_default(address: SocketAddr) -> io::Result<Handle> {
         let server = Self::with_samples();
         let handle = server.clone().start(address).await?;
-        server.spawn_activity_until(super::activity::PERIOD, handle.stop.clone());
+        server.spawn_activity_until(super::activity::CHANGE_INTERVAL, handle.stop.clone());
         Ok(handle)
     }
 }

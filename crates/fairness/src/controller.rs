@@ -92,7 +92,7 @@ impl Controller {
         self.keep_or_retire(&named);
         for mandatory in mandatory_priority_levels() {
             if !self.levels.contains_key(&mandatory.metadata.name)
-                && let Ok(queuing) = Queuing::of(&mandatory)
+                && let Ok(queuing) = Queuing::from_object(&mandatory)
             {
                 self.take_up(mandatory, queuing);
             }
@@ -109,7 +109,7 @@ impl Controller {
         let mut named = BTreeSet::new();
         for object in self.objects.priority_levels.clone() {
             let name = object.metadata.name.clone();
-            let queuing = match Queuing::of(&object) {
+            let queuing = match Queuing::from_object(&object) {
                 Ok(_) if named.contains(&name) => Err("there are two objects of the name"),
                 read => read,
             };
@@ -198,7 +198,7 @@ impl Controller {
         let all_shares = self.levels.values().map(shares).sum();
         self.nominal_sum = 0;
         for state in self.levels.values_mut() {
-            let limits = Limits::of(&state.object.spec, self.total_seats, all_shares);
+            let limits = Limits::for_level(&state.object.spec, self.total_seats, all_shares);
             state.limits = limits;
             self.nominal_sum = self.nominal_sum.saturating_add(limits.nominal);
             if let Queuing::Queues { hand_size, .. } = state.queuing {

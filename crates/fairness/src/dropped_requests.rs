@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 
 /// The shortest and the longest time that a client is told to wait, in seconds.
 /// kube-apiserver dictates both.
-const SHORTEST: u64 = 1;
-const LONGEST: u64 = 32;
+const MIN_RETRY_AFTER_SECONDS: u64 = 1;
+const MAX_RETRY_AFTER_SECONDS: u64 = 32;
 /// `Retry-After` doubles if the last interval had this many refusals per second.
-const MANY: u64 = 3;
+const MANY_DROPPED_PER_SECOND: u64 = 3;
 
 #[derive(Debug)]
 pub(crate) struct DroppedRequests {
     /// Past seconds with the number of their refusals, oldest first. There is at
-    /// most one entry for each of the last `LONGEST` seconds.
+    /// most one entry for each of the last `MAX_RETRY_AFTER_SECONDS` seconds.
     history: VecDeque<(u64, u64)>,
     second: u64,
     count: u64,
@@ -28,7 +28,7 @@ impl Default for DroppedRequests {
             history: VecDeque::new(),
             second: 0,
             count: 0,
-            retry_after: SHORTEST,
+            retry_after: MIN_RETRY_AFTER_SECONDS,
             raised_at: 0,
         }
     }
@@ -49,7 +49,10 @@ impl DroppedRequests {
             return;
         }
         self.history.push_back((self.second, self.count));
-        let kept = self.retry_after.saturating_mul(2).min(LONGEST);
+        let kept = self
+            .retry_after
+            .saturating_mul(2)
+            .min(MAX_RETRY_AFTER_SECONDS);
         let reached = self.second;
         while self
             .history
@@ -73,10 +76,10 @@ impl DroppedRequests {
             .filter(|(past, _)| self.second.saturating_sub(*past) <= interval)
             .fold(0, |sum, (_, count)| sum.saturating_add(*count));
         let since_raised = self.second.saturating_sub(self.raised_at);
-        if since_raised >= interval && dropped >= interval.saturating_mul(MANY) {
-            self.retry_after = interval.saturating_mul(2).min(LONGEST);
+        if since_raised >= interval && dropped >= interval.saturating_mul(MANY_DROPPED_PER_SECOND) {
+            self.retry_after = interval.saturating_mul(2).min(MAX_RETRY_AFTER_SECONDS);
             self.raised_at = self.second;
-        } else if dropped < interval && interval > SHORTEST {
+        } else if dropped < interval && interval > MIN_RETRY_AFTER_SECONDS {
             self.retry_after = interval.saturating_sub(1);
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::DateTime;
 
 use crate::clock::{Clock, Time};
-use crate::level::{Level, Stage};
+use crate::level::{Level, Lifecycle};
 use crate::queue_set::dump::{RequestDump, SetDump};
 use crate::table::table;
 
@@ -28,13 +28,13 @@ pub(crate) fn priority_levels(levels: &[Arc<Level>]) -> String {
         "TimedoutRequests",
         "CancelledRequests",
     ])];
-    for (level, dump, stage) in dumps(levels) {
+    for (level, dump, lifecycle) in dumps(levels) {
         let active = dump.queues.iter().filter(|q| !q.waiting.is_empty()).count();
         rows.push(vec![
             level.name().to_owned(),
             active.to_string(),
             dump.is_idle.to_string(),
-            (stage == Stage::Quiescing).to_string(),
+            (lifecycle == Lifecycle::Quiescing).to_string(),
             dump.waiting.to_string(),
             dump.executing.to_string(),
             dump.dispatched.to_string(),
@@ -164,10 +164,10 @@ impl RequestDump {
     }
 }
 
-fn dumps(levels: &[Arc<Level>]) -> impl Iterator<Item = (&Level, SetDump, Stage)> {
+fn dumps(levels: &[Arc<Level>]) -> impl Iterator<Item = (&Level, SetDump, Lifecycle)> {
     levels.iter().map(|level| {
-        let (dump, stage) = level.look(|set, stage, _| (set.dump(), stage));
-        (level.as_ref(), dump, stage)
+        let (dump, lifecycle) = level.look(|set, lifecycle, _| (set.dump(), lifecycle));
+        (level.as_ref(), dump, lifecycle)
     })
 }
 

@@ -20,7 +20,7 @@ use crate::objects::{CATCH_ALL, Ignored, Objects};
 use crate::queue_set::Started;
 use crate::rejected::Rejected;
 use crate::request_digest::RequestDigest;
-use crate::seats::{Admission, Place, SeatedIn, Seats};
+use crate::seats::{Admission, QueuedRequest, SeatedIn, Seats};
 use crate::width::Width;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Fairness {
         };
         match started {
             Started::Executing(id) => Ok(Admission::Seats(Seats::new(level, id))),
-            Started::Waiting(id, go) => Ok(Admission::Waits(Place::new(level, id, go))),
+            Started::Waiting(id, go) => Ok(Admission::Waits(QueuedRequest::new(level, id, go))),
             Started::Rejected(reason) => Err(reason),
         }
     }

@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 
 /// The number of flows of a schema that are remembered. A flow can evict one other,
 /// which is then hashed again.
-const SLOTS: usize = 256;
+const MAX_FLOWS: usize = 256;
 /// Longer distinguishers are not remembered.
-const LONGEST: usize = 128;
+const MAX_DISTINGUISHER_BYTES: usize = 128;
 
 /// The hashes of a schema's flows. On a processor without SHA-256 instructions,
 /// hashing would take longer than all the rest of a request's way.
@@ -23,7 +23,7 @@ impl FlowHashes {
     pub(crate) fn new(flow_schema: &str) -> Self {
         Self {
             flow_schema: flow_schema.to_owned(),
-            recent: (0..SLOTS).map(|_| Mutex::default()).collect(),
+            recent: (0..MAX_FLOWS).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -38,7 +38,7 @@ impl FlowHashes {
         }
         let hash = flow_hash(&self.flow_schema, distinguisher);
         if let Some(slot) = slot.as_deref_mut()
-            && distinguisher.len() <= LONGEST
+            && distinguisher.len() <= MAX_DISTINGUISHER_BYTES
         {
             *slot = Some((distinguisher.into(), hash));
         }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn remembered_hashes_are_those_of_their_flows() {
         let hashes = FlowHashes::new("schema");
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_DISTINGUISHER_BYTES + 1);
         let names = (0..2000).map(|n| format!("system:serviceaccount:ns-{n}:name"));
         let names: Vec<String> = names.chain([String::new(), "a".to_owned(), long]).collect();
         for _ in 0..2 {
@@ -97,6 +97,6 @@ mod tests {
             }
         }
         let used = hashes.recent.iter().filter(|slot| slot.lock().is_some());
-        assert!(used.count() > SLOTS / 2);
+        assert!(used.count() > MAX_FLOWS / 2);
     }
 }

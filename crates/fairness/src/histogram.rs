@@ -71,7 +71,7 @@ impl Histogram {
 
 /// Numerators below this one have their times summed up until the histogram is
 /// read.
-const LOWEST: usize = 16;
+const SUMMED_NUMERATORS: usize = 16;
 
 /// A histogram of a ratio over time, in which each nanosecond is an observation
 /// (component-base `metrics/prometheusextension`).
@@ -81,9 +81,9 @@ pub(crate) struct TimingRatio {
     last: Time,
     numerator: usize,
     denominator: usize,
-    /// The nanoseconds of each numerator below `LOWEST` that are not in the
-    /// histogram yet. For a request, an addition here costs less than a division.
-    nanos: [u64; LOWEST],
+    /// The nanoseconds of each numerator below `SUMMED_NUMERATORS` that are not in
+    /// the histogram yet. For a request, an addition here costs less than a division.
+    nanos: [u64; SUMMED_NUMERATORS],
 }
 
 impl TimingRatio {
@@ -93,7 +93,7 @@ impl TimingRatio {
             last: now,
             numerator: 0,
             denominator: 1,
-            nanos: [0; LOWEST],
+            nanos: [0; SUMMED_NUMERATORS],
         }
     }
 

@@ -37,16 +37,16 @@ pub(crate) struct Level {
 struct State {
     set: QueueSet,
     dropped: DroppedRequests,
-    stage: Stage,
+    lifecycle: Lifecycle,
 }
 
-/// The stages of a level:
+/// The lifecycle of a level:
 ///
 /// ```text
 /// wanted ⇄ quiescing (no object names it, requests are left) ─▶ retired
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum Lifecycle {
     Wanted,
     Quiescing,
     /// It has no requests, and takes no more.
@@ -69,7 +69,7 @@ impl Level {
             state: Mutex::new(State {
                 set: QueueSet::new(now),
                 dropped: DroppedRequests::default(),
-                stage: Stage::Wanted,
+                lifecycle: Lifecycle::Wanted,
             }),
         })
     }
@@ -108,7 +108,7 @@ impl Level {
             (Some(new), Some(old)) => new < old,
             (new, _) => new.is_some(),
         };
-        let is_done = state.stage == Stage::Quiescing && state.set.is_idle();
+        let is_done = state.lifecycle == Lifecycle::Quiescing && state.set.is_idle();
         drop(state);
         for go in granted {
             // A caller who has left meanwhile ends its request itself.
@@ -126,7 +126,7 @@ impl Level {
     /// Returns `None` if the level is retired.
     pub(crate) fn start(&self, class: &Classification, width: Width) -> Option<Started> {
         self.change_state(|state, now| {
-            if state.stage == Stage::Retired {
+            if state.lifecycle == Lifecycle::Retired {
                 return None;
             }
             let started = state.set.start(now, class, width);
@@ -167,25 +167,25 @@ impl Level {
     }
 
     pub(crate) fn want(&self) {
-        self.state.lock().stage = Stage::Wanted;
+        self.state.lock().lifecycle = Lifecycle::Wanted;
     }
 
     /// Retires a level that no object names, or makes it finish its requests first.
     /// Returns whether it is retired.
     pub(crate) fn unwant(&self) -> bool {
         let mut state = self.state.lock();
-        state.stage = match state.set.is_idle() {
-            true => Stage::Retired,
-            false => Stage::Quiescing,
+        state.lifecycle = match state.set.is_idle() {
+            true => Lifecycle::Retired,
+            false => Lifecycle::Quiescing,
         };
-        state.stage == Stage::Retired
+        state.lifecycle == Lifecycle::Retired
     }
 
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueSet, Stage, Time) -> T) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueSet, Lifecycle, Time) -> T) -> T {
         let mut state = self.state.lock();
         let now = self.surroundings.clock.now();
-        let stage = state.stage;
-        look(&mut state.set, stage, now)
+        let lifecycle = state.lifecycle;
+        look(&mut state.set, lifecycle, now)
     }
 
     fn second(&self, now: Time) -> u64 {

@@ -83,5 +83,5 @@ pub use metrics::FairnessMetrics;
 pub use objects::{FlowSchema, Ignored, Objects, PriorityLevelConfiguration};
 pub use rejected::Rejected;
 pub use request_digest::RequestDigest;
-pub use seats::{Admission, Place, Seats};
+pub use seats::{Admission, QueuedRequest, Seats};
 pub use width::Width;

@@ -20,7 +20,7 @@ impl Limits {
     /// Returns the limits of a level of a server with `total_seats`, whose levels
     /// have `all_shares` together. Nominal limits are rounded up, so their sum may
     /// exceed the seats.
-    pub(crate) fn of(spec: &PriorityLevelSpec, total_seats: usize, all_shares: f64) -> Self {
+    pub(crate) fn for_level(spec: &PriorityLevelSpec, total_seats: usize, all_shares: f64) -> Self {
         let shares = f64::from(spec.shares());
         let nominal = match all_shares > 0.0 {
             true => (total_seats as f64 * shares / all_shares).ceil() as usize,
@@ -57,7 +57,12 @@ mod tests {
         let all: f64 = levels.iter().map(|l| f64::from(l.spec.shares())).sum();
         let found: Vec<(&str, Limits)> = levels
             .iter()
-            .map(|l| (l.metadata.name.as_str(), Limits::of(&l.spec, 600, all)))
+            .map(|l| {
+                (
+                    l.metadata.name.as_str(),
+                    Limits::for_level(&l.spec, 600, all),
+                )
+            })
             .collect();
         let expected = [
             ("system", 74, 50, 674),

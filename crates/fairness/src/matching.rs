@@ -31,9 +31,13 @@ enum Callers {
 }
 
 impl Rule {
-    pub(crate) fn of(object: &PolicyRulesWithSubjects) -> Self {
+    pub(crate) fn from_object(object: &PolicyRulesWithSubjects) -> Self {
         Self {
-            subjects: object.subjects.iter().filter_map(Callers::of).collect(),
+            subjects: object
+                .subjects
+                .iter()
+                .filter_map(Callers::from_subject)
+                .collect(),
             resource_rules: object.resource_rules.clone(),
             non_resource_rules: object.non_resource_rules.clone(),
         }
@@ -53,7 +57,7 @@ impl Rule {
 
 impl Callers {
     /// Returns the callers of a subject, or `None` if it has none.
-    fn of(subject: &Subject) -> Option<Self> {
+    fn from_subject(subject: &Subject) -> Option<Self> {
         let named = |name: &String, callers: fn(String) -> Self| match name.as_str() {
             ALL => Self::All,
             _ => callers(name.clone()),

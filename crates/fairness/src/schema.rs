@@ -49,7 +49,7 @@ impl Schema {
             level,
             level_uid: Uid::new(level_uid),
             flows: FlowHashes::new(&object.metadata.name),
-            rules: object.spec.rules.iter().map(Rule::of).collect(),
+            rules: object.spec.rules.iter().map(Rule::from_object).collect(),
             place: AtomicUsize::new(0),
         }
     }

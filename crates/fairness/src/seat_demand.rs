@@ -4,7 +4,7 @@ use crate::integrator::Moments;
 
 /// The part of the smoothed demand that remains after a period of ten seconds. Its
 /// half-life is five minutes.
-const SMOOTHING: f64 = 0.977;
+const SMOOTHING_COEFFICIENT: f64 = 0.977;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SeatDemand {
@@ -27,7 +27,8 @@ impl SeatDemand {
             seen.deviation
         };
         let envelope = seen.average + deviation;
-        let fallen = SMOOTHING * self.smoothed + (1.0 - SMOOTHING) * envelope;
+        let fallen =
+            SMOOTHING_COEFFICIENT * self.smoothed + (1.0 - SMOOTHING_COEFFICIENT) * envelope;
         self.average = seen.average;
         self.deviation = deviation;
         self.smoothed = envelope.max(fallen);

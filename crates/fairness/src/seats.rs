@@ -36,7 +36,7 @@ impl Deref for SeatedIn {
 /// The result for a request that is not refused.
 pub enum Admission {
     Seats(Seats),
-    Waits(Place),
+    Waits(QueuedRequest),
 }
 
 /// The seats of a request. Dropping it ends the request: its seats are given back,
@@ -65,13 +65,13 @@ impl Drop for Seats {
 }
 
 /// A place in a queue. Dropping it leaves the queue.
-pub struct Place {
+pub struct QueuedRequest {
     level: Option<SeatedIn>,
     id: RequestId,
     go: oneshot::Receiver<()>,
 }
 
-impl Place {
+impl QueuedRequest {
     pub(crate) fn new(level: SeatedIn, id: RequestId, go: oneshot::Receiver<()>) -> Self {
         Self {
             level: Some(level),
@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         if let Some(level) = self.level.take() {
             level.abandon(self.id);

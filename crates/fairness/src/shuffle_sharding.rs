@@ -73,7 +73,7 @@ impl Hand {
 
 /// The number of hands that a level remembers, since dealing takes a division for
 /// each card.
-const REMEMBERED: usize = 64;
+const REMEMBERED_HANDS: usize = 64;
 
 /// The hands that were dealt last. A flow can evict one other, whose hand is then
 /// dealt anew.
@@ -85,12 +85,12 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    pub(crate) fn of(&mut self, dealer: &Dealer, hash: u64) -> Hand {
+    pub(crate) fn hand_for(&mut self, dealer: &Dealer, hash: u64) -> Hand {
         if self.dealer != Some(*dealer) {
             self.dealer = Some(*dealer);
-            self.recent = vec![None; REMEMBERED];
+            self.recent = vec![None; REMEMBERED_HANDS];
         }
-        let slot = self.recent.get_mut(hash as usize % REMEMBERED);
+        let slot = self.recent.get_mut(hash as usize % REMEMBERED_HANDS);
         match slot {
             Some(Some((of, hand))) if *of == hash => *hand,
             Some(slot) => slot.insert((hash, dealer.deal(hash))).1,
@@ -110,9 +110,10 @@ mod tests {
         let mut hands = Hands::default();
         for dealer in dealers {
             // Some of these hashes share a slot.
-            let hashes = (0..3 * REMEMBERED as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let hashes =
+                (0..3 * REMEMBERED_HANDS as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for hash in hashes.clone().chain(hashes) {
-                let dealt = [hands.of(&dealer, hash), hands.of(&dealer, hash)];
+                let dealt = [hands.hand_for(&dealer, hash), hands.hand_for(&dealer, hash)];
                 assert_eq!(dealt, [dealer.deal(hash); 2]);
             }
         }

@@ -50,11 +50,11 @@ pub struct Turn<C: Clone + Eq + Hash> {
 #[derive(Debug)]
 pub enum Asked<C: Clone + Eq + Hash> {
     Turn(Turn<C>),
-    Place(Place<C>),
+    Queued(Queued<C>),
 }
 
 /// A place in the queue. Dropping it leaves the queue.
-pub struct Place<C: Clone + Eq + Hash> {
+pub struct Queued<C: Clone + Eq + Hash> {
     queue: Arc<FairQueue<C>>,
     caller: C,
     weight: usize,
@@ -73,7 +73,7 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
     pub async fn take(self: &Arc<Self>, caller: &C) -> Result<Turn<C>, QueueFull> {
         match self.ask(caller, 1)? {
             Asked::Turn(turn) => Ok(turn),
-            Asked::Place(place) => place.turn().await,
+            Asked::Queued(queued) => queued.turn().await,
         }
     }
 
@@ -90,7 +90,7 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
             return Ok(Asked::Turn(self.turn(caller, weight)));
         }
         let (number, go) = state.wait(caller, weight)?;
-        Ok(Asked::Place(Place {
+        Ok(Asked::Queued(Queued {
             queue: self.clone(),
             caller: caller.clone(),
             weight,
@@ -141,7 +141,7 @@ impl<C: Clone + Eq + Hash> Drop for Turn<C> {
     }
 }
 
-impl<C: Clone + Eq + Hash> Place<C> {
+impl<C: Clone + Eq + Hash> Queued<C> {
     /// Waits for the turn. Cancel-safe.
     pub async fn turn(mut self) -> Result<Turn<C>, QueueFull> {
         let came = (&mut self.go).await;
@@ -153,7 +153,7 @@ impl<C: Clone + Eq + Hash> Place<C> {
     }
 }
 
-impl<C: Clone + Eq + Hash> Drop for Place<C> {
+impl<C: Clone + Eq + Hash> Drop for Queued<C> {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -181,9 +181,9 @@ impl<C: Clone + Eq + Hash> Debug for Turn<C> {
     }
 }
 
-impl<C: Clone + Eq + Hash> Debug for Place<C> {
+impl<C: Clone + Eq + Hash> Debug for Queued<C> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
+        f.debug_struct("Queued")
             .field("number", &self.number)
             .finish_non_exhaustive()
     }

@@ -45,7 +45,7 @@ impl Limits {
     }
 
     /// Makes fixed limits; 0 means no limit.
-    pub const fn of(total: usize, of_one: usize) -> Self {
+    pub const fn fixed(total: usize, of_one: usize) -> Self {
         Self {
             total,
             of_one: OfOne::Most(of_one),
@@ -82,7 +82,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
     }
 
     /// Returns what this caller has.
-    pub fn of<Q>(&self, caller: &Q) -> usize
+    pub fn amount_of<Q>(&self, caller: &Q) -> usize
     where
         C: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -121,7 +121,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
             OfOne::Most(most) => most,
             OfOne::WhatIsFree => self.free(),
         };
-        match self.of(caller).saturating_add(more) <= most {
+        match self.amount_of(caller).saturating_add(more) <= most {
             true => Ok(()),
             false => Err(Exceeded::OfOne),
         }
@@ -129,7 +129,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
 
     /// Tells whether this caller has at least half of the amount that is free.
     pub fn is_crowded_by(&self, caller: &C) -> bool {
-        self.of(caller) >= self.free().div_ceil(2)
+        self.amount_of(caller) >= self.free().div_ceil(2)
     }
 
     fn free(&self) -> usize {
@@ -159,7 +159,7 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         let Some(caller) = caller else {
             return;
         };
-        match self.of(caller).saturating_sub(amount) {
+        match self.amount_of(caller).saturating_sub(amount) {
             0 => drop(self.amounts.remove(caller)),
             left => drop(self.amounts.change_priority(caller, left)),
         }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn who_has_nothing_is_not_remembered_and_who_has_the_most_is_known() {
-        let mut ledger = Ledger::new(Limits::of(0, 0));
+        let mut ledger = Ledger::new(Limits::fixed(0, 0));
         ledger.add(Some(&"a"), 3);
         ledger.add(Some(&"b"), 1);
         ledger.add(Some(&"c"), 0);
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(ledger.most(), Some((&"b", 4)));
         ledger.take_off(Some(&"b"), 2);
         assert_eq!(ledger.most(), Some((&"a", 3)));
-        assert_eq!((ledger.of(&"b"), ledger.total()), (2, 10));
+        assert_eq!((ledger.amount_of(&"b"), ledger.total()), (2, 10));
         ledger.take_off(Some(&"a"), 3);
         ledger.take_off(Some(&"b"), 2);
         ledger.take_off(None, 5);
@@ -205,7 +205,9 @@ mod tests {
                 }
             }
             if ledger.total() == before {
-                return (0..callers).map(|caller| ledger.of(&caller)).collect();
+                return (0..callers)
+                    .map(|caller| ledger.amount_of(&caller))
+                    .collect();
             }
         }
     }

@@ -16,6 +16,6 @@ mod fair_queue;
 mod ledger;
 mod shares;
 
-pub use fair_queue::{Asked, FairQueue, Place, QueueFull, QueueLimits, Turn};
+pub use fair_queue::{Asked, FairQueue, QueueFull, QueueLimits, Queued, Turn};
 pub use ledger::{Exceeded, Ledger, Limits, OfOne};
 pub use shares::{Share, Shares};

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_caller_leaves_a_part_for_others() {
-        let shares = Shares::new(Limits::of(5, 3));
+        let shares = Shares::new(Limits::fixed(5, 3));
         let mut a = shares.take("a", 2).unwrap();
         assert_eq!(a.grow(1), Ok(()));
         assert_eq!(a.grow(1), Err(Exceeded::OfOne));
@@ -145,20 +145,20 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let shares = Shares::new(Limits::of(0, 0));
+        let shares = Shares::new(Limits::fixed(0, 0));
         let mut held = shares.take("a", 1 << 40).unwrap();
         assert_eq!(held.grow(1 << 40), Ok(()));
     }
 
     #[test]
     fn what_is_taken_anyway_counts_for_others() {
-        let shares = Shares::new(Limits::of(2, 1));
+        let shares = Shares::new(Limits::fixed(2, 1));
         let mut large = shares.take_anyway("a", 3);
         assert_eq!(shares.take("b", 1).unwrap_err(), Exceeded::Total);
         large.set(1);
         let one = shares.take("b", 1).unwrap();
         assert_eq!(shares.take(None, 1).unwrap_err(), Exceeded::Total);
-        shares.set_limits(Limits::of(3, 1));
+        shares.set_limits(Limits::fixed(3, 1));
         let without_limit_of_its_own = shares.take(None, 1).unwrap();
         drop((large, one, without_limit_of_its_own));
         assert_eq!((shares.held(), shares.callers()), (0, 0));

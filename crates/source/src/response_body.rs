@@ -103,7 +103,7 @@ struct Segments {
 }
 
 impl Segments {
-    const CAPACITY: usize = 1 << 20;
+    const SEGMENT_BYTES: usize = 1 << 20;
 
     fn push(&mut self, mut data: Bytes) {
         if self.length == 0 {
@@ -114,12 +114,14 @@ impl Segments {
         self.length = self.length.saturating_add(data.len());
         while !data.is_empty() {
             let last = match self.later.last_mut() {
-                Some(last) if last.len() < Self::CAPACITY => last,
+                Some(last) if last.len() < Self::SEGMENT_BYTES => last,
                 // The first segment grows, so that short bodies stay small.
                 None => self.later.push_mut(BytesMut::new()),
-                _ => self.later.push_mut(BytesMut::with_capacity(Self::CAPACITY)),
+                _ => self
+                    .later
+                    .push_mut(BytesMut::with_capacity(Self::SEGMENT_BYTES)),
             };
-            let room = Self::CAPACITY.saturating_sub(last.len());
+            let room = Self::SEGMENT_BYTES.saturating_sub(last.len());
             last.extend_from_slice(&data.split_to(room.min(data.len())));
         }
     }
@@ -141,7 +143,7 @@ impl Segments {
             later.iter().for_each(|s| all.extend_from_slice(s));
             Bytes::from(all)
         };
-        if length <= Self::CAPACITY {
+        if length <= Self::SEGMENT_BYTES {
             return Ok(join());
         }
         let joined = tokio::task::spawn_blocking(join).await;

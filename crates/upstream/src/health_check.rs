@@ -15,7 +15,7 @@ use crate::metrics::UpstreamKind;
 /// The time that a server has to say that it is ready.
 pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// While no requests go to the upstream, checks are this many times rarer: a
 /// failing request tells at once what a check would.
@@ -42,7 +42,7 @@ pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
             if left.is_zero() {
                 break;
             }
-            tokio::time::sleep(left.min(RETRY)).await;
+            tokio::time::sleep(left.min(RETRY_INTERVAL)).await;
         }
     }
 }
@@ -67,7 +67,7 @@ impl Upstream {
         match (self.any_healthy(), is_quiet) {
             (true, false) => interval,
             (true, true) => interval.saturating_mul(RARER_IN_QUIET),
-            (false, _) => interval.min(RETRY),
+            (false, _) => interval.min(RETRY_INTERVAL),
         }
     }
 

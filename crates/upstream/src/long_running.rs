@@ -33,7 +33,7 @@ const MAX_HEADERS: usize = 256;
 
 /// The total number of attempts at one server, if it says that it did not process
 /// the request or if a connection turns out to be closed.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// How a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Upstream {
             };
             let used_before = slot.used_before();
             match slot.send(endpoint, &request).await {
-                Err(error) if attempts < ATTEMPTS && is_stale(&error, sending, used_before) => {
+                Err(error) if attempts < MAX_ATTEMPTS && is_stale(&error, sending, used_before) => {
                     tracing::debug!(%error, "asking on another connection");
                 }
                 answer => return answer,

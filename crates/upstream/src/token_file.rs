@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// The time for which a token is used before its file is read again. The tokens
 /// of pods are replaced when a fifth of their hour is left.
-const REREAD: Duration = Duration::from_secs(10);
+const REREAD_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct TokenFile {
@@ -41,7 +41,7 @@ impl TokenFile {
     /// read them.
     pub(super) fn authorization(&self, now: Instant) -> HeaderValue {
         let mut last = self.last.lock();
-        if now.saturating_duration_since(last.0) >= REREAD {
+        if now.saturating_duration_since(last.0) >= REREAD_INTERVAL {
             last.0 = now;
             match read(&self.path) {
                 Ok(header) => last.1 = header,
@@ -86,8 +86,11 @@ mod tests {
         let file = TokenFile::open(path.clone(), start).unwrap();
         std::fs::write(&path, "two\n").unwrap();
         assert_eq!(file.authorization(start), "Bearer one");
-        assert_eq!(file.authorization(start + REREAD), "Bearer two");
+        assert_eq!(file.authorization(start + REREAD_INTERVAL), "Bearer two");
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(file.authorization(start + REREAD * 2), "Bearer two");
+        assert_eq!(
+            file.authorization(start + REREAD_INTERVAL * 2),
+            "Bearer two"
+        );
     }
 }

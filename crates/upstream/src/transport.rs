@@ -65,7 +65,7 @@ pub enum Purpose {
 }
 
 /// The bit in a group's key that separates the connections of [`Purpose::Alone`].
-const ALONE: u64 = 1 << 63;
+const ALONE_BIT: u64 = 1 << 63;
 
 pub struct Transport {
     pub headers: HeaderSource,
@@ -156,7 +156,7 @@ impl Transport {
             }
             Purpose::Alone => {
                 peer.options.alpn = ALPN::H1;
-                peer.group_key ^= ALONE;
+                peer.group_key ^= ALONE_BIT;
             }
         }
         peer

@@ -14,7 +14,7 @@ use super::transport::certificate_only;
 use super::{Credentials, HeaderSource, Server, SettingsError};
 
 /// kube-apiserver's timeout for all webhooks.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most bytes of an answer that are read. The answer is not needed, but its
 /// connection can be reused once it has been read.
@@ -43,11 +43,11 @@ impl WebhookClient {
         let headers = HeaderSource::new(&server.own).map_err(|e| wrong(e.to_string()))?;
         let mut config = certificate_only(&server.own);
         config.cluster_url = root(&url).map_err(|e| wrong(e.to_string()))?;
-        config.connect_timeout = Some(TIMEOUT);
+        config.connect_timeout = Some(WEBHOOK_TIMEOUT);
         Ok(Self {
             client: kube::Client::try_from(config).map_err(|e| wrong(e.to_string()))?,
             headers,
-            path: format!("{path}?timeout={}s", TIMEOUT.as_secs()),
+            path: format!("{path}?timeout={}s", WEBHOOK_TIMEOUT.as_secs()),
         })
     }
 
@@ -77,9 +77,9 @@ impl WebhookClient {
                 Err(format!("the webhook answered {status}"))
             }
         };
-        match tokio::time::timeout(TIMEOUT, post).await {
+        match tokio::time::timeout(WEBHOOK_TIMEOUT, post).await {
             Ok(result) => result,
-            Err(_) => Err(format!("no answer within {TIMEOUT:?}")),
+            Err(_) => Err(format!("no answer within {WEBHOOK_TIMEOUT:?}")),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use apifront_watch_cache::read::{Page, Shape, list_body};
 use apifront_watch_cache::reflector::{Cache, Selection};
 use apifront_watch_cache::source::{BoxError, ReadKind, ResponseBody, Source, SourceError};
-use apifront_watch_cache::store::{Filter, Scope};
+use apifront_watch_cache::store::{Filter, KeyScope};
 use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -86,7 +86,7 @@ async fn main() -> Result<(), BoxError> {
     };
     let shape = Shape::Table(printer.ok_or("unknown columns")?, options);
     let page = Page {
-        parts: snapshot.parts(&Scope::All, "").collect(),
+        parts: snapshot.parts(&KeyScope::All, "").collect(),
         meta: ListMeta::at(snapshot.resource_version),
     };
     let pieces = list_body(&store, &page, &shape).map_err(|why| why.as_str())?;

@@ -21,7 +21,7 @@ use rand::Rng;
 use crate::SelfCheckResult;
 use crate::fingerprint::{Digest, FingerprintKey};
 use crate::reflector::Cache;
-use crate::store::{Scope, Snapshot, Store, StoredObject};
+use crate::store::{KeyScope, Snapshot, Store, StoredObject};
 
 /// Objects per page, as in the reflector's lists.
 const PAGE_SIZE: usize = 500;
@@ -31,10 +31,10 @@ const MAX_PAGE_BYTES: usize = 256 << 20;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The pause between two resources.
-const PAUSE: Duration = Duration::from_millis(200);
+const RESOURCE_DELAY: Duration = Duration::from_millis(200);
 
 /// The time between two looks at the configuration while the check is off.
-const OFF: Duration = Duration::from_secs(1);
+const OFF_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of the last comparison of a resource.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl SelfChecks {
         loop {
             let interval = interval();
             if interval.is_zero() {
-                tokio::time::sleep(OFF).await;
+                tokio::time::sleep(OFF_LOOK_INTERVAL).await;
                 continue;
             }
             // Replicas that started together must not list together.
@@ -99,7 +99,7 @@ impl SelfChecks {
             let checked = judge(&entry.gvr, &snapshot, compared, &self.key);
             cache.observer().self_checked(&entry.gvr, checked.result);
             self.last.lock().insert(entry.gvr.clone(), checked);
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RESOURCE_DELAY).await;
         }
     }
 
@@ -272,7 +272,7 @@ fn difference(
     envelope: &Envelope,
 ) -> Option<Difference> {
     let mut listed = listed.iter();
-    let mut cached = state.iter(&Scope::All);
+    let mut cached = state.iter(&KeyScope::All);
     loop {
         let ours = cached.next().map(|o| {
             // An object that cannot be written equals nothing.

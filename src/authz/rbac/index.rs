@@ -25,8 +25,8 @@ pub struct Index {
 
 /// The approximate memory of a binding without its subjects, and of one subject: in
 /// the index and in the subject's rights.
-const BINDING: usize = 900;
-const SUBJECT: usize = 350;
+const BINDING_BYTES: usize = 900;
+const SUBJECT_BYTES: usize = 350;
 
 impl Index {
     pub fn rights(&self) -> Arc<Rights> {
@@ -129,10 +129,12 @@ impl Index {
 fn bytes(binding: &Binding) -> usize {
     let subject = |subject: &Subject| {
         let texts = subject.name.len().saturating_add(subject.namespace.len());
-        texts.saturating_mul(2).saturating_add(SUBJECT)
+        texts.saturating_mul(2).saturating_add(SUBJECT_BYTES)
     };
     let subjects = binding.subjects.iter().flatten();
-    subjects.map(subject).fold(BINDING, usize::saturating_add)
+    subjects
+        .map(subject)
+        .fold(BINDING_BYTES, usize::saturating_add)
 }
 
 #[cfg(test)]
@@ -152,12 +154,12 @@ mod tests {
     struct Random(StdRng);
 
     impl Random {
-        fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
             all[self.0.random_range(0..all.len())]
         }
 
         fn key(&mut self) -> Key {
-            (self.of(&NAMESPACES).into(), self.of(&NAMES).into())
+            (self.pick(&NAMESPACES).into(), self.pick(&NAMES).into())
         }
 
         fn role(&mut self) -> Role {
@@ -169,7 +171,7 @@ mod tests {
             let role = json!({
                 "metadata": {"namespace": namespace, "name": name},
                 "rules": [{
-                    "verbs": [self.of(&["list", "get"])], "apiGroups": [""],
+                    "verbs": [self.pick(&["list", "get"])], "apiGroups": [""],
                     "resources": ["pods"], "resourceNames": names,
                 }],
             });
@@ -180,13 +182,13 @@ mod tests {
             let (namespace, name) = self.key();
             let subjects: Vec<_> = (0..self.0.random_range(0..4))
                 .map(|_| {
-                    let kind = self.of(&["User", "Group", "ServiceAccount"]);
-                    json!({"kind": kind, "name": self.of(&NAMES), "namespace": self.of(&NAMESPACES)})
+                    let kind = self.pick(&["User", "Group", "ServiceAccount"]);
+                    json!({"kind": kind, "name": self.pick(&NAMES), "namespace": self.pick(&NAMESPACES)})
                 })
                 .collect();
             let binding = json!({
                 "metadata": {"namespace": namespace, "name": name}, "subjects": subjects,
-                "roleRef": {"kind": self.of(&["Role", "ClusterRole"]), "name": self.of(&NAMES)},
+                "roleRef": {"kind": self.pick(&["Role", "ClusterRole"]), "name": self.pick(&NAMES)},
             });
             Binding::read(binding.to_string().as_bytes()).unwrap()
         }

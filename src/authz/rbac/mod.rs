@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use held::Held;
 pub use index::{Index, Key};
-pub use places::{Places, PlacesLimits, TooMany};
+pub use places::{CandidatePlaces, PlacesLimits, TooMany};
 use rules::Rules;
 
 /// The RBAC objects in memory.
@@ -196,11 +196,11 @@ impl Rights {
     /// Tells whether RBAC allows the request. RoleBindings allow only namespaced
     /// requests.
     pub fn allow(&self, user: &UserInfo, attributes: &Attributes) -> bool {
-        self.of(user).any(|bound| bound.allows(attributes))
+        self.bound_to(user).any(|bound| bound.allows(attributes))
     }
 
     /// Returns the roles that are bound to the user and to each of their groups.
-    fn of<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Bound> {
+    fn bound_to<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Bound> {
         let groups = user.groups.iter();
         let by_group = groups.filter_map(|group| self.groups.get(group.as_str()));
         let own = self.users.get(user.name.as_str());

@@ -11,12 +11,12 @@ use super::rules::Reached;
 
 /// The most steps to find the first names of a place: several roles may have the
 /// same names, or later roles lower ones.
-const STEPS: usize = 10_000;
+const MAX_STEPS: usize = 10_000;
 
 /// The namespaces in which a user may list or watch a resource, and the single
 /// objects elsewhere. They only say which questions to ask: the authorizer decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct CandidatePlaces {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Single names by namespace. The namespace is empty for cluster-scoped
     /// resources.
@@ -55,10 +55,10 @@ impl Rights {
         gvr: &GroupVersionResource,
         namespaced: bool,
         limits: PlacesLimits,
-    ) -> Result<Places, TooMany> {
-        let mut places = Places::default();
+    ) -> Result<CandidatePlaces, TooMany> {
+        let mut places = CandidatePlaces::default();
         let mut named: BTreeMap<Arc<str>, Vec<Arc<Reached>>> = BTreeMap::new();
-        for bound in self.of(user) {
+        for bound in self.bound_to(user) {
             for rules in bound.everywhere.roles() {
                 let reached = rules.reached(verb, gvr);
                 if let Reached::Names(_) = *reached {
@@ -107,14 +107,14 @@ impl Rights {
                 Reached::Names(_) => true,
             })
         };
-        self.of(user).any(|bound| {
+        self.bound_to(user).any(|bound| {
             let mut namespaces = bound.namespaces.values();
             reached(&bound.everywhere, true) || namespaces.any(|there| reached(there, false))
         })
     }
 }
 
-impl Places {
+impl CandidatePlaces {
     /// Leaves out the last names of the namespaces with the most names, until there
     /// are at most `most`.
     fn fit(&mut self, most: usize) {
@@ -147,7 +147,7 @@ impl Places {
 fn first(roles: &[Arc<Reached>], most: usize) -> (BTreeSet<Arc<str>>, bool) {
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut are_all = true;
-    let mut steps = STEPS.max(most);
+    let mut steps = MAX_STEPS.max(most);
     for role in roles {
         let Reached::Names(all) = &**role else {
             continue;
@@ -283,7 +283,7 @@ mod tests {
         let stranger = UserInfo::default();
         let pods = GroupVersionResource::new("", "v1", "pods");
         let none = rights.places(&stranger, "list", &pods, true, limits(0));
-        assert_eq!(none, Ok(Places::default()));
+        assert_eq!(none, Ok(CandidatePlaces::default()));
         assert!(!rights.has_places(&stranger, "list", &pods));
     }
 

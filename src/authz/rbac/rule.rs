@@ -11,7 +11,7 @@ const ALL: &str = "*";
 
 /// The memory of a text without its bytes, and of an entry among the names that a
 /// role reaches.
-const TEXT: usize = 64;
+const TEXT_BYTES: usize = 64;
 
 /// rbac.authorization.k8s.io/v1 PolicyRule.
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -77,7 +77,7 @@ impl Rule {
         let texts = lists.into_iter().flatten().map(String::len);
         let names = self.resource_names.iter().map(|name| name.len());
         texts.chain(names).fold(size_of::<Self>(), |sum, length| {
-            sum.saturating_add(length).saturating_add(TEXT)
+            sum.saturating_add(length).saturating_add(TEXT_BYTES)
         })
     }
 

@@ -11,13 +11,13 @@ use super::rule::{Reach, Rule};
 
 /// The most questions whose answers are kept. One role lets its holders list and
 /// watch fewer resources.
-const KEPT: usize = 64;
+const MAX_KEPT_ANSWERS: usize = 64;
 
 /// The most names that are returned: more than any view may have.
-const TOLD: usize = 10_001;
+const MAX_TOLD_NAMES: usize = 10_001;
 
 /// The memory of a role without its rules.
-const ROLE: usize = 500;
+const ROLE_BYTES: usize = 500;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Option<Vec<Rule>>")]
@@ -40,7 +40,8 @@ struct Question {
 pub(super) enum Reached {
     Nothing,
     All,
-    /// Sorted and each once. There are at most [`TOLD`], so some may be missing.
+    /// Sorted and each once. There are at most [`MAX_TOLD_NAMES`], so some may be
+    /// missing.
     Names(Box<[Arc<str>]>),
 }
 
@@ -64,7 +65,7 @@ impl Rules {
     /// Returns the approximate memory, including the names kept for one question.
     pub(super) fn bytes(&self) -> usize {
         let rules = self.rules.iter().map(Rule::bytes);
-        rules.fold(ROLE, usize::saturating_add)
+        rules.fold(ROLE_BYTES, usize::saturating_add)
     }
 
     pub(super) fn allow(&self, attributes: &Attributes) -> bool {
@@ -83,7 +84,7 @@ impl Rules {
         if let Some(reached) = known.get(&question) {
             return reached.clone();
         }
-        if known.len() >= KEPT {
+        if known.len() >= MAX_KEPT_ANSWERS {
             known.clear();
         }
         let reached = Arc::new(self.reach(verb, gvr));
@@ -97,7 +98,7 @@ impl Rules {
             match rule.reach(verb, gvr) {
                 Reach::All => return Reached::All,
                 Reach::Names(names) => {
-                    let left = TOLD.saturating_sub(all.len());
+                    let left = MAX_TOLD_NAMES.saturating_sub(all.len());
                     all.extend(names.iter().take(left));
                 }
                 Reach::Nothing => {}
@@ -139,19 +140,22 @@ mod tests {
             }
             assert_eq!(*rules.reached("watch", &pods), Reached::Nothing);
         }
-        let names: Vec<String> = (0..TOLD + 5).map(|n| n.to_string()).collect();
+        let names: Vec<String> = (0..MAX_TOLD_NAMES + 5).map(|n| n.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let rules = json!([rule("pods", &names[..TOLD]), rule("pods", &names[TOLD..])]);
+        let rules = json!([
+            rule("pods", &names[..MAX_TOLD_NAMES]),
+            rule("pods", &names[MAX_TOLD_NAMES..])
+        ]);
         let rules: Rules = serde_json::from_value(rules).unwrap();
         let Reached::Names(told) = &*rules.reached("list", &pods) else {
             panic!("names");
         };
-        assert_eq!(told.len(), TOLD);
+        assert_eq!(told.len(), MAX_TOLD_NAMES);
         // Questions about many resources keep no more answers.
         for n in 0..1_000 {
             let gvr = GroupVersionResource::new("", "v1", format!("r{n}").as_str());
             rules.reached("list", &gvr);
         }
-        assert!(rules.reached.lock().len() <= KEPT);
+        assert!(rules.reached.lock().len() <= MAX_KEPT_ANSWERS);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{COMMON, NAME, NAMESPACES};
+use super::{COMMON, MAX_SAMPLED_NAMESPACES, NAME};
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Shown(pub(super) Vec<Value>);
@@ -54,7 +54,7 @@ impl Answers {
         let own = self.all.0.iter().map(|o| metadata(o, "namespace"));
         let own = own.filter(|namespace| !namespace.is_empty());
         for namespace in own {
-            if !found.contains(&namespace) && found.len() < NAMESPACES {
+            if !found.contains(&namespace) && found.len() < MAX_SAMPLED_NAMESPACES {
                 found.push(namespace);
             }
         }

@@ -25,12 +25,12 @@ const AT_ONCE: usize = 4;
 const AT_MOST: usize = 200;
 
 /// The attempts to read a resource that changes meanwhile.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 /// The namespaces (besides those of every cluster) and the objects that are read one
 /// by one.
-const NAMESPACES: usize = 4;
-const OBJECTS: usize = 5;
+const MAX_SAMPLED_NAMESPACES: usize = 4;
+const MAX_SAMPLED_OBJECTS: usize = 5;
 
 /// Namespaces of every cluster. Their lists may hold objects that the list of
 /// everything lacks.
@@ -176,7 +176,7 @@ fn finding(gvr: &GroupVersionResource, answers: Result<Answers, String>) -> Find
 
 /// Asks again until nothing changed meanwhile.
 async fn ask(ways: &Ways, gvr: &GroupVersionResource) -> Result<Answers, String> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         let answers = ask_once(ways, gvr).await?;
         if list(&ways.own, &gvr.path(), &[]).await? == answers.all {
             return Ok(answers);
@@ -206,7 +206,7 @@ async fn ask_once(ways: &Ways, gvr: &GroupVersionResource) -> Result<Answers, St
             answers.by_namespace.push((namespace, shown));
         }
     }
-    for key in answers.keys().into_iter().take(OBJECTS) {
+    for key in answers.keys().into_iter().take(MAX_SAMPLED_OBJECTS) {
         let root = gvr.group_version().path();
         let path = match key.split_once('/') {
             Some((namespace, name)) => {

@@ -13,51 +13,51 @@ const INDENT: usize = 4;
 
 pub(super) fn write(node: &Node) -> String {
     let mut out = String::new();
-    write_node(&mut out, node, None, Place::Root);
+    write_node(&mut out, node, None, Position::Root);
     out.push('\n');
     out
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
-    /// The place after a dash.
+    /// The position after a dash.
     Item,
-    /// The place after a key.
+    /// The position after a key.
     Value,
 }
 
-/// Returns the indent of a collection, or of a text's lines, at this place.
-fn deeper(indent: Option<usize>, place: Place, collection: bool) -> usize {
+/// Returns the indent of a collection, or of a text's lines, at this position.
+fn deeper(indent: Option<usize>, position: Position, collection: bool) -> usize {
     match indent {
         None if collection => 0,
         None => INDENT,
-        Some(indent) if place == Place::Item => indent.saturating_add(2),
+        Some(indent) if position == Position::Item => indent.saturating_add(2),
         Some(indent) => indent.saturating_add(1).next_multiple_of(INDENT),
     }
 }
 
-fn write_node(out: &mut String, node: &Node, indent: Option<usize>, place: Place) {
+fn write_node(out: &mut String, node: &Node, indent: Option<usize>, position: Position) {
     match node {
         Node::Map(members) if !members.is_empty() => {
-            let inner = deeper(indent, place, true);
+            let inner = deeper(indent, position, true);
             for (n, (key, value)) in members.iter().enumerate() {
-                begin(out, inner, place, n);
+                begin(out, inner, position, n);
                 write_text(out, key, inner, true);
                 out.push(':');
-                write_node(out, value, Some(inner), Place::Value);
+                write_node(out, value, Some(inner), Position::Value);
             }
         }
         Node::List(items) if !items.is_empty() => {
-            let inner = deeper(indent, place, true);
+            let inner = deeper(indent, position, true);
             for (n, item) in items.iter().enumerate() {
-                begin(out, inner, place, n);
+                begin(out, inner, position, n);
                 out.push('-');
-                write_node(out, item, Some(inner), Place::Item);
+                write_node(out, item, Some(inner), Position::Item);
             }
         }
         scalar => {
-            if place != Place::Root {
+            if position != Position::Root {
                 out.push(' ');
             }
             match scalar {
@@ -65,7 +65,7 @@ fn write_node(out: &mut String, node: &Node, indent: Option<usize>, place: Place
                 Node::Bool(true) => out.push_str("true"),
                 Node::Bool(false) => out.push_str("false"),
                 Node::Number(number) => out.push_str(&number.to_string()),
-                Node::Text(text) => write_text(out, text, deeper(indent, place, false), false),
+                Node::Text(text) => write_text(out, text, deeper(indent, position, false), false),
                 Node::List(_) => out.push_str("[]"),
                 Node::Map(_) => out.push_str("{}"),
             }
@@ -75,10 +75,10 @@ fn write_node(out: &mut String, node: &Node, indent: Option<usize>, place: Place
 
 /// Begins an entry of a collection. The first entry after a dash stays on the dash's
 /// line.
-fn begin(out: &mut String, indent: usize, place: Place, n: usize) {
-    match place {
-        Place::Item if n == 0 => out.push(' '),
-        Place::Root if n == 0 => {}
+fn begin(out: &mut String, indent: usize, position: Position, n: usize) {
+    match position {
+        Position::Item if n == 0 => out.push(' '),
+        Position::Root if n == 0 => {}
         _ => {
             out.push('\n');
             spaces(out, indent);

@@ -18,14 +18,14 @@ use tokio::sync::OnceCell;
 use super::accept::{Encoding, Version};
 use super::document::Document;
 use super::gnostic;
-use super::view::View;
+use super::shown_apis::ShownApis;
 
 /// The documents from which a merged document is made.
 #[derive(Clone)]
 pub struct Parts {
-    pub view: Arc<View>,
+    pub shown: Arc<ShownApis>,
     pub upstream: Arc<Document>,
-    /// The documents of the view's backends, in order.
+    /// The documents of the shown backends, in order.
     pub backends: Vec<Option<Arc<Document>>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Merged {
 impl Parts {
     fn is_same(&self, other: &Self) -> bool {
         let backends = self.backends.iter().zip(&other.backends);
-        Arc::ptr_eq(&self.view, &other.view)
+        Arc::ptr_eq(&self.shown, &other.shown)
             && Arc::ptr_eq(&self.upstream, &other.upstream)
             && self.backends.len() == other.backends.len()
             && backends.into_iter().all(|pair| match pair {
@@ -90,17 +90,17 @@ impl Merged {
 }
 
 fn merge(parts: &Parts) -> Option<Vec<u8>> {
-    let view = &parts.view;
+    let shown = &parts.shown;
     let mut merged = Spec::parse(&parts.upstream.bytes)
         .inspect_err(|error| tracing::warn!(%error, "upstream's OpenAPI v2 is none"))
         .ok()?;
-    hide(&mut merged, view);
-    let names = view.backends.iter().map(|b| b.server.name.as_str());
+    hide(&mut merged, shown);
+    let names = shown.backends.iter().map(|b| b.server.name.as_str());
     let documents = parts.backends.iter().zip(names);
     let specs: Vec<Option<(Spec<'_>, &str)>> = documents
         .map(|(document, name)| Some((parse_backends(document.as_ref()?, name)?, name)))
         .collect();
-    for (index, version) in view.in_order() {
+    for (index, version) in shown.in_order() {
         let Some(Some((whole, name))) = specs.get(index) else {
             continue;
         };
@@ -127,14 +127,14 @@ fn prefix(version: &GroupVersion) -> String {
 }
 
 /// Removes the paths of group versions that are disabled or served by a backend.
-fn hide(spec: &mut Spec<'_>, view: &View) {
+fn hide(spec: &mut Spec<'_>, shown: &ShownApis) {
     let versions: BTreeSet<GroupVersion> = spec
         .paths
         .keys()
         .filter_map(|path| version_of(path))
         .collect();
     let hidden =
-        |version: &GroupVersion| !view.runtime.is_enabled(version) || view.is_backends(version);
+        |version: &GroupVersion| !shown.runtime.is_enabled(version) || shown.is_backends(version);
     let mut prefixes: Vec<String> = versions
         .iter()
         .filter(|version| hidden(version))
@@ -143,7 +143,7 @@ fn hide(spec: &mut Spec<'_>, view: &View) {
     let groups: BTreeSet<&str> = versions.iter().map(|v| v.group.as_str()).collect();
     let empty = groups.into_iter().filter(|group| {
         let mut of_group = versions.iter().filter(|v| v.group == *group);
-        of_group.all(|v| !view.runtime.is_enabled(v))
+        of_group.all(|v| !shown.runtime.is_enabled(v))
     });
     prefixes.extend(empty.map(|group| match group {
         "" => "/api/".to_owned(),

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 64 << 10;
 const YAML_AT_ONCE: usize = 16 << 10;
 
 /// YAML or indented JSON is about this many times as long as its JSON.
-const GROWS: usize = 2;
+const GROWTH_FACTOR: usize = 2;
 
 /// The longest indented JSON that is made at once. Short but deep JSON becomes long:
 /// with 10,000 levels, as many as kube-apiserver reads, it becomes 200 MB. Longer
@@ -45,7 +45,7 @@ pub(in crate::server) async fn to_yaml(
     let yaml = if length <= YAML_AT_ONCE {
         convert()
     } else {
-        held = by.hold(length.saturating_mul(GROWS)).await?;
+        held = by.hold(length.saturating_mul(GROWTH_FACTOR)).await?;
         by.run(convert).await?.flatten()
     };
     let yaml = yaml.ok_or(BypassReason::Representation)?;
@@ -63,7 +63,7 @@ pub(in crate::server) async fn indented(
     {
         return Ok((vec![indented.into()], HeldBytes::default()));
     }
-    let mut held = by.hold(length.saturating_mul(GROWS)).await?;
+    let mut held = by.hold(length.saturating_mul(GROWTH_FACTOR)).await?;
     let indent = move || pretty::indent_within(&json.concat(), INDENTED_MAX);
     let indented = by.run(indent).await?.flatten();
     let indented = indented.ok_or(BypassReason::TooCostly)?;

@@ -33,7 +33,7 @@ const CLIENT_ADDRESS: [HeaderName; 2] = [
 ];
 
 /// The size above which documents are made by the room `offload`.
-const LARGE: usize = 64 << 10;
+const LARGE_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// Answers a request for discovery. Returns `None` if the request is not about
 /// discovery, or must be forwarded.
@@ -230,7 +230,7 @@ async fn write(
         )
     };
     let (body, compressed) =
-        if encoded.size() <= LARGE || encoded.is_ready(media_type, pretty, gzip) {
+        if encoded.size() <= LARGE_DOCUMENT_BYTES || encoded.is_ready(media_type, pretty, gzip) {
             make(encoded)
         } else {
             let encoded = encoded.clone();

@@ -48,7 +48,7 @@ pub(in crate::server) async fn before_cache(
 }
 
 /// Returns the server that authorizes a forwarded request. For a request to a
-/// backend, also returns its place among the backend's requests in flight. A backend
+/// backend, also returns its slot among the backend's requests in flight. A backend
 /// trusts that the caller is authorized, so it only gets requests with a grant. The
 /// error is the answer to the caller.
 pub(in crate::server) async fn authority(

@@ -159,15 +159,15 @@ pub(in crate::server) async fn peer(
 /// Returns the approximate size of the head that will be sent, including fields that
 /// may name the caller.
 fn sent_head(request: &RequestHeader, user: Option<&UserInfo>) -> usize {
-    const NAME: usize = "x-remote-extra-".len();
+    const PREFIX_BYTES: usize = "x-remote-extra-".len();
     let named = |user: &UserInfo| {
         let groups = user
             .groups
             .iter()
-            .map(|group| field_size(NAME, group.len()));
+            .map(|group| field_size(PREFIX_BYTES, group.len()));
         let extra = user.extra.iter().flat_map(|(key, values)| {
             // Every octet of a key may become an escape.
-            let name = key.len().saturating_mul(3).saturating_add(NAME);
+            let name = key.len().saturating_mul(3).saturating_add(PREFIX_BYTES);
             values
                 .iter()
                 .map(move |value| field_size(name, value.len()))

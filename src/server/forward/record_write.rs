@@ -35,7 +35,7 @@ pub(in crate::server) fn begin(method: &Method, response: &response::Parts, forw
         WrittenVersion::Known(None)
     } else {
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
-        WrittenVersion::of(content_type, is_encoded)
+        WrittenVersion::for_content_type(content_type, is_encoded)
     };
     let writes = &forward.generation().own_writes;
     let write = writes.begin(forward.user(), &info.gvr, Instant::now());

@@ -82,7 +82,7 @@ pub(in crate::server) async fn pass_on(
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let has_ended = is_bodiless(response.status()) && session.as_http1().is_none();
     let mut body = send_head(session, ctx, response).await?;
-    let mut frames = Frames::of(content_type.as_ref());
+    let mut frames = Frames::for_content_type(content_type.as_ref());
     let is_watch = is_watch(ctx);
     let stop = stop(ctx);
     let (mut client, mut detached) = detach(session, ctx);
@@ -243,7 +243,7 @@ pub(in crate::server) async fn send_head(
     head.version = Version::HTTP_11;
     head.extensions.clear();
     let status = head.status;
-    let header = Box::new(wire_head::of(head, request.version)?);
+    let header = Box::new(wire_head::for_client(head, request.version)?);
     match &mut *session.downstream_session {
         // The end must come with the head. Later, it would contradict the
         // Content-Length of a 304, which is that of a document that the answer does

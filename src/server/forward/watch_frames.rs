@@ -15,7 +15,7 @@ pub(in crate::server) enum Frames {
 }
 
 impl Frames {
-    pub(in crate::server) fn of(content_type: Option<&HeaderValue>) -> Self {
+    pub(in crate::server) fn for_content_type(content_type: Option<&HeaderValue>) -> Self {
         let is = |prefix: &str| {
             content_type.is_some_and(|value| value.as_bytes().starts_with(prefix.as_bytes()))
         };
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn boundaries_are_found_however_bytes_arrive() {
         let json = HeaderValue::from_static("application/json");
-        let mut frames = Frames::of(Some(&json));
+        let mut frames = Frames::for_content_type(Some(&json));
         assert!(frames.at_boundary());
         frames.seen(b"{\"type\":");
         assert!(!frames.at_boundary());
@@ -86,7 +86,7 @@ mod tests {
         let protobuf = HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
         let stream = [0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 1, 9];
         for step in 1..=stream.len() {
-            let mut frames = Frames::of(Some(&protobuf));
+            let mut frames = Frames::for_content_type(Some(&protobuf));
             let mut at = 0;
             for piece in stream.chunks(step) {
                 frames.seen(piece);

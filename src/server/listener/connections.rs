@@ -1,8 +1,8 @@
 //! Limits the open connections: all together, and those of one address, so that no
 //! client keeps others out by holding connections.
 //!
-//! A connection has its [`Seat`] from the moment it is accepted, before TLS, until
-//! its socket is closed, whichever task holds the socket then.
+//! A connection has its [`OpenConnection`] from the moment it is accepted, before TLS,
+//! until its socket is closed, whichever task holds the socket then.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -51,14 +51,14 @@ pub(in crate::server) struct Connections(Shares<IpAddr>);
 
 /// An open connection. It counts as open until this is dropped.
 #[derive(Debug)]
-pub(in crate::server) struct Seat {
+pub(in crate::server) struct OpenConnection {
     _share: Share<IpAddr>,
     metrics: ListenerMetrics,
 }
 
 impl Connections {
     pub(in crate::server) fn new(limits: Limits) -> Self {
-        let limits = apifront_shares::Limits::of(limits.total, limits.per_client);
+        let limits = apifront_shares::Limits::fixed(limits.total, limits.per_client);
         Self(Shares::new(limits))
     }
 
@@ -66,11 +66,11 @@ impl Connections {
         &self,
         address: IpAddr,
         metrics: &ListenerMetrics,
-    ) -> Option<Seat> {
+    ) -> Option<OpenConnection> {
         match self.0.take(client(address), 1) {
             Ok(share) => {
                 metrics.open.inc();
-                Some(Seat {
+                Some(OpenConnection {
                     _share: share,
                     metrics: metrics.clone(),
                 })
@@ -86,7 +86,7 @@ impl Connections {
     }
 }
 
-impl Drop for Seat {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.metrics.open.dec();
     }

@@ -23,7 +23,7 @@ use super::large_heads::LargeHead;
 /// The frames that a client may send at once. Go's net/http2 queues as many of its
 /// own answers to these frames (`maxQueuedControlFrames`) before it ends the
 /// connection.
-const TOKENS: u64 = 10_000;
+const MAX_TOKENS: u64 = 10_000;
 /// The tokens that come each second. A frame takes a microsecond, so this is a
 /// thousandth of a core.
 const TOKENS_PER_SECOND: u64 = 1_000;
@@ -46,7 +46,7 @@ const TOKENS_PER_TURN: u64 = 100;
 /// The client's preface of HTTP/2 (RFC 9113, 3.4).
 pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The length of a frame's header.
-pub(super) const HEADER: usize = 9;
+pub(super) const FRAME_HEADER_BYTES: usize = 9;
 
 const DATA: u8 = 0x0;
 pub(super) const HEADERS: u8 = 0x1;
@@ -169,7 +169,7 @@ pub(in crate::server) struct FrameMeter {
     /// The bytes of the preface or of a payload that are still to come.
     skip: usize,
     /// The bytes of a frame's header that have come.
-    header: [u8; HEADER],
+    header: [u8; FRAME_HEADER_BYTES],
     have: usize,
     in_data: bool,
     /// Whether a block of headers is open: HEADERS came without END_HEADERS.
@@ -180,14 +180,14 @@ pub(in crate::server) struct FrameMeter {
 impl FrameMeter {
     pub(in crate::server) fn new(state: Arc<Http2State>) -> Self {
         Self {
-            tokens: TOKENS,
+            tokens: MAX_TOKENS,
             filled: state.started,
             state,
             moved: 0,
             reads_left: READS_PER_TURN,
             spent_this_turn: 0,
             skip: PREFACE.len(),
-            header: [0; HEADER],
+            header: [0; FRAME_HEADER_BYTES],
             have: 0,
             in_data: false,
             in_block: false,
@@ -250,7 +250,7 @@ impl FrameMeter {
             if self.have == 0 && spent > 0 && spent_this_turn >= TOKENS_PER_TURN {
                 break;
             }
-            let missing = HEADER.saturating_sub(self.have);
+            let missing = FRAME_HEADER_BYTES.saturating_sub(self.have);
             let n = missing.min(bytes.len());
             let (part, rest) = bytes.split_at_checked(n).unwrap_or((bytes, &[]));
             for (to, from) in self.header.iter_mut().skip(self.have).zip(part) {
@@ -258,7 +258,7 @@ impl FrameMeter {
             }
             self.have = self.have.saturating_add(n);
             bytes = rest;
-            if self.have == HEADER {
+            if self.have == FRAME_HEADER_BYTES {
                 self.have = 0;
                 spent = self.frame().saturating_add(spent);
             }
@@ -320,7 +320,7 @@ impl FrameMeter {
             / 1000;
         let by_bytes = std::mem::take(&mut self.moved) / BYTES_PER_TOKEN;
         let new = by_time.saturating_add(by_bytes);
-        self.tokens = self.tokens.saturating_add(new).min(TOKENS);
+        self.tokens = self.tokens.saturating_add(new).min(MAX_TOKENS);
         // The time changes only when it gives a whole token, so that fractions are
         // not lost.
         if by_time > 0 {
@@ -340,7 +340,7 @@ mod tests {
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let [.., a, b, c] = length.to_be_bytes();
         let mut bytes = vec![a, b, c, kind, flags, 0, 0, 0, 1];
-        bytes.resize(HEADER + length, 0);
+        bytes.resize(FRAME_HEADER_BYTES + length, 0);
         bytes
     }
 
@@ -369,7 +369,7 @@ mod tests {
             let (mut meter, state) = meter();
             let now = state.started;
             let bytes = frame(kind, flags, length);
-            for _ in 0..=TOKENS {
+            for _ in 0..=MAX_TOKENS {
                 meter.received(&bytes, || now);
             }
             assert_eq!(state.has_stopped_reading(), stopped, "{what}");
@@ -390,7 +390,7 @@ mod tests {
             meter.received(&ping, || now);
         }
         assert!(!state.has_stopped_reading());
-        for _ in 0..=TOKENS {
+        for _ in 0..=MAX_TOKENS {
             meter.received(&ping, || now);
         }
         assert!(state.has_stopped_reading());
@@ -406,7 +406,7 @@ mod tests {
         window.extend(frame(DATA, 0, (16 << 10) - 1));
         window.extend(frame(DATA, 0, 1));
         window.extend(frame(WINDOW_UPDATE, 0, 4));
-        for _ in 0..2 * TOKENS {
+        for _ in 0..2 * MAX_TOKENS {
             let taken = meter.received(&window, || now);
             assert_eq!(taken, window.len());
             meter.begin_turn();
@@ -414,7 +414,7 @@ mod tests {
         assert!(!state.has_stopped_reading());
         // Small frames give at most a quarter of the tokens that they cost.
         let small = frame(DATA, 0, SMALL_DATA - 1);
-        for _ in 0..=2 * TOKENS {
+        for _ in 0..=2 * MAX_TOKENS {
             meter.received(&small, || now);
         }
         assert!(state.has_stopped_reading());

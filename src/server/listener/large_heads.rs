@@ -13,10 +13,10 @@ use apifront_shares::{Limits, Share, Shares};
 pub(in crate::server) const SMALL_HEAD: usize = 64 << 10;
 
 /// The most bytes of all large heads in the process: 64 of the largest.
-const TOTAL: usize = 64 << 20;
+const TOTAL_BYTES: usize = 64 << 20;
 
 /// The most bytes of the large heads of one address.
-const PER_CLIENT: usize = TOTAL / 4;
+const PER_CLIENT_BYTES: usize = TOTAL_BYTES / 4;
 
 #[derive(Clone, Debug)]
 pub(in crate::server) struct LargeHeads(Shares<IpAddr>);
@@ -26,7 +26,7 @@ pub(in crate::server) type LargeHead = Share<IpAddr>;
 
 impl Default for LargeHeads {
     fn default() -> Self {
-        Self(Shares::new(Limits::of(TOTAL, PER_CLIENT)))
+        Self(Shares::new(Limits::fixed(TOTAL_BYTES, PER_CLIENT_BYTES)))
     }
 }
 
@@ -46,13 +46,13 @@ mod tests {
         let budget = LargeHeads::default();
         let client = |n| IpAddr::from([192, 0, 2, n]);
         let mut heads: Vec<_> = (0..4)
-            .map(|n| budget.take(client(n), PER_CLIENT / 2).unwrap())
+            .map(|n| budget.take(client(n), PER_CLIENT_BYTES / 2).unwrap())
             .collect();
-        assert!(heads[0].grow(PER_CLIENT / 2).is_ok());
+        assert!(heads[0].grow(PER_CLIENT_BYTES / 2).is_ok());
         assert!(heads[0].grow(1).is_err(), "its own share is used up");
         assert!(budget.take(client(0), 1).is_none());
         for head in &mut heads[1..] {
-            assert!(head.grow(PER_CLIENT / 2).is_ok());
+            assert!(head.grow(PER_CLIENT_BYTES / 2).is_ok());
         }
         assert!(budget.take(client(9), 1).is_none(), "all is used up");
         heads.clear();

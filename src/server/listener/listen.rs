@@ -1,7 +1,7 @@
 //! Listening sockets, and the way from a connection to its requests.
 //!
 //! ```text
-//! accept ─ seat ─▶ TLS handshake ─▶ HTTP/2 or HTTP/1 ─▶ requests
+//! accept ─ open ─▶ TLS handshake ─▶ HTTP/2 or HTTP/1 ─▶ requests
 //!            └ over a limit: closed      (ALPN; without TLS the preface)
 //! ```
 //!
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::coalesce::Coalesced;
-use super::connections::{Connections, Seat};
+use super::connections::{Connections, OpenConnection};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
 use super::head::HeadLimits;
@@ -128,12 +128,12 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
                 Ok((stream, peer)) => {
                     let (connections, metrics) =
                         (&self.settings.connections, &self.settings.metrics);
-                    let Some(seat) = connections.open(peer.ip(), metrics) else {
+                    let Some(open) = connections.open(peer.ip(), metrics) else {
                         continue;
                     };
                     let (service, shutdown) = (self.clone(), shutdown.clone());
                     tokio::spawn(async move {
-                        let ended = service.connection(stream, peer, seat, &shutdown).await;
+                        let ended = service.connection(stream, peer, open, &shutdown).await;
                         if let Some(reason) = ended.reason() {
                             service.settings.metrics.closed(reason);
                             tracing::debug!(client = %peer.ip(), reason, "closed a connection");
@@ -152,7 +152,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        seat: Seat,
+        open: OpenConnection,
         shutdown: &ShutdownWatch,
     ) -> Ended {
         let deadlines = self.settings.deadlines;
@@ -191,7 +191,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let state = Http2State::new(Instant::now());
             let meter = FrameMeter::new(state.clone());
             let heads = Http2Heads::new(state.clone(), self.settings.heads.clone(), peer.ip());
-            let stream = Box::new(Coalesced::http2(stream, meter, heads, Some(seat)));
+            let stream = Box::new(Coalesced::http2(stream, meter, heads, Some(open)));
             let options = &self.settings.http2;
             // The future has its own box, so that the memory of the handshake is
             // released.
@@ -200,7 +200,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             ))
             .await;
         }
-        let stream = Box::new(Coalesced::http1(stream, Some(seat)));
+        let stream = Box::new(Coalesced::http1(stream, Some(open)));
         let http1 = Arc::new(Http1 {
             app: self.app.clone(),
             deadlines,

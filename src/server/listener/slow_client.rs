@@ -30,7 +30,7 @@ use crate::metrics::FlowMetrics;
 pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The value of kube-apiserver's `--request-timeout`.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The minimum rate beyond that time, in bytes a second. It is 2 Mbit/s, which is
 /// less than users of a cluster have. A list of 100 MB, the largest usual one, then
@@ -50,7 +50,7 @@ const REQUEST_BODY: &str = "request_body";
 
 pub(in crate::server) fn allowed(bytes: usize) -> Duration {
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-    TIMEOUT.saturating_add(Duration::from_millis(
+    REQUEST_TIMEOUT.saturating_add(Duration::from_millis(
         bytes.saturating_mul(1000) / LEAST_RATE,
     ))
 }
@@ -167,7 +167,7 @@ impl Clock {
     /// Resolves when the client must be given up.
     async fn late(&self) -> Transfer {
         // No client is due earlier.
-        let mut pause = TIMEOUT;
+        let mut pause = REQUEST_TIMEOUT;
         loop {
             sleep(pause).await;
             let due = self.due.load(Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl Clock {
                 pause = LOOK_EVERY;
             } else if left > 0 {
                 // The due time may still change, but only to a later one.
-                pause = Duration::from_millis(left).min(TIMEOUT);
+                pause = Duration::from_millis(left).min(REQUEST_TIMEOUT);
             } else if self.is(Transfer::Body) {
                 return Transfer::Body;
             } else {
@@ -247,10 +247,10 @@ mod tests {
     #[test]
     fn large_answers_have_longer() {
         for (bytes, expected) in [
-            (0, TIMEOUT),
-            (1, TIMEOUT),
-            (256 << 10, TIMEOUT + SECOND),
-            (100 << 20, TIMEOUT + SECOND * 400),
+            (0, REQUEST_TIMEOUT),
+            (1, REQUEST_TIMEOUT),
+            (256 << 10, REQUEST_TIMEOUT + SECOND),
+            (100 << 20, REQUEST_TIMEOUT + SECOND * 400),
         ] {
             assert_eq!(allowed(bytes), expected, "{bytes}");
         }

@@ -35,7 +35,7 @@ const STREAM_ERRORS: usize = 100;
 /// The flow-control window of a connection and of each stream. HTTP/2's default is
 /// one byte less. With it, a client that uploads fills the window with four frames
 /// and a frame of one byte.
-const WINDOW: u32 = 64 << 10;
+const FLOW_CONTROL_WINDOW_BYTES: u32 = 64 << 10;
 
 /// The bytes that h2's limit of heads has above the configured limit. Heads over the
 /// configured limit are refused before h2 reads them ([`Http2Heads`]).
@@ -159,8 +159,8 @@ fn connection_settings(
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
-    h2.initial_window_size(WINDOW);
-    h2.initial_connection_window_size(WINDOW);
+    h2.initial_window_size(FLOW_CONTROL_WINDOW_BYTES);
+    h2.initial_connection_window_size(FLOW_CONTROL_WINDOW_BYTES);
     let header_bytes = serving.connection.max_request_header_bytes;
     let http2_bytes = header_bytes.saturating_add(BESIDE_HEADS);
     h2.max_header_list_size(u32::try_from(http2_bytes).unwrap_or(u32::MAX));

@@ -38,7 +38,7 @@ impl Answer {
         content_type: &'static str,
         body: Vec<Bytes>,
     ) -> Self {
-        let mut headers = HeaderMap::with_capacity(head::ADDED);
+        let mut headers = HeaderMap::with_capacity(head::MAX_ADDED_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         Self::of_parts(status, headers, body)
     }

@@ -14,7 +14,7 @@ use crate::server::offload::{OffloadRefusal, OffloadUser};
 pub(in crate::server) const COMPRESSED_ABOVE_BYTES: usize = 128 << 10;
 
 /// Compression makes Kubernetes' JSON shorter by about this factor, or more.
-const SHRINKS: usize = 3;
+const COMPRESSION_FACTOR: usize = 3;
 
 /// Compresses a body. Returns `None` if that fails. Then the uncompressed body can
 /// be sent.
@@ -23,7 +23,7 @@ pub(in crate::server) async fn body(
     by: OffloadUser<'_>,
 ) -> Result<Option<(Vec<Bytes>, HeldBytes)>, OffloadRefusal> {
     let length: usize = pieces.iter().map(Bytes::len).sum();
-    let mut held = by.hold(length / SHRINKS).await?;
+    let mut held = by.hold(length / COMPRESSION_FACTOR).await?;
     let pieces = pieces.to_vec();
     let compressed = by.run(move || deflate::gzip(&pieces)).await?;
     let Some(compressed) = compressed.flatten() else {

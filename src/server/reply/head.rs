@@ -13,7 +13,7 @@ use crate::server::stage::{AUDIT_ID, flow_control};
 /// The most headers that are added to an answer's own. These are the headers of
 /// every answer, twice for a backend's answer, the Date, and the part that the cache
 /// had.
-pub(super) const ADDED: usize = 12;
+pub(super) const MAX_ADDED_HEADERS: usize = 12;
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 

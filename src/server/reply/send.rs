@@ -28,7 +28,7 @@ use crate::server::stage::seats;
 /// more, or slowly, gets its answer, and its connection is closed.
 const MAX_DRAINED: usize = 256 << 10;
 pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
-const LINGER: Duration = Duration::from_millis(500);
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The labels of `apifront_slow_clients_total`.
 const SLOW_READER: &str = "answer";
@@ -51,7 +51,7 @@ pub(in crate::server) async fn send(
     if let Some(trail) = &mut ctx.audit {
         answer.show(trail);
     }
-    let header = wire_head::of(head, request.version)?;
+    let header = wire_head::for_client(head, request.version)?;
     let length = answer.length();
     // To a client that waits for a 100, an answer means not to send the body. Then
     // the connection is not reused.
@@ -77,7 +77,7 @@ pub(in crate::server) async fn send(
     if !waits {
         // If the connection closed while the client still sends, the client would
         // lose the answer.
-        drain(session, usize::MAX, LINGER).await;
+        drain(session, usize::MAX, LINGER_TIMEOUT).await;
     }
     ctx.reply.bytes = length;
     Ok(())
@@ -111,7 +111,7 @@ async fn write(
         let last = chunks.is_done();
         let mut write = std::pin::pin!(session.write_response_body(Some(piece), last));
         if held.is_none() {
-            match timeout(seats::PROMPT, &mut write).await {
+            match timeout(seats::PIECE_TIMEOUT, &mut write).await {
                 Ok(done) => {
                     done.map_err(Error::into_down)?;
                     continue;

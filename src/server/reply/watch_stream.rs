@@ -223,7 +223,7 @@ async fn start_chunks(
     let request = session.req_header();
     let (mut head, ()) = Response::new(()).into_parts();
     let headers = &mut head.headers;
-    headers.reserve(head::ADDED);
+    headers.reserve(head::MAX_ADDED_HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(watch.content_type()));
     if watch.is_compressed() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -239,7 +239,7 @@ async fn start_chunks(
         headers.insert(VIEW, view.clone());
     }
     head::finish(Kind::Watch, &mut head, request, ctx).await;
-    let header = wire_head::of(head, request.version)?;
+    let header = wire_head::for_client(head, request.version)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), false)

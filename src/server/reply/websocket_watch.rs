@@ -88,7 +88,7 @@ async fn run(
         .write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(MAX_CLIENT_MESSAGE))
         .max_frame_size(Some(MAX_CLIENT_MESSAGE));
-    let cut = FrameSplit::of(watch.content_type());
+    let cut = FrameSplit::for_content_type(watch.content_type());
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
     let (end, last_word) = loop {
         let batch = tokio::select! {
@@ -158,7 +158,7 @@ enum FrameSplit {
 }
 
 impl FrameSplit {
-    fn of(content_type: &str) -> Self {
+    fn for_content_type(content_type: &str) -> Self {
         if content_type.starts_with(MediaType::Protobuf.as_str()) {
             Self::Messages
         } else {

@@ -9,7 +9,10 @@ use pingora_http::ResponseHeader;
 
 /// Makes a head for a client of this version. HTTP/2 has lower-case names. In
 /// HTTP/1.1 they are written as Go's server writes them.
-pub(in crate::server) fn of(head: response::Parts, client: Version) -> Result<ResponseHeader> {
+pub(in crate::server) fn for_client(
+    head: response::Parts,
+    client: Version,
+) -> Result<ResponseHeader> {
     if client == Version::HTTP_2 {
         return Ok(head.into());
     }

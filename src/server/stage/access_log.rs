@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::request::RequestInfo;
-use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
+use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
@@ -59,7 +59,7 @@ pub(in crate::server) struct Finished {
 #[derive(Clone, Copy)]
 struct Labels {
     verb: Verb,
-    scope: Scope,
+    scope: ScopeLabel,
     dry_run: DryRun,
     /// The lower-case verb in the cache's own metric.
     read: &'static str,
@@ -74,7 +74,7 @@ struct DeprecatedApi {
 }
 
 impl DeprecatedApi {
-    fn of(ctx: &RequestContext) -> Option<Self> {
+    fn from_context(ctx: &RequestContext) -> Option<Self> {
         let requested = ctx.reply.deprecated?;
         let info = ctx.stage().received()?.info();
         Some(Self {
@@ -89,7 +89,7 @@ impl DeprecatedApi {
 /// Counts a watcher, and the events that are sent to it.
 pub(in crate::server) struct Watching {
     series: Option<Arc<ResourceMetrics>>,
-    scope: Scope,
+    scope: ScopeLabel,
     started: Instant,
     cached: Option<Arc<CachedResource>>,
     _long_running: Option<metrics::LongRunning>,
@@ -177,10 +177,10 @@ impl Finished {
             code,
             cache,
             upstream_took: ctx.forward.as_ref().and_then(|forward| forward.took()),
-            labels: Labels::of(ctx, content_type),
+            labels: Labels::from_context(ctx, content_type),
             series,
             cached,
-            deprecated: DeprecatedApi::of(ctx),
+            deprecated: DeprecatedApi::from_context(ctx),
             metrics: ctx.generation().metrics.clone(),
             end: "",
             span: None,
@@ -304,13 +304,13 @@ impl Finished {
 }
 
 impl Labels {
-    fn of(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
+    fn from_context(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
         let values = ctx.query().into_iter();
         let dry_run = DryRun::of(values.flat_map(|query| query.all("dryRun")));
         let Some(info) = ctx.stage().received().map(|received| received.info()) else {
             return Self {
                 verb: Verb::Other,
-                scope: Scope::None,
+                scope: ScopeLabel::None,
                 dry_run,
                 read: "",
             };

@@ -23,7 +23,7 @@ use super::span;
 use crate::aggregation;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
-use crate::flow::{Admitted, Classification, Place};
+use crate::flow::{Admitted, Classification, ForwardSlot};
 use crate::metrics::LongRunning;
 use crate::server::listener::client_gone;
 use crate::server::listener::http1::NextRequest;
@@ -102,7 +102,7 @@ pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
     pub(in crate::server) long_running: Option<LongRunning>,
     pub(in crate::server) backend: Option<aggregation::InFlight>,
-    pub(in crate::server) forwarded: Option<Place>,
+    pub(in crate::server) forwarded: Option<ForwardSlot>,
     #[expect(dead_code, reason = "counts the request as open until dropped")]
     pub(in crate::server) open: Option<OpenRequest>,
 }

@@ -29,7 +29,10 @@ pub(in crate::server) async fn of_health(
     let identify = Identified::identify(received, session);
     let identified = timeout(CALLER_KNOWN_WITHIN, identify).await.ok()?.ok()?;
     let flow = &identified.generation().flow;
-    flow.classify(RequestKind::of(identified.info()), identified.clone())
+    flow.classify(
+        RequestKind::from_info(identified.info()),
+        identified.clone(),
+    )
 }
 
 /// Returns the header names, and their values for a request. Objects that are not

@@ -21,7 +21,7 @@ pub(in crate::server) async fn take(
     ctx: &mut RequestContext,
     identified: &Arc<Identified>,
 ) -> Result<std::result::Result<(), TooManyRequests>> {
-    let kind = RequestKind::of(identified.info());
+    let kind = RequestKind::from_info(identified.info());
     let flow = &identified.generation().flow;
     let class = flow.classify(kind, identified.clone());
     let Some(user) = identified.user() else {
@@ -29,7 +29,7 @@ pub(in crate::server) async fn take(
         ctx.classification = class;
         return Ok(Ok(()));
     };
-    let width = width::of(identified, session.req_header(), class.as_ref());
+    let width = width::estimate(identified, session.req_header(), class.as_ref());
     let admitted = match flow.start(kind, user, class.as_ref(), width) {
         Ok(Started::Admitted(admitted)) => Ok(admitted),
         // This is boxed, because every request would reserve memory for it, and
@@ -69,12 +69,12 @@ async fn wait(
 
 /// A client that has not taken a piece after this time counts as slow. Its request
 /// then holds no seat, so that others can have it.
-pub(in crate::server) const PROMPT: Duration = Duration::from_secs(1);
+pub(in crate::server) const PIECE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waits for a write, and calls `waits` if the write is not prompt.
 pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: impl FnOnce()) -> T {
     let mut write = std::pin::pin!(write);
-    match timeout(PROMPT, &mut write).await {
+    match timeout(PIECE_TIMEOUT, &mut write).await {
         Ok(written) => written,
         Err(_) => {
             waits();
@@ -83,19 +83,19 @@ pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: i
     }
 }
 
-/// How long an abandoned request keeps its place among the forwarded requests if
+/// How long an abandoned request keeps its slot among the forwarded requests if
 /// upstream had begun it. Such requests cost a client nothing, but upstream works on
-/// them for a while. With this pause, a user with 1,000 places can abandon 1,000
+/// them for a while. With this pause, a user with 1,000 slots can abandon 1,000
 /// requests a second.
 const AFTER_GIVING_UP: Duration = Duration::from_secs(1);
 
-/// Gives the seats back at once, and the place of the forwarded request after a
+/// Gives the seats back at once, and the slot of the forwarded request after a
 /// second.
 pub(in crate::server) fn give_back_later(in_flight: &mut Admitted) {
-    if let Some(place) = std::mem::take(in_flight).into_place() {
+    if let Some(slot) = std::mem::take(in_flight).into_slot() {
         tokio::spawn(async move {
             tokio::time::sleep(AFTER_GIVING_UP).await;
-            drop(place);
+            drop(slot);
         });
     }
 }

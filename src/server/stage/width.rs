@@ -24,7 +24,7 @@ const LISTS: [&str; 2] = ["list", "watch"];
 /// Returns the width of a request. Only lists, and watches that begin with a list,
 /// can take more than one seat. A single object is little work, and a forwarded
 /// request is work for another server.
-pub(super) fn of(
+pub(super) fn estimate(
     identified: &Identified,
     request: &request::Parts,
     class: Option<&Classification>,

@@ -8,29 +8,29 @@ use std::cmp::min;
 const NANOS_PER_SEAT: u64 = 1_000_000;
 
 /// The work of reading a request, authorizing it and writing the head of the answer.
-const REQUEST: u64 = 20_000;
+const REQUEST_NANOS: u64 = 20_000;
 
 /// The work of writing a KiB to the connection, with TLS.
-const WRITTEN_KIB: u64 = 380;
+const WRITTEN_KIB_NANOS: u64 = 380;
 
 /// The work of matching an object with a selector.
-const SELECTED: u64 = 40;
+const SELECTED_OBJECT_NANOS: u64 = 40;
 
 /// The work of writing a row of a Table, or a metadata object, for one answer.
-const ROW: u64 = 1_500;
+const ROW_NANOS: u64 = 1_500;
 
 /// The most bytes of a row or a metadata object.
-const ROW_BYTES: usize = 3 << 10;
+const MAX_ROW_BYTES: usize = 3 << 10;
 
 /// The work of compressing a KiB that was written for one answer.
-const COMPRESSED_KIB: u64 = 850;
+const COMPRESSED_KIB_NANOS: u64 = 850;
 
 /// The work of converting a KiB of an object to YAML, and to indented JSON.
-const YAML_KIB: u64 = 14_000;
-const INDENTED_KIB: u64 = 2_000;
+const YAML_KIB_NANOS: u64 = 14_000;
+const INDENTED_KIB_NANOS: u64 = 2_000;
 
 /// Bodies are compressed to about this part of their length.
-const COMPRESSION: u64 = 6;
+const COMPRESSION_FACTOR: u64 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -72,34 +72,36 @@ impl Work {
         // The objects of a page may be found at the beginning or only at the end, so
         // all are counted.
         let selected = match self.selects {
-            true => of(self.objects, SELECTED),
+            true => of(self.objects, SELECTED_OBJECT_NANOS),
             false => 0,
         };
         let bytes = match self.form {
             Form::Written => self
                 .listed
-                .saturating_mul(min(ROW_BYTES, self.object_bytes)),
+                .saturating_mul(min(MAX_ROW_BYTES, self.object_bytes)),
             Form::Shared | Form::Yaml | Form::Indented => {
                 self.listed.saturating_mul(self.object_bytes)
             }
         };
         let made = match self.form {
             Form::Shared => 0,
-            Form::Written => of(self.listed, ROW),
-            Form::Yaml => of_bytes(bytes, YAML_KIB),
-            Form::Indented => of_bytes(bytes, INDENTED_KIB),
+            Form::Written => of(self.listed, ROW_NANOS),
+            Form::Yaml => of_bytes(bytes, YAML_KIB_NANOS),
+            Form::Indented => of_bytes(bytes, INDENTED_KIB_NANOS),
         };
         let compressed = match (self.compressed, self.form) {
             (false, _) | (true, Form::Shared) => 0,
-            (true, Form::Written | Form::Yaml | Form::Indented) => of_bytes(bytes, COMPRESSED_KIB),
+            (true, Form::Written | Form::Yaml | Form::Indented) => {
+                of_bytes(bytes, COMPRESSED_KIB_NANOS)
+            }
         };
         let written = match self.compressed {
-            true => of_bytes(bytes, WRITTEN_KIB).checked_div(COMPRESSION),
-            false => Some(of_bytes(bytes, WRITTEN_KIB)),
+            true => of_bytes(bytes, WRITTEN_KIB_NANOS).checked_div(COMPRESSION_FACTOR),
+            false => Some(of_bytes(bytes, WRITTEN_KIB_NANOS)),
         };
         [selected, made, compressed, written.unwrap_or_default()]
             .into_iter()
-            .fold(REQUEST, u64::saturating_add)
+            .fold(REQUEST_NANOS, u64::saturating_add)
     }
 }
 

@@ -14,34 +14,34 @@ use crate::aggregation::api_service_objects::Upstreams;
 /// The most watches of all users together, and of one user. A cluster has few of
 /// them: those of its controllers, and one for each program that shows the cluster
 /// on pages.
-const LIMITS: Limits = Limits::of(512, 64);
+const LIMITS: Limits = Limits::fixed(512, 64);
 
-pub(in crate::server) type Place = Share<Arc<str>>;
+pub(in crate::server) type WatchShare = Share<Arc<str>>;
 
 pub(in crate::server) type Listed = Result<Arc<Upstreams>, Box<Status>>;
 
 pub(in crate::server) struct ApiServiceWatches {
-    places: Shares<Arc<str>>,
+    shares: Shares<Arc<str>>,
     lists: SingleFlight<(), Listed>,
 }
 
 impl Default for ApiServiceWatches {
     fn default() -> Self {
         Self {
-            places: Shares::new(LIMITS),
+            shares: Shares::new(LIMITS),
             lists: SingleFlight::default(),
         }
     }
 }
 
 impl ApiServiceWatches {
-    /// Takes a place for a watch. An administrator has no limit, and gets a place
+    /// Takes a share for a watch. An administrator has no limit, and gets a share
     /// even if all are taken.
-    pub(in crate::server) fn take(&self, user: Option<&UserInfo>) -> Result<Place, Exceeded> {
+    pub(in crate::server) fn take(&self, user: Option<&UserInfo>) -> Result<WatchShare, Exceeded> {
         let user = user.filter(|user| !user.is_master());
         match user {
-            Some(user) => self.places.take(Arc::from(user.sharer()), 1),
-            None => Ok(self.places.take_anyway(None, 1)),
+            Some(user) => self.shares.take(Arc::from(user.sharer()), 1),
+            None => Ok(self.shares.take_anyway(None, 1)),
         }
     }
 
@@ -69,11 +69,11 @@ mod tests {
         };
         let all = |name: &str| {
             let user = user(name, "people");
-            let places = std::iter::repeat_with(|| watches.take(Some(&user)).ok());
-            places.map_while(|place| place).collect::<Vec<_>>()
+            let shares = std::iter::repeat_with(|| watches.take(Some(&user)).ok());
+            shares.map_while(|share| share).collect::<Vec<_>>()
         };
         let greedy: Vec<_> = (0..7).map(|n| all(&format!("greedy-{n}"))).collect();
-        assert!(greedy.iter().all(|places| places.len() == 64));
+        assert!(greedy.iter().all(|shares| shares.len() == 64));
         // All service accounts of a namespace share one part.
         let accounts = all("system:serviceaccount:ns:a");
         assert_eq!(accounts.len(), 64);

@@ -23,10 +23,10 @@ const FILLS_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time between two looks while upstream refuses the objects.
-const REFUSED: Duration = Duration::from_secs(60);
+const REFUSED_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The pause after a change. Many objects are often applied at once.
-const PAUSE: Duration = Duration::from_millis(50);
+const CHANGE_DELAY: Duration = Duration::from_millis(50);
 
 /// Lets the cache hold what apifront itself needs, whichever reads the configuration
 /// lets the cache answer. Hidden resources are not served and therefore decide
@@ -82,7 +82,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
         }
         drop(generation);
         sleep(match why {
-            Unavailable::Refused => REFUSED,
+            Unavailable::Refused => REFUSED_LOOK_INTERVAL,
             _ => LOOK_INTERVAL,
         })
         .await;
@@ -148,7 +148,7 @@ impl Stores {
                     return;
                 }
             }
-            sleep(PAUSE).await;
+            sleep(CHANGE_DELAY).await;
         }
     }
 

@@ -14,11 +14,11 @@ use crate::authz::rbac::{Rights, SavedRbac};
 use crate::views::KnownRights;
 
 /// Changes within this time are read together.
-const TOGETHER: Duration = Duration::from_millis(20);
+const GATHER_DELAY: Duration = Duration::from_millis(20);
 
 /// After reading the rights, the task rests for this many times the time that the
 /// reading took. So a flood of changes costs at most a fifth of a core.
-const REST: u32 = 4;
+const REST_FACTOR: u32 = 4;
 
 /// The time between two looks whether the rights are still known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_FOR_FIRST_EVERY: Duration = Duration::from_millis(50);
 
 /// How long the rights may be unknown before the log says so.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOG_DELAY: Duration = Duration::from_secs(30);
 
 pub(in crate::server) struct RightsFeed {
     rbac: Arc<CachedRbac>,
@@ -83,7 +83,7 @@ impl RightsFeed {
                 () = self.reloaded.notified() => {}
                 () = tokio::time::sleep(look) => {}
             }
-            tokio::time::sleep(took.saturating_mul(REST).max(TOGETHER)).await;
+            tokio::time::sleep(took.saturating_mul(REST_FACTOR).max(GATHER_DELAY)).await;
         }
     }
 
@@ -115,7 +115,7 @@ async fn change(mut changes: Vec<Receiver<Progress>>) {
 fn complain(is_unknown: bool, since: Option<Instant>) -> Option<Instant> {
     match (is_unknown, since) {
         (false, _) => Some(Instant::now()),
-        (true, Some(since)) if since.elapsed() > PATIENCE => {
+        (true, Some(since)) if since.elapsed() > LOG_DELAY => {
             tracing::warn!(
                 "RBAC objects cannot be read, so there are no views: \
                  callers get the 403 that they would get without them"

@@ -23,10 +23,10 @@ const FILLS_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The time between two looks while upstream refuses APIServices.
-const REFUSED: Duration = Duration::from_secs(10);
+const REFUSED_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time between two looks whether the store is still in use.
-const STILL: Duration = Duration::from_secs(1);
+const IN_USE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// apifront needs the APIServices itself, whichever resources it serves.
 struct Needed;
@@ -109,7 +109,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
                 cache.served_by(servers, None, generation.config.as_ref());
                 drop(generation);
                 // Another upstream may have them.
-                let _ = timeout(REFUSED, cache.unknown()).await;
+                let _ = timeout(REFUSED_LOOK_INTERVAL, cache.unknown()).await;
             }
             Err(_) => {
                 drop(generation);
@@ -150,7 +150,7 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
             }
         }
         drop(generation);
-        if let Ok(Err(_)) = timeout(STILL, progress.changed()).await {
+        if let Ok(Err(_)) = timeout(IN_USE_LOOK_INTERVAL, progress.changed()).await {
             return;
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use apifront_watch_cache::ResourcePattern;
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::store::{
-    Change, Cursor, Evicted, ObjectKey, Progress, Scope, Store, StoredObject,
+    Change, Cursor, Evicted, KeyScope, ObjectKey, Progress, Store, StoredObject,
 };
 use async_trait::async_trait;
 use kubernetes_wire::api::GroupVersionResource;
@@ -131,12 +131,12 @@ impl Read {
         {
             return Some(before);
         }
-        Self::of(stores)
+        Self::read_all(stores)
     }
 
     /// Reads all objects. Returns `None` if a store cannot give its events from its
     /// snapshot on.
-    fn of(stores: Vec<Arc<Store>>) -> Option<Self> {
+    fn read_all(stores: Vec<Arc<Store>>) -> Option<Self> {
         let mut read = Self {
             followed: Vec::new(),
             index: Index::default(),
@@ -148,7 +148,7 @@ impl Read {
         for (store, kind) in stores.into_iter().zip(kinds) {
             let snapshot = store.snapshot();
             let cursor = store.begin(snapshot.resource_version).ok()?;
-            for object in snapshot.iter(&Scope::All) {
+            for object in snapshot.iter(&KeyScope::All) {
                 read.take_up(&store, kind, object);
             }
             read.followed.push(Followed {

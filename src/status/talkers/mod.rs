@@ -16,7 +16,7 @@ mod pending;
 mod ranking;
 mod top;
 
-pub use ranking::ENTRIES;
+pub use ranking::MAX_ENTRIES;
 pub use top::Top;
 
 use std::hash::{BuildHasher, RandomState};
@@ -35,7 +35,7 @@ pub const MAX_NAME_BYTES: usize = 128;
 const MAX_SHARDS: usize = 16;
 
 /// The time after which rankings begin anew.
-const WINDOW: Duration = Duration::from_secs(30 * 60);
+const RANKING_PERIOD: Duration = Duration::from_secs(30 * 60);
 
 /// A quantity that is summed for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct Rankings {
 impl Rankings {
     pub fn by_measure(&self) -> impl Iterator<Item = (Measure, Top<'_>)> {
         let both = self.recent.iter().zip(&self.before);
-        let tops = both.map(|(recent, before)| Top::of(recent, before));
+        let tops = both.map(|(recent, before)| Top::from_rankings(recent, before));
         Measure::ALL.into_iter().zip(tops)
     }
 
@@ -203,7 +203,7 @@ impl Talkers {
     /// Begins the rankings anew when it is time. Must be called regularly.
     pub fn keep_recent(&self, now: Instant) {
         let mut began = self.began.lock();
-        if now.saturating_duration_since(began.recent) < WINDOW {
+        if now.saturating_duration_since(began.recent) < RANKING_PERIOD {
             return;
         }
         *began = Began {

@@ -5,7 +5,7 @@ use super::Amounts;
 
 /// The number of names that are counted at a time. A new name in a slot sends the
 /// old name's sums to the rankings.
-const SLOTS: usize = 64;
+const MAX_NAMES: usize = 64;
 
 pub(super) struct Pending(Box<[Slot]>);
 
@@ -20,7 +20,7 @@ pub(super) struct Slot {
 
 impl Default for Pending {
     fn default() -> Self {
-        Self(vec![Slot::default(); SLOTS].into())
+        Self(vec![Slot::default(); MAX_NAMES].into())
     }
 }
 
@@ -35,7 +35,7 @@ impl Pending {
         amounts: &Amounts,
         give_up: impl FnOnce(&Slot),
     ) {
-        let at = hash.checked_rem(SLOTS as u64);
+        let at = hash.checked_rem(MAX_NAMES as u64);
         let at = at.and_then(|at| usize::try_from(at).ok());
         let Some(slot) = at.and_then(|at| self.0.get_mut(at)) else {
             return;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::ranking::{ENTRIES, Ranking};
+use super::ranking::{MAX_ENTRIES, Ranking};
 
 /// A listed name. Its true sum is at most `count`, and at least `count` minus
 /// `error`.
@@ -23,7 +23,7 @@ pub struct Top<'a> {
 }
 
 impl<'a> Top<'a> {
-    pub(super) fn of(recent: &'a Ranking, before: &'a Ranking) -> Self {
+    pub(super) fn from_rankings(recent: &'a Ranking, before: &'a Ranking) -> Self {
         let only_before = before.names().filter(|(hash, _)| !recent.lists(*hash));
         let mut entries: Vec<Entry<'a>> = (recent.names().chain(only_before))
             .map(|(hash, name)| {
@@ -38,8 +38,12 @@ impl<'a> Top<'a> {
             })
             .collect();
         entries.sort_by_key(|e| Reverse((e.count.saturating_sub(e.error), e.count)));
-        let left_out = entries.iter().skip(ENTRIES).map(|entry| entry.count).max();
-        entries.truncate(ENTRIES);
+        let left_out = entries
+            .iter()
+            .skip(MAX_ENTRIES)
+            .map(|entry| entry.count)
+            .max();
+        entries.truncate(MAX_ENTRIES);
         let nowhere = recent
             .most_unlisted()
             .saturating_add(before.most_unlisted());
@@ -82,9 +86,9 @@ mod tests {
                     *truth.entry(name).or_default() += amount;
                 }
             }
-            let top = Top::of(&both[1], &both[0]);
+            let top = Top::from_rankings(&both[1], &both[0]);
             assert_eq!(top.total, truth.values().sum::<u64>());
-            assert_eq!(top.entries.len(), ENTRIES);
+            assert_eq!(top.entries.len(), MAX_ENTRIES);
             for entry in &top.entries {
                 let range = entry.count - entry.error..=entry.count;
                 assert!(range.contains(&truth.remove(entry.name).unwrap()));

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body,
-    call::{ATTEMPTS, Call},
+    call::{Call, MAX_WRITE_ATTEMPTS},
     errors,
     reply::{self, Body},
 };
@@ -38,7 +38,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
         resource: "pods".to_owned(),
     };
     let key = format!("{}/{name}", call.target.namespace);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let stored = call
             .storage()
             .get(&pods, &key)

@@ -14,16 +14,16 @@ use serde_json::Value;
 use super::{call::Call, errors, go_error};
 
 /// kube-apiserver's `MaxRequestBodyBytes`.
-const LIMIT: usize = 3 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 pub const ACCEPTED: &str =
     "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
-    match Limited::new(incoming, LIMIT).collect().await {
+    match Limited::new(incoming, MAX_BODY_BYTES).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(format!(
-            "Request entity too large: limit is {LIMIT}"
+            "Request entity too large: limit is {MAX_BODY_BYTES}"
         ))),
         Err(error) => Err(Status::bad_request(error.to_string())),
     }
@@ -242,11 +242,11 @@ fn check_type(
 
 /// The number of bytes of a body that an error shows (apimachinery `runtime
 /// summarizeData`).
-const EXCERPT: usize = 30;
+const EXCERPT_BYTES: usize = 30;
 
 fn excerpt(bytes: &[u8]) -> String {
-    let (head, dots) = match bytes.get(..EXCERPT) {
-        Some(head) if bytes.len() > EXCERPT => (head, " ..."),
+    let (head, dots) = match bytes.get(..EXCERPT_BYTES) {
+        Some(head) if bytes.len() > EXCERPT_BYTES => (head, " ..."),
         _ => (bytes, ""),
     };
     match head {

@@ -24,7 +24,7 @@ use crate::{
 
 /// The number of attempts of a write that names no version, if other writes come
 /// first.
-pub const ATTEMPTS: usize = 16;
+pub const MAX_WRITE_ATTEMPTS: usize = 16;
 
 pub struct Call<'a> {
     pub server: &'a EmbeddedServer,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     body,
-    call::{ATTEMPTS, Call},
+    call::{Call, MAX_WRITE_ATTEMPTS},
     errors, list, list_options, removal,
     reply::{self, Body, ready},
     selection::Selection,
@@ -30,11 +30,11 @@ use crate::{
 /// The time after which a gracefully terminating pod is gone. There is no kubelet,
 /// so the server itself ends pods. `kubectl delete` shows the pod terminating, and
 /// returns.
-const TERMINATION: Duration = Duration::from_secs(1);
+const TERMINATION_DELAY: Duration = Duration::from_secs(1);
 
 /// The delay of the garbage collector's work. There is no garbage collector, so the
 /// server does it, late enough that watchers see the mark before the object goes.
-const COLLECTION: Duration = Duration::from_millis(100);
+const COLLECTION_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -80,7 +80,7 @@ pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<
     let options = options(call, incoming).await?;
     let list_options = list_options::decode(&call.head.query, false)?;
     call.resource.check_fields(&list_options.field_selector)?;
-    let selection = Selection::of(call, list_options);
+    let selection = Selection::from_call(call, list_options);
     let (items, meta) = list::page(call, &selection).await?;
     for item in &items {
         let mut one = Call::new(
@@ -175,7 +175,7 @@ pub enum Outcome {
 pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     refuse_system_namespaces(call)?;
     let resource = call.group_resource();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let stored = call.find()?;
         check(call, options, &stored)?;
         let grace = grace_period(call, options, &stored.value);
@@ -299,14 +299,14 @@ fn finish(call: &Call<'_>, marked: Arc<Stored>, grace: i64) -> Result<Outcome, S
         .into_iter()
         .any(|finalizer| GARBAGE_COLLECTION.contains(&finalizer));
     if is_collected {
-        later(COLLECTION, EmbeddedServer::finish_collection);
+        later(COLLECTION_DELAY, EmbeddedServer::finish_collection);
     }
     if call.resource.is_namespace() {
         call.server.empty_namespace(&call.target.name);
     } else if call.resource.is_definition() {
         call.server.remove_definition(&call.target.name);
     } else if grace > 0 {
-        later(TERMINATION, EmbeddedServer::finish_termination);
+        later(TERMINATION_DELAY, EmbeddedServer::finish_termination);
     } else if !meta::has_finalizers(&marked.value) {
         return Ok(Outcome::Gone(removal::remove(call, &marked)?));
     }

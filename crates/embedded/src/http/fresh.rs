@@ -9,20 +9,20 @@ use super::{call::Call, errors};
 
 /// The longest time that a read waits for a future version (`blockTimeout` of
 /// the watch cache).
-const LONGEST: Duration = Duration::from_secs(3);
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The time between two looks at the version.
-const PERIOD: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
     let begin = Instant::now();
     let mut next = begin;
     while call.storage().revision() < version {
-        if begin.elapsed() >= LONGEST {
+        if begin.elapsed() >= BLOCK_TIMEOUT {
             let current = call.storage().revision();
             return Err(errors::too_large_resource_version(version, current));
         }
-        next = next.checked_add(PERIOD).unwrap_or(next);
+        next = next.checked_add(LOOK_INTERVAL).unwrap_or(next);
         sleep_until(next).await;
     }
     Ok(())

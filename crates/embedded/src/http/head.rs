@@ -31,7 +31,7 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn of(parts: Parts) -> Self {
+    pub fn from_parts(parts: Parts) -> Self {
         let host = parts.headers.get(header::HOST);
         let host = host
             .and_then(|value| value.to_str().ok())

@@ -27,7 +27,7 @@ use crate::{
 pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let options = list_options::decode(&call.head.query, call.target.watch)?;
     call.resource.check_fields(&options.field_selector)?;
-    let selection = Selection::of(call, options);
+    let selection = Selection::from_call(call, options);
     if selection.options.watch {
         return watch::start(call, selection).await;
     }

@@ -16,7 +16,7 @@ use super::{
 use crate::meta;
 
 /// The number of past lines in every container's log.
-const LINES: usize = 20;
+const PAST_LINES: usize = 20;
 /// The time between the lines of a followed log.
 const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 /// The number of lines after which a followed log ends, so that no stream is
@@ -32,15 +32,17 @@ pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let tail = query
         .get("tailLines")
         .and_then(|text| text.parse::<usize>().ok())
-        .unwrap_or(LINES)
-        .min(LINES);
+        .unwrap_or(PAST_LINES)
+        .min(PAST_LINES);
     let name = meta::name(&pod.value).to_owned();
     let line = move |n: usize| format!("{name}/{container} line {n}: handled GET /healthz 200\n");
-    let past: String = (LINES.saturating_sub(tail)..LINES).map(&line).collect();
+    let past: String = (PAST_LINES.saturating_sub(tail)..PAST_LINES)
+        .map(&line)
+        .collect();
     if !query.truthy("follow") {
         return Ok(with_type(StatusCode::OK, TEXT, past));
     }
-    let coming = LINES..LINES.saturating_add(FOLLOW_LINES);
+    let coming = PAST_LINES..PAST_LINES.saturating_add(FOLLOW_LINES);
     let later = stream::iter(coming).then(move |n| {
         let line = line(n);
         async move {

@@ -50,7 +50,7 @@ use super::{
 pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let head = Head::of(parts);
+    let head = Head::from_parts(parts);
     let mut response = match dispatch(&server, &path, &head, incoming).await {
         Ok(response) => head.encoded(response).await,
         Err(status) => head.refused(&status),
@@ -79,7 +79,7 @@ async fn dispatch(
     head: &Head,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    let route = Route::of(&head.method, path, &head.query)?;
+    let route = Route::parse(&head.method, path, &head.query)?;
     if let Route::Resource(target) = route {
         return resource(server, target, head, incoming).await;
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     body,
-    call::{ATTEMPTS, Call},
+    call::{Call, MAX_WRITE_ATTEMPTS},
     create, errors, field_validation, go_error,
     reply::Body,
     update,
@@ -43,7 +43,7 @@ pub async fn patch(
     if let Patch::Apply { object, .. } = &patch {
         field_validation::of_applied(call, object)?;
     }
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let old = match (call.find(), &patch) {
             (Ok(old), _) => old,
             (

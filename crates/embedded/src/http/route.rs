@@ -39,7 +39,7 @@ pub struct Target {
 impl Route {
     /// Reads the route of a request. The error is the answer to a path that means
     /// nothing.
-    pub fn of(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
+    pub fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
         let info = RequestInfo::parse(method, path, query).map_err(|error| match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
             RequestInfoError::NoKind => {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn at(path: &str) -> Result<Route, Status> {
-        Route::of(&Method::GET, path, &Query::default())
+        Route::parse(&Method::GET, path, &Query::default())
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn only_a_path_names_one_object() {
         let query = Query::parse("fieldSelector=metadata.name%3Da");
-        let route = Route::of(&Method::GET, "/api/v1/pods", &query).unwrap();
+        let route = Route::parse(&Method::GET, "/api/v1/pods", &query).unwrap();
         let Route::Resource(target) = route else {
             panic!("{route:?}");
         };

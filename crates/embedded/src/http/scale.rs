@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body,
-    call::{ATTEMPTS, Call},
+    call::{Call, MAX_WRITE_ATTEMPTS},
     errors, patch,
     reply::{Body, json_bytes},
     update,
@@ -36,7 +36,7 @@ pub async fn put(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, 
         (None, Some(object))
     };
     let dry_run = body::dry_run(call, "UpdateOptions")?;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let old = call.find()?;
         let scale = match (&patch, &whole) {
             (Some(patch), _) => patch.apply(call, &scale(call, &old)?, "scale")?,

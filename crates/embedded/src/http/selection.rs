@@ -15,7 +15,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub fn of(call: &Call<'_>, options: ListOptions) -> Self {
+    pub fn from_call(call: &Call<'_>, options: ListOptions) -> Self {
         let fields = &options.field_selector;
         let mut namespace = call.target.namespace.clone();
         if namespace.is_empty()

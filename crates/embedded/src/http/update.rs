@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     body,
-    call::{ATTEMPTS, Call},
+    call::{Call, MAX_WRITE_ATTEMPTS},
     create, errors, field_validation, removal,
     reply::Body,
 };
@@ -31,7 +31,7 @@ pub async fn update(
     let dry_run = body::dry_run(call, "UpdateOptions")?;
     field_validation::of_body(call, "UpdateOptions", &mut object)?;
     check_name(call, &object)?;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let old = match call.find() {
             Ok(old) => old,
             Err(_) if resource.create_on_update && !status => {

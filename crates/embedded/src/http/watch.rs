@@ -36,11 +36,11 @@ use crate::{
 };
 
 /// The most events in one chunk, which bounds the memory for a slow reader.
-const BATCH: usize = 100;
+const MAX_BATCH_EVENTS: usize = 100;
 
 /// The longest time limit. No client watches longer, and clocks can still represent
 /// it.
-const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A watch without timeoutSeconds ends after one to two times this long
 /// (`--min-request-timeout`).
@@ -64,7 +64,9 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
         .map_err(|text| Status::failure(500, Reason::Unknown, text))?;
     let now = Instant::now();
     let timeout = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FAR),
+        Some(seconds) if seconds > 0 => {
+            Duration::from_secs(seconds.unsigned_abs()).min(MAX_TIMEOUT)
+        }
         _ => MIN_REQUEST_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     let keyspace = call.storage().keyspace(&call.group_resource());
@@ -181,7 +183,10 @@ impl Stream {
             let revision = self.server.storage().revision();
             // The history was lost while streaming, so the client must start
             // again.
-            let events = self.keyspace.events_after(self.cursor, BATCH).ok()?;
+            let events = self
+                .keyspace
+                .events_after(self.cursor, MAX_BATCH_EVENTS)
+                .ok()?;
             match events.last() {
                 Some(last) => {
                     self.cursor = last.revision;
@@ -221,7 +226,7 @@ impl Stream {
     }
 
     fn schedule_bookmark(&mut self, now: Instant) {
-        let period = self.server.options().bookmark_period.min(FAR);
+        let period = self.server.options().bookmark_period.min(MAX_TIMEOUT);
         let periodic = now.checked_add(period).unwrap_or(now);
         let last = self.deadline.checked_sub(LAST_BOOKMARK);
         self.next_bookmark = match last {
@@ -231,7 +236,7 @@ impl Stream {
     }
 
     fn initial_frames(&mut self) -> Bytes {
-        let count = self.initial.len().min(BATCH);
+        let count = self.initial.len().min(MAX_BATCH_EVENTS);
         let objects: Vec<_> = self.initial.drain(..count).collect();
         let mut out = Vec::new();
         for object in objects {

@@ -64,8 +64,8 @@ impl Schema {
 /// Returns a float without a fraction as an integer, as Go writes it.
 fn whole(number: f64) -> Option<i64> {
     /// Floats are exact up to here.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
+    const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() < EXACT_BELOW).then_some(number as i64)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub(super) struct Findings {
 }
 
 /// If everything in a large list is wrong, this many errors are enough.
-const LIMIT: usize = 100;
+const MAX_ERRORS: usize = 100;
 
 /// If there are findings of these kinds, the real server does not evaluate rules.
 pub(super) const BLOCKING: [&str; 5] = [
@@ -57,7 +57,7 @@ impl Findings {
     }
 
     fn put(&mut self, cause: Cause) {
-        if self.causes.len() < LIMIT {
+        if self.causes.len() < MAX_ERRORS {
             self.causes.push(cause);
         }
     }

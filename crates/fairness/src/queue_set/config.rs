@@ -25,7 +25,7 @@ pub(crate) enum Queuing {
 impl Queuing {
     /// Reads the configuration of an object. An object that kube-apiserver would
     /// call broken is an error.
-    pub(crate) fn of(object: &PriorityLevelConfiguration) -> Result<Self, &'static str> {
+    pub(crate) fn from_object(object: &PriorityLevelConfiguration) -> Result<Self, &'static str> {
         let (name, spec) = (&object.metadata.name, &object.spec);
         let is_exempt = spec.kind == "Exempt";
         if (spec.kind == "Limited") != spec.limited.is_some() || is_exempt != spec.exempt.is_some()

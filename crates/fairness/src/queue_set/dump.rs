@@ -38,7 +38,7 @@ pub(crate) struct RequestDump {
 }
 
 impl RequestDump {
-    fn of(request: &Request) -> Self {
+    fn from_request(request: &Request) -> Self {
         Self {
             class: request.class.clone(),
             width: request.width,
@@ -57,7 +57,7 @@ impl QueueSet {
                 waiting: queue
                     .waiting
                     .values()
-                    .filter_map(|id| self.requests.get(*id).map(RequestDump::of))
+                    .filter_map(|id| self.requests.get(*id).map(RequestDump::from_request))
                     .collect(),
                 executing: Vec::new(),
                 seats_in_use: queue.seats_in_use,
@@ -70,8 +70,8 @@ impl QueueSet {
         let mut queueless = Vec::new();
         for request in self.requests.iter().filter(|r| r.started.is_some()) {
             match request.queue.and_then(|at| queues.get_mut(at)) {
-                Some(queue) => queue.executing.push(RequestDump::of(request)),
-                None => queueless.push(RequestDump::of(request)),
+                Some(queue) => queue.executing.push(RequestDump::from_request(request)),
+                None => queueless.push(RequestDump::from_request(request)),
             }
         }
         SetDump {

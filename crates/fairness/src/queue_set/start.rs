@@ -126,7 +126,7 @@ impl QueueSet {
     /// request begins the search at another queue of the hand, so that flows with
     /// overlapping hands do not always meet in the same queue.
     fn choose_queue(&mut self, dealer: &Dealer, flow: u64) -> usize {
-        let hand = self.hands.of(dealer, flow);
+        let hand = self.hands.hand_for(dealer, flow);
         let cards = hand.cards();
         let offset = self.dealt.checked_rem(cards.len() as u64).unwrap_or(0) as usize;
         self.dealt = self.dealt.wrapping_add(1);

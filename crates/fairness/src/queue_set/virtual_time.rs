@@ -8,7 +8,7 @@ use crate::seat_seconds::SeatSeconds;
 /// The amount by which the meter and all its readings are wound back, and the value
 /// at which this happens. It prevents an overflow.
 const WIND_BACK: SeatSeconds = SeatSeconds(u64::MAX / 2);
-const HIGHEST: u64 = u64::MAX / 2 + u64::MAX / 4;
+const WIND_BACK_FROM: u64 = u64::MAX / 2 + u64::MAX / 4;
 
 impl QueueSet {
     /// Advances the meter to now, and ends the additional latencies that are over.
@@ -35,7 +35,7 @@ impl QueueSet {
             return;
         }
         self.r = self.r.plus(SeatSeconds::of(self.rate(), elapsed));
-        if self.r.0 >= HIGHEST {
+        if self.r.0 >= WIND_BACK_FROM {
             self.begin_epoch();
         }
     }

@@ -280,7 +280,7 @@ fn rules_match_as_in_kube_apiserver() {
         info.path = random.one(&["/x", "/x/", "/x/y", "/x/y/z", "/", "/xy", ""]);
         let mut user = user(&random.one(&NAMES), &[]);
         user.groups = random.some(&NAMES);
-        let matches = Rule::of(&rule).matches(&info, &user);
+        let matches = Rule::from_object(&rule).matches(&info, &user);
         count += u32::from(matches);
         sum = (sum ^ u64::from(matches)).wrapping_mul(0x0100_0000_01b3);
     }

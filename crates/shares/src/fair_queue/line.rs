@@ -42,8 +42,8 @@ impl<C: Clone + Eq + Hash> State<C> {
     pub(super) fn new(limits: QueueLimits) -> Self {
         Self {
             limits,
-            turns: Ledger::new(Limits::of(0, 0)),
-            waiting: Ledger::new(Limits::of(limits.waiting, limits.waiting_of_one)),
+            turns: Ledger::new(Limits::fixed(0, 0)),
+            waiting: Ledger::new(Limits::fixed(limits.waiting, limits.waiting_of_one)),
             lines: HashMap::new(),
             order: BTreeMap::new(),
             next: 0,
@@ -103,7 +103,7 @@ impl<C: Clone + Eq + Hash> State<C> {
     /// Refuses the newest waiter of the caller with the most, if that is more than
     /// this caller will have. Otherwise this caller is refused.
     fn refuse_of_the_most(&mut self, caller: &C) -> Result<(), QueueFull> {
-        let will_have = self.waiting.of(caller).saturating_add(1);
+        let will_have = self.waiting.amount_of(caller).saturating_add(1);
         let (most, count) = self.waiting.most().ok_or(QueueFull)?;
         if count <= will_have {
             return Err(QueueFull);
@@ -192,7 +192,7 @@ impl<C: Clone + Eq + Hash> State<C> {
             let Some((&number, _)) = line.waiters.first_key_value() else {
                 continue;
             };
-            // A waiter who leaves takes this lock first. Then `Place::drop` gives
+            // A waiter who leaves takes this lock first. Then `Queued::drop` gives
             // back a turn that came too late.
             if let Some(waiter) = self.remove(&caller, number)
                 && waiter.go.send(()).is_ok()
@@ -206,7 +206,7 @@ impl<C: Clone + Eq + Hash> State<C> {
     /// Tells whether the caller's own limit allows one more turn of this weight.
     fn has_part(&self, caller: &C, weight: usize) -> bool {
         let most = self.limits.at_a_time_of_one;
-        fits(self.turns.of(caller), weight, most)
+        fits(self.turns.amount_of(caller), weight, most)
     }
 
     fn has_room(&self, weight: usize) -> bool {

@@ -21,7 +21,7 @@ fn turn(queue: &Arc<FairQueue<Caller>>, caller: Caller, weight: usize) -> Turn<C
 
 fn waits(queue: &Arc<FairQueue<Caller>>, caller: Caller, weight: usize) -> Waits {
     match queue.ask(&caller, weight) {
-        Ok(Asked::Place(place)) => place.turn().boxed(),
+        Ok(Asked::Queued(queued)) => queued.turn().boxed(),
         asked => panic!("{caller} does not wait: {asked:?}"),
     }
 }
@@ -210,8 +210,8 @@ fn random_callers_keep_the_rules() {
             match random(4) {
                 0 | 1 => match queue.ask(&caller, weight) {
                     Ok(Asked::Turn(turn)) => held.push((caller, weight, turn)),
-                    Ok(Asked::Place(place)) => {
-                        waiting.push((caller, weight, place.turn().boxed()));
+                    Ok(Asked::Queued(queued)) => {
+                        waiting.push((caller, weight, queued.turn().boxed()));
                     }
                     Err(QueueFull) => {}
                 },

@@ -54,7 +54,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
             state: RwLock::new(State {
                 answers: HashMap::new(),
                 keys: HashMap::new(),
-                numbers: Ledger::new(Limits::of(0, 0)),
+                numbers: Ledger::new(Limits::fixed(0, 0)),
                 swept: now,
                 cleared: now,
             }),
@@ -211,7 +211,7 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(3600);
+    const LONG_TTL: Duration = Duration::from_secs(3600);
 
     fn key(caller: u8, n: usize) -> Key {
         let mut key = [caller; 32];
@@ -224,10 +224,10 @@ mod tests {
         let now = Instant::now();
         let memory = AnswerCache::new(100, now);
         for n in 0..10 {
-            memory.insert(key(b'j', n), "jane", n, now, LONG);
+            memory.insert(key(b'j', n), "jane", n, now, LONG_TTL);
         }
         for n in 0..10_000 {
-            memory.insert(key(b'f', n), "flood", n, now, LONG);
+            memory.insert(key(b'f', n), "flood", n, now, LONG_TTL);
             assert!(memory.state.read().answers.len() <= 100);
         }
         assert!((0..10).all(|n| memory.get(&key(b'j', n), now) == Some((n, now))));
@@ -241,7 +241,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let memory = AnswerCache::new(10, began);
         for n in 0..4 {
-            memory.insert(key(0, n), "jane", n, Instant::now(), LONG);
+            memory.insert(key(0, n), "jane", n, Instant::now(), LONG_TTL);
             tokio::time::advance(second).await;
         }
         memory.get(&key(0, 2), Instant::now());
@@ -265,11 +265,11 @@ mod tests {
     async fn the_least_recently_used_go_first_and_the_old_before_them() {
         let memory = AnswerCache::new(4, Instant::now());
         for n in 0..4 {
-            memory.insert(key(0, n), "jane", n, Instant::now(), LONG);
+            memory.insert(key(0, n), "jane", n, Instant::now(), LONG_TTL);
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         memory.get(&key(0, 0), Instant::now());
-        memory.insert(key(0, 4), "jane", 4, Instant::now(), LONG);
+        memory.insert(key(0, 4), "jane", 4, Instant::now(), LONG_TTL);
         let there = || {
             let found = (0..6).filter(|n| memory.get(&key(0, *n), Instant::now()).is_some());
             found.collect::<Vec<_>>()
@@ -287,9 +287,9 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         memory.clear(Instant::now());
         assert!(there().is_empty());
-        memory.insert(key(0, 1), "joe", 1, before, LONG);
+        memory.insert(key(0, 1), "joe", 1, before, LONG_TTL);
         assert!(there().is_empty());
-        memory.insert(key(0, 2), "joe", 2, Instant::now(), LONG);
+        memory.insert(key(0, 2), "joe", 2, Instant::now(), LONG_TTL);
         assert_eq!(there(), [2]);
     }
 }

@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 
 /// The least time that a write is remembered. A store that has not received the
 /// write by then has lost upstream, and is not proven fresh anyway.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const WRITE_TTL: Duration = Duration::from_secs(60);
 
 /// If the answer to a write did not tell its version, upstream answers the
 /// caller's reads for this time. That is long enough, since the main watch is
 /// late by milliseconds only.
-const UNTOLD: Duration = Duration::from_secs(10);
+const UNTOLD_TTL: Duration = Duration::from_secs(10);
 
 /// The most entries, each of a caller and a resource, in each of the two
 /// generations. An entry is 64 bytes. At the bound the older generation is
@@ -42,7 +42,7 @@ struct Writes {
 }
 
 /// Two generations of writes. The older one is dropped when the newer one is as
-/// old as [`REMEMBERED`].
+/// old as [`WRITE_TTL`].
 #[derive(Debug)]
 struct Generations {
     newer: HashMap<u64, Writes>,
@@ -121,7 +121,7 @@ impl OwnWrites {
         let age = now.saturating_duration_since(generations.began);
         let full =
             generations.newer.len() >= MAX_REMEMBERED && !generations.newer.contains_key(&key);
-        if age >= REMEMBERED || full {
+        if age >= WRITE_TTL || full {
             generations.older = std::mem::take(&mut generations.newer);
             generations.began = now;
         }
@@ -162,7 +162,7 @@ impl Drop for OpenWrite {
             writes.open = writes.open.saturating_sub(1);
             match version {
                 Some(version) => writes.version = writes.version.max(version),
-                None => writes.untold_until = now.checked_add(UNTOLD),
+                None => writes.untold_until = now.checked_add(UNTOLD_TTL),
             }
         });
     }
@@ -225,7 +225,7 @@ mod tests {
         drop(writes.begin(None, &pods, now));
         let wrote = |after| writes.wrote(None, &pods, Instant::now() + after);
         assert_eq!(wrote(Duration::ZERO), LastWrite::Unknown);
-        assert_eq!(wrote(UNTOLD), LastWrite::Version(7));
+        assert_eq!(wrote(UNTOLD_TTL), LastWrite::Version(7));
     }
 
     #[test]
@@ -246,10 +246,10 @@ mod tests {
         // Entries are also forgotten after some time.
         let last = 2 * MAX_REMEMBERED;
         for rounds in 1..=2 {
-            let later = now + REMEMBERED * rounds;
+            let later = now + WRITE_TTL * rounds;
             writes.change(1, later, |_| {});
         }
-        let later = now + REMEMBERED * 2;
+        let later = now + WRITE_TTL * 2;
         assert_eq!(writes.wrote(None, &name(last), later), LastWrite::Nothing);
     }
 }

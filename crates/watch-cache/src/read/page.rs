@@ -15,7 +15,7 @@ use kubernetes_wire::api::{
 use kubernetes_wire::representation::ListMeta;
 
 use super::{BypassReason, ListPlan, ListVersion};
-use crate::store::{Filter, Part, Scope, Snapshot, Store, StoredObject, Visible};
+use crate::store::{Filter, KeyScope, Part, Snapshot, Store, StoredObject, Visible};
 
 /// The selection of a LIST.
 pub struct Selection {
@@ -107,7 +107,7 @@ impl Selection {
         // at a wrong key, because they are not narrowed. The tokens of a view
         // need not do the same, since no other server has to understand them.
         self.prefix = String::new();
-        let scope = Scope::Visible(match self.namespace.as_str() {
+        let scope = KeyScope::Visible(match self.namespace.as_str() {
             "" => visible.clone(),
             namespace => visible.within(namespace),
         });

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 /// The time for which an answer is believed. A new API server with another
 /// setting takes as long to start.
-const BELIEVED: Duration = Duration::from_secs(10);
+const ANSWER_TTL: Duration = Duration::from_secs(10);
 
 /// The time limit of the whole question, including the body.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ impl Shards {
     pub async fn are_served(&self, upstream: &Arc<dyn Source>) -> bool {
         let mut known = self.0.lock().await;
         if let Some(known) = &*known
-            && known.at.elapsed() < BELIEVED
+            && known.at.elapsed() < ANSWER_TTL
             && ptr::addr_eq(Weak::as_ptr(&known.upstream), Arc::as_ptr(upstream))
         {
             return known.served;

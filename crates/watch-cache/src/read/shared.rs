@@ -21,7 +21,7 @@ use crate::store::{ObjectKey, Store, StoredObject};
 
 /// The time before a server that cannot list metadata alone is asked again. It
 /// may have been upgraded by then.
-const REFUSAL: Duration = Duration::from_secs(600);
+const REFUSED_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// The most different reads of one resource that run at a time. With several, a
 /// small read does not wait for a large one before it.
@@ -96,7 +96,7 @@ impl SharedReads {
     ) -> StateAnswer {
         let gvr = &entry.gvr;
         let refused = self.refused.lock().get(gvr).copied();
-        if refused.is_some_and(|at| at.elapsed() < REFUSAL) {
+        if refused.is_some_and(|at| at.elapsed() < REFUSED_RETRY_DELAY) {
             return Err(BypassReason::MostRecent.into());
         }
         let lists = Lists {
@@ -154,7 +154,7 @@ impl SharedReads {
 
 /// The time that the store may take to reach a version that upstream told.
 /// After it, the object itself is read.
-const BEHIND: Duration = Duration::from_millis(100);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Asks for one object for all callers that wait for it.
 #[derive(Clone)]
@@ -175,7 +175,7 @@ impl One {
             match shared_upstream::listed(&*upstream, &self.store, namespace, name).await {
                 Ok(None) => return Ok((None, HitCost::Metadata)),
                 Ok(Some(listed)) => {
-                    reached(&self.store, listed.resource_version, BEHIND).await;
+                    reached(&self.store, listed.resource_version, CATCH_UP_TIMEOUT).await;
                     let object = self.store.snapshot().get(namespace, name).cloned();
                     if let Some(object) = object.filter(|object| listed.is(object)) {
                         return Ok((Some(object), HitCost::Metadata));
@@ -284,7 +284,7 @@ impl Lists {
     fn refuse(&self, now: Instant) {
         let mut refused = self.refused.lock();
         // The map has at most as many entries as the cache has resources.
-        refused.retain(|_, at| now.saturating_duration_since(*at) < REFUSAL);
+        refused.retain(|_, at| now.saturating_duration_since(*at) < REFUSED_RETRY_DELAY);
         refused.insert(self.entry.gvr.clone(), now);
     }
 }

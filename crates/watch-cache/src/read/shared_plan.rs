@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use kubernetes_wire::api::GroupVersionResource;
 
-use crate::store::Scope;
+use crate::store::KeyScope;
 
 /// If a resource or a namespace has at most this many objects, it is read whole
 /// even for one page. That costs upstream about 13 µs an object, and later
@@ -92,9 +92,9 @@ pub enum Question {
 /// question's scope. `count` returns how many objects a scope is known to have.
 pub(super) fn plan(
     questions: &[Question],
-    count: impl Fn(&Scope) -> usize,
+    count: impl Fn(&KeyScope) -> usize,
 ) -> (Vec<ListQuery>, Vec<usize>) {
-    let count = |namespace: &str| count(&Scope::from_namespace(namespace));
+    let count = |namespace: &str| count(&KeyScope::from_namespace(namespace));
     let cost = |read: &ListQuery| {
         let objects = count(&read.namespace);
         let page = if read.limit == 0 {
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn the_narrowest_reads_that_answer_everybody() {
         // `big` has most of the 100,000 objects.
-        let count = |scope: &Scope| match scope {
-            Scope::All => 100_000,
-            Scope::Namespace(name) if name == "big" => 90_000,
-            Scope::Namespace(_) | Scope::Visible(_) => 50,
+        let count = |scope: &KeyScope| match scope {
+            KeyScope::All => 100_000,
+            KeyScope::Namespace(name) if name == "big" => 90_000,
+            KeyScope::Namespace(_) | KeyScope::Visible(_) => 50,
         };
         let everything = &["pods"][..];
         for (questions, reads, answered_by) in [
@@ -237,9 +237,9 @@ mod tests {
         let paged = format!("{long}#500");
         for text in [&long, &paged] {
             let questions = [list(text), list("b?x")];
-            let count = |scope: &Scope| match scope {
-                Scope::All => 1_000_000,
-                Scope::Namespace(_) | Scope::Visible(_) => 20_000,
+            let count = |scope: &KeyScope| match scope {
+                KeyScope::All => 1_000_000,
+                KeyScope::Namespace(_) | KeyScope::Visible(_) => 20_000,
             };
             let (reads, by) = plan(&questions, count);
             let reads: Vec<_> = reads.iter().map(shown).collect();
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_version_comes_with_any_read() {
-        let count = |_: &Scope| 50;
+        let count = |_: &KeyScope| 50;
         let (reads, by) = plan(&[Question::Version, Question::Version], count);
         assert_eq!(
             reads.iter().map(shown).collect::<Vec<_>>(),

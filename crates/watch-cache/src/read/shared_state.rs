@@ -261,7 +261,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::store::{Resource, Scope, field_table};
+    use crate::store::{KeyScope, Resource, field_table};
 
     fn item(name: &str, version: u64, label: &str) -> Bytes {
         format!(
@@ -337,7 +337,7 @@ mod tests {
             panic!("a page");
         };
         let object = |o: &Arc<StoredObject>| format!("{}@{}", o.key.name(), o.resource_version);
-        let objects = snapshot.iter(&Scope::All).map(object).collect();
+        let objects = snapshot.iter(&KeyScope::All).map(object).collect();
         (snapshot.resource_version, objects)
     }
 

@@ -13,7 +13,7 @@ use kubernetes_wire::representation::table::{Printer, TableOptions};
 use kubernetes_wire::representation::{Encoding, Envelope, Form};
 
 use super::{GzipList, Selection, Shape, list, list_body, page};
-use crate::store::{Resource, Scope, Store, StoredObject, Visible, field_table};
+use crate::store::{KeyScope, Resource, Store, StoredObject, Visible, field_table};
 
 const NAMESPACES: usize = 40;
 
@@ -130,7 +130,7 @@ fn a_view_is_listed_as_if_there_were_nothing_else() {
             }
         }
         // The number of objects is known without iterating over them.
-        let (snapshot, scope) = (all.snapshot(), Scope::Visible(set.clone()));
+        let (snapshot, scope) = (all.snapshot(), KeyScope::Visible(set.clone()));
         let count = alone.snapshot().len();
         assert_eq!(snapshot.count_from(&scope, ""), count);
         assert_eq!(snapshot.iter(&scope).count(), count);

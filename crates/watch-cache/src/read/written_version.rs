@@ -25,7 +25,7 @@ pub enum WrittenVersion {
 impl WrittenVersion {
     /// Begins the search in an answer of this media type. `is_encoded` is true
     /// if the answer has a Content-Encoding.
-    pub fn of(content_type: &[u8], is_encoded: bool) -> Self {
+    pub fn for_content_type(content_type: &[u8], is_encoded: bool) -> Self {
         if is_encoded {
             Self::Known(None)
         } else if content_type.starts_with(b"application/json") {
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, body: &[u8], step: usize) -> Option<u64> {
-        let mut reader = WrittenVersion::of(content_type.as_bytes(), false);
+        let mut reader = WrittenVersion::for_content_type(content_type.as_bytes(), false);
         for chunk in body.chunks(step) {
             reader.push(chunk);
         }
@@ -282,11 +282,12 @@ mod tests {
     #[test]
     fn other_answers_tell_nothing() {
         assert_eq!(read("application/yaml", b"metadata: {}", 10), None);
-        let mut compressed = WrittenVersion::of(b"application/json", true);
+        let mut compressed = WrittenVersion::for_content_type(b"application/json", true);
         assert!(compressed.push(br#"{"metadata":{"resourceVersion":"4"}}"#));
         assert_eq!(compressed.version(), None);
         // The search ends after the prefix.
-        let mut long = WrittenVersion::of(b"application/vnd.kubernetes.protobuf", false);
+        let mut long =
+            WrittenVersion::for_content_type(b"application/vnd.kubernetes.protobuf", false);
         assert!(long.push(&[MAGIC.to_vec(), vec![0x0a; PREFIX_BYTES]].concat()));
         assert_eq!(long.version(), None);
     }

@@ -28,7 +28,7 @@ use crate::{Observer, ResourcePattern};
 const MAX_RESOURCES: usize = 4096;
 
 /// The time before a resource that upstream refused is tried again.
-pub(super) const REFUSAL: Duration = Duration::from_secs(10);
+pub(super) const REFUSED_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Why a resource cannot be read from the cache now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::saved::Revision;
 use crate::store::FieldTable;
 
 /// A definition is small, and only refines the cache.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFINITION_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
@@ -65,7 +65,7 @@ pub(super) enum ListedBy {
 }
 
 impl ListedBy {
-    pub(super) fn of(gvr: &GroupVersionResource, defined: &DefinitionState) -> Self {
+    pub(super) fn from_definition(gvr: &GroupVersionResource, defined: &DefinitionState) -> Self {
         match defined {
             DefinitionState::By(definition) => Self::Revision(definition.revision.clone()),
             DefinitionState::Elsewhere => Self::None,
@@ -112,7 +112,7 @@ pub(super) async fn read(upstream: &dyn Source, gvr: &GroupVersionResource) -> D
     if !gvr.group.contains('.') {
         return DefinitionState::Elsewhere;
     }
-    tokio::time::timeout(TIMEOUT, ask(upstream, gvr))
+    tokio::time::timeout(DEFINITION_TIMEOUT, ask(upstream, gvr))
         .await
         .ok()
         .flatten()
@@ -134,7 +134,10 @@ pub(super) async fn revision(
         let found: Metadata = serde_json::from_slice(&body.await.ok()?).ok()?;
         Some(found.metadata)
     };
-    tokio::time::timeout(TIMEOUT, asked).await.ok().flatten()
+    tokio::time::timeout(DEFINITION_TIMEOUT, asked)
+        .await
+        .ok()
+        .flatten()
 }
 
 fn path(gvr: &GroupVersionResource) -> String {

@@ -16,7 +16,7 @@ use crate::store::{FieldTable, MalformedObject, StoredObject, field_table};
 
 /// The number of objects that are read. More would show more, but cost the API
 /// server more.
-const SAMPLE: usize = 5;
+const SAMPLED_OBJECTS: usize = 5;
 
 /// How a resource would be answered.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ async fn sample(
     fields: &FieldTable,
 ) -> Result<Form, Limit> {
     let refused = |why: String| Limit::NotListed(why);
-    let path = format!("{}?limit={SAMPLE}", gvr.path());
+    let path = format!("{}?limit={SAMPLED_OBJECTS}", gvr.path());
     let asked = upstream.get(ReadKind::Discovery, &path, accept);
     let response = asked.await.map_err(|error| refused(error.to_string()))?;
     let (status, encoding) = (

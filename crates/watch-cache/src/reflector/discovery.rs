@@ -55,7 +55,7 @@ pub(super) async fn resource(
         })
 }
 
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -88,6 +88,6 @@ pub(super) async fn preferred_version(upstream: &dyn CurrentSource, group: &str)
         if let Some(group) = asked.await {
             return group.preferred_version.version;
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }

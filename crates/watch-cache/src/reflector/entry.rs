@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::cache::{REFUSAL, Unavailable};
+use super::cache::{REFUSED_RETRY_DELAY, Unavailable};
 use super::custom_resource_definition::{self, ListedBy};
 use super::origin::Origin;
 use super::version_question::{SharedQuestion, VersionQuestion};
@@ -433,7 +433,7 @@ impl Entry {
         let before = self.unusable.load(Ordering::Relaxed);
         self.unusable
             .store(before.saturating_add(1), Ordering::Relaxed);
-        let lasts = REFUSAL.saturating_mul(1 << before.min(10));
+        let lasts = REFUSED_RETRY_DELAY.saturating_mul(1 << before.min(10));
         lasts.min(LONGEST_REFUSAL)
     }
 

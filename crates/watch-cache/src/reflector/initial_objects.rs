@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::{Scope, Store, tests::resource};
+    use crate::store::{KeyScope, Store, tests::resource};
 
     fn object(key: &str, version: u64) -> StoredObject {
         let padding = "x".repeat(usize::try_from(version % 7).unwrap() * 9_000);
@@ -99,7 +99,7 @@ mod tests {
             }
             let store = Store::of_gathered(resource(), objects.finish(), 100);
             let snapshot = store.snapshot();
-            let found: Vec<_> = snapshot.iter(&Scope::All).cloned().collect();
+            let found: Vec<_> = snapshot.iter(&KeyScope::All).cloned().collect();
             let told = found.iter().map(|o| (o.key.as_str().to_owned(), o.resource_version));
             prop_assert_eq!(told.collect::<BTreeMap<_, _>>(), expected);
             prop_assert_eq!(found.iter().map(|o| o.size()).sum::<usize>(), held);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kubernetes_wire::api::GroupVersionResource;
 
 /// The time between two lines about one list.
-const PERIOD: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct ListProgress<'a> {
     gvr: &'a GroupVersionResource,
@@ -24,7 +24,7 @@ impl<'a> ListProgress<'a> {
     }
 
     pub(super) fn objects(&mut self, count: usize, now: Instant) {
-        if now.saturating_duration_since(self.told) < PERIOD {
+        if now.saturating_duration_since(self.told) < LOG_INTERVAL {
             return;
         }
         self.told = now;

@@ -13,7 +13,7 @@ use super::source_encoding;
 use crate::saved::{Columns, Header, Revision};
 use crate::store::Store;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
@@ -23,7 +23,7 @@ pub(super) struct Origin {
 }
 
 pub(super) async fn ask(upstream: &dyn Source) -> Result<ServerIdentity, Unidentified> {
-    let asked = tokio::time::timeout(TIMEOUT, upstream.identity()).await;
+    let asked = tokio::time::timeout(IDENTITY_TIMEOUT, upstream.identity()).await;
     asked.unwrap_or(Err(Unidentified::Later))
 }
 

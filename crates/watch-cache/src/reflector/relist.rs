@@ -273,7 +273,7 @@ impl<'a> Filling<'a> {
         }
         entry.proven(self.began);
         entry.came_with(self.origin(columns));
-        entry.listed_by(ListedBy::of(&entry.gvr, &self.defined));
+        entry.listed_by(ListedBy::from_definition(&entry.gvr, &self.defined));
         tracing::info!(
             resource = %entry.gvr, objects = count, resource_version = version,
             took = ?self.began.elapsed(), "cache filled"

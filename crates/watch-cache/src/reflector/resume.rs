@@ -29,7 +29,9 @@ use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
 use super::watch_list::Opened;
 use crate::saved::{Header, Loaded, Refusal, SavedFile, SavedStores};
-use crate::store::{FieldTable, Presentation, Resource, Scope, Store, StoredObject, field_table};
+use crate::store::{
+    FieldTable, KeyScope, Presentation, Resource, Store, StoredObject, field_table,
+};
 
 /// The time limit for the changes since the store was saved. If they take
 /// longer, a list is faster.
@@ -37,7 +39,7 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// A watch that is silent for this long has brought all that upstream had
 /// before. It is the longest time that proofs of freshness allow.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Why a saved store is not used.
 pub(super) enum NotResumed {
@@ -78,7 +80,7 @@ pub(super) async fn resume(
     let version = store.progress().resource_version;
     entry.listed_by(ListedBy::Unsure);
     entry.fill(Arc::new(store));
-    entry.listed_by(ListedBy::of(&entry.gvr, &defined));
+    entry.listed_by(ListedBy::from_definition(&entry.gvr, &defined));
     tracing::info!(
         resource = %entry.gvr, objects = count.0, events = count.1, bytes,
         saved_version = judged.header.resource_version, resource_version = version,
@@ -295,7 +297,7 @@ async fn current_version(entry: &Entry, upstream: &dyn Source) -> Option<u64> {
 async fn same_history(upstream: &dyn Source, store: &Store) -> Result<(), Refusal> {
     let snapshot = store.snapshot();
     let newest = snapshot
-        .iter(&Scope::All)
+        .iter(&KeyScope::All)
         .max_by_key(|o| o.resource_version);
     let Some(object) = newest else {
         return Ok(());
@@ -343,7 +345,7 @@ async fn catch_up(
     version: u64,
 ) -> Result<(), NotResumed> {
     while store.progress().resource_version < version {
-        let Ok(frame) = tokio::time::timeout(QUIET, opened.frames.next()).await else {
+        let Ok(frame) = tokio::time::timeout(QUIET_TIMEOUT, opened.frames.next()).await else {
             return Ok(());
         };
         match frame {

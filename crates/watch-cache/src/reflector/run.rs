@@ -25,7 +25,7 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::cache::{REFUSAL, Unavailable};
+use super::cache::{REFUSED_RETRY_DELAY, Unavailable};
 use super::custom_resource_definition::DefinitionState;
 use super::entry::Entry;
 use super::list_error::ListError;
@@ -47,14 +47,14 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 
 /// The interval at which a waiting reflector checks whether upstream is back,
 /// and the longest delay from then to its request.
-const HEALTH_LOOK: Duration = Duration::from_millis(100);
-const RECOVERED: Duration = Duration::from_millis(500);
+const HEALTH_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_RECOVERY_DELAY: Duration = Duration::from_millis(500);
 
 /// The longest pause that upstream can ask for with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// After a watch that lasted this long, the pauses start short again.
-const STEADY: Duration = Duration::from_secs(30);
+const STEADY_WATCH_AGE: Duration = Duration::from_secs(30);
 
 /// The number of consecutive answers that cannot be cached after which a
 /// resource is given up.
@@ -201,7 +201,7 @@ impl Reflection<'_> {
                     || self.forbidden.too_long(Instant::now()) =>
             {
                 tracing::info!(%resource, %status, message, "not cached");
-                self.refuse(Unavailable::Refused, REFUSAL)
+                self.refuse(Unavailable::Refused, REFUSED_RETRY_DELAY)
             }
             ListError::MemoryExhausted(MemoryExhausted::TooLarge(_)) => {
                 tracing::warn!(%resource, %error, "not cached");
@@ -242,7 +242,7 @@ impl Reflection<'_> {
             Ok(()) = self.with.replaced.changed() => UpstreamWatchEnd::Replaced,
         };
         tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
-        if began.elapsed() > STEADY {
+        if began.elapsed() > STEADY_WATCH_AGE {
             self.pause.reset();
             self.unusable = 0;
             entry.found_usable();
@@ -279,7 +279,7 @@ impl Reflection<'_> {
             UpstreamWatchEnd::NotWatchable => return self.unusable("it cannot be watched"),
             UpstreamWatchEnd::Refused | UpstreamWatchEnd::Forbidden => {
                 tracing::info!(resource = %self.entry.gvr, "no longer cached");
-                return self.refuse(Unavailable::Refused, REFUSAL);
+                return self.refuse(Unavailable::Refused, REFUSED_RETRY_DELAY);
             }
             // API servers are upgraded one after the other. The pause is also
             // needed while old and new ones answer in turn.
@@ -361,12 +361,12 @@ impl Pause {
         let pause = tokio::time::sleep(self.next(retry_after, jitter));
         let recovered = async {
             while upstream.is_ready() {
-                tokio::time::sleep(HEALTH_LOOK).await;
+                tokio::time::sleep(HEALTH_LOOK_INTERVAL).await;
             }
             while !upstream.is_ready() {
-                tokio::time::sleep(HEALTH_LOOK).await;
+                tokio::time::sleep(HEALTH_LOOK_INTERVAL).await;
             }
-            tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;
+            tokio::time::sleep(MAX_RECOVERY_DELAY.mul_f64(jitter)).await;
         };
         tokio::select! {
             () = pause => {}

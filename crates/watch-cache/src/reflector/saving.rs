@@ -17,7 +17,7 @@ use crate::{Policy, Settings};
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Saving takes at most a tenth of the time.
-const SHARE: u32 = 10;
+const MIN_INTERVAL_FACTOR: u32 = 10;
 
 impl Cache {
     /// Starts the reflectors of all saved stores. Removes stores that may not
@@ -70,7 +70,7 @@ impl Cache {
                 continue;
             };
             let interval = persistence.interval;
-            if last.elapsed() < interval.max(took.saturating_mul(SHARE)) {
+            if last.elapsed() < interval.max(took.saturating_mul(MIN_INTERVAL_FACTOR)) {
                 continue;
             }
             let began = Instant::now();

@@ -75,7 +75,7 @@ mod tests {
 
     const MACHINE: (&str, &str) = ("/proc/meminfo", "MemTotal:       8000 kB\nMemFree: 1 kB\n");
 
-    fn of(files: &[(&str, &str)]) -> Option<u64> {
+    fn memory_in(files: &[(&str, &str)]) -> Option<u64> {
         memory(|path| {
             let found = files.iter().find(|(name, _)| Path::new(name) == path);
             found.map(|(_, text)| (*text).to_owned())
@@ -132,7 +132,7 @@ mod tests {
             ),
             (vec![v2, ("/proc/meminfo", "nonsense")], None),
         ] {
-            assert_eq!(of(&files), expected, "{files:?}");
+            assert_eq!(memory_in(&files), expected, "{files:?}");
         }
     }
 

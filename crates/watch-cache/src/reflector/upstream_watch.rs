@@ -16,15 +16,15 @@ use super::memory_pool::MemoryPool;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
-use crate::store::{Change, MalformedObject, Presentation, Scope, Store};
+use crate::store::{Change, KeyScope, MalformedObject, Presentation, Store};
 
 /// A watch that ends this much before its time was ended for a reason.
-const EARLY: Duration = Duration::from_secs(30);
+const EARLY_END_MARGIN: Duration = Duration::from_secs(30);
 
 /// The longest silence of a watch. Bookmarks come each minute, so a silent
 /// watch has lost its connection without notice. If a server sends no
 /// bookmarks, a new watch costs one request.
-const SILENCE: Duration = Duration::from_secs(150);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The number of attempts to get a bookmark. Each takes three seconds.
 const BOOKMARK_TRIES: usize = 5;
@@ -164,9 +164,9 @@ where
         ..
     } = opened;
     loop {
-        let frame = match tokio::time::timeout(SILENCE, frames.next()).await {
+        let frame = match tokio::time::timeout(SILENCE_TIMEOUT, frames.next()).await {
             Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) if at.elapsed().saturating_add(EARLY) < lasts => {
+            Ok(Ok(None)) if at.elapsed().saturating_add(EARLY_END_MARGIN) < lasts => {
                 return UpstreamWatchEnd::Early;
             }
             Ok(Ok(None)) => return UpstreamWatchEnd::TimeUp,
@@ -220,7 +220,7 @@ pub(super) async fn learn_bookmark(entry: &Entry, upstream: &dyn Source) {
         };
         let version = store.progress().resource_version;
         let snapshot = store.snapshot();
-        let objects = snapshot.iter(&Scope::All);
+        let objects = snapshot.iter(&KeyScope::All);
         let newest = objects.map(|o| o.resource_version).max();
         // The reflector must not count as a reader ([`Entry::is_read`]).
         drop((store, snapshot));
@@ -326,7 +326,10 @@ mod tests {
         let body = body(minutes.chain(stream::pending()));
         let end = follow(&entry, opened(body, 600)).await;
         assert_eq!(end, UpstreamWatchEnd::Failed(None));
-        assert_eq!(began.elapsed(), Duration::from_secs(4 * 60) + SILENCE);
+        assert_eq!(
+            began.elapsed(),
+            Duration::from_secs(4 * 60) + SILENCE_TIMEOUT
+        );
         assert_eq!(store.progress().resource_version, 9);
     }
 

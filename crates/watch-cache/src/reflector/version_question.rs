@@ -13,7 +13,7 @@ const SHARED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A resource must have answered within this time to be asked about on behalf
 /// of others.
-const QUICK: Duration = Duration::from_millis(50);
+const QUICK_ANSWER_TIME: Duration = Duration::from_millis(50);
 
 /// Upstream's answer to a question asked at `asked`: the version that it had
 /// reached, or `None` if it did not tell.
@@ -91,7 +91,7 @@ impl SharedQuestion {
     /// Proposes a resource to ask about. Upstream has just answered about it,
     /// within `took`.
     pub(super) fn propose(&self, about: &GroupVersionResource, took: Duration) {
-        if took < QUICK && self.about.load().is_none() {
+        if took < QUICK_ANSWER_TIME && self.about.load().is_none() {
             self.about.store(Some(Arc::new(about.clone())));
         }
     }
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn of(resource: &str) -> GroupVersionResource {
+    fn gvr(resource: &str) -> GroupVersionResource {
         GroupVersionResource::new("", "v1", resource)
     }
 
@@ -114,8 +114,8 @@ mod tests {
         let shared = SharedQuestion::default();
         let nobody = shared.ask(async |_| panic!("nobody is asked")).await;
         assert_eq!(nobody, None);
-        shared.propose(&of("pods"), Duration::from_millis(1));
-        shared.propose(&of("secrets"), Duration::from_millis(1));
+        shared.propose(&gvr("pods"), Duration::from_millis(1));
+        shared.propose(&gvr("secrets"), Duration::from_millis(1));
         let asked = AtomicUsize::new(0);
         let answers = join_all((0..100).map(|_| {
             shared.ask(async |about| {
@@ -132,18 +132,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_long_for_another_resource() {
         let shared = SharedQuestion::default();
-        shared.propose(&of("pods"), SHARED_WITHIN);
+        shared.propose(&gvr("pods"), SHARED_WITHIN);
         assert!(shared.about.load().is_none(), "it is slow already");
-        shared.propose(&of("pods"), Duration::ZERO);
+        shared.propose(&gvr("pods"), Duration::ZERO);
         let began = tokio::time::Instant::now();
         let never = join_all((0..100).map(|_| shared.ask(async |_| std::future::pending().await)));
         assert_eq!(never.await, [None; 100]);
         assert_eq!(began.elapsed(), SHARED_WITHIN);
         assert!(shared.about.load().is_none(), "it is not asked again");
-        shared.propose(&of("secrets"), Duration::ZERO);
+        shared.propose(&gvr("secrets"), Duration::ZERO);
         assert_eq!(shared.ask(async |_| None).await, None);
         assert!(shared.about.load().is_none());
-        shared.propose(&of("pods"), Duration::ZERO);
+        shared.propose(&gvr("pods"), Duration::ZERO);
         assert_eq!(shared.ask(async |_| Some(3)).await, Some(3));
     }
 }

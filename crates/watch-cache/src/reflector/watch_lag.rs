@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 /// The shortest settling time. Under load, events were measured to be up to 27
 /// ms late.
-const SETTLE: Duration = Duration::from_millis(30);
+const MIN_SETTLE: Duration = Duration::from_millis(30);
 
 /// The longest settling time. If a resource needs longer, it is better to ask
 /// upstream.
 const MAX_SETTLE: Duration = Duration::from_millis(250);
 
 /// An observed delay counts in full for this time, and half after that.
-const OBSERVED: Duration = Duration::from_secs(600);
+const FULL_WEIGHT_AGE: Duration = Duration::from_secs(600);
 
 /// The most probes that are kept because events may still be late. Probes are
 /// made one at a time, and each takes some milliseconds. At the bound the
@@ -32,8 +32,8 @@ const MAX_PROBES: usize = 256;
 /// The time for which a resource gives no promises after it broke one. It
 /// doubles each time up to the longest, and is short again after a day without
 /// a broken promise.
-const SUSPENDED: Duration = Duration::from_secs(600);
-const LONGEST_SUSPENDED: Duration = Duration::from_secs(24 * 3600);
+const FIRST_SUSPENSION: Duration = Duration::from_secs(600);
+const MAX_SUSPENSION: Duration = Duration::from_secs(24 * 3600);
 
 /// The most late events that are kept for metrics. Further ones are not
 /// counted.
@@ -70,14 +70,14 @@ impl WatchLag {
     /// promised.
     pub(super) fn settle(&self, now: Instant) -> Duration {
         let twice = match self.observed {
-            Some((late, at)) if now.saturating_duration_since(at) <= OBSERVED => {
+            Some((late, at)) if now.saturating_duration_since(at) <= FULL_WEIGHT_AGE => {
                 late.saturating_mul(2)
             }
             // The delay counts half by now, and twice the half is the delay.
             Some((late, _)) => late,
             None => Duration::ZERO,
         };
-        twice.clamp(SETTLE, MAX_SETTLE)
+        twice.clamp(MIN_SETTLE, MAX_SETTLE)
     }
 
     pub(super) fn answered(&mut self, version: u64, now: Instant) {
@@ -106,7 +106,9 @@ impl WatchLag {
         self.reached(version);
         let by = now.saturating_duration_since(first?);
         let worse = match self.observed {
-            Some((before, at)) => by >= before || now.saturating_duration_since(at) > OBSERVED,
+            Some((before, at)) => {
+                by >= before || now.saturating_duration_since(at) > FULL_WEIGHT_AGE
+            }
             None => true,
         };
         if worse {
@@ -137,12 +139,11 @@ impl WatchLag {
         self.probes.clear();
         let pause = match self.suspended {
             Some((since, pause))
-                if now.saturating_duration_since(since)
-                    < pause.saturating_add(LONGEST_SUSPENDED) =>
+                if now.saturating_duration_since(since) < pause.saturating_add(MAX_SUSPENSION) =>
             {
-                pause.saturating_mul(2).min(LONGEST_SUSPENDED)
+                pause.saturating_mul(2).min(MAX_SUSPENSION)
             }
-            _ => SUSPENDED,
+            _ => FIRST_SUSPENSION,
         };
         self.suspended = Some((now, pause));
     }
@@ -163,7 +164,7 @@ mod tests {
     fn events_in_time_and_late() {
         let now = Instant::now();
         let mut watch_lag = WatchLag::default();
-        assert_eq!(watch_lag.settle(now), SETTLE);
+        assert_eq!(watch_lag.settle(now), MIN_SETTLE);
         // No probe was answered yet.
         assert_eq!(watch_lag.event(5, now), None);
         watch_lag.answered(10, now);
@@ -185,10 +186,10 @@ mod tests {
         watch_lag.answered(30, now);
         assert_eq!(watch_lag.event(30, now + MS * 999), late(999));
         assert_eq!(watch_lag.settle(now), MAX_SETTLE);
-        let later = now + OBSERVED * 2;
+        let later = now + FULL_WEIGHT_AGE * 2;
         watch_lag.answered(40, later);
         assert_eq!(watch_lag.event(40, later + MS), late(1));
-        assert_eq!(watch_lag.settle(later), SETTLE);
+        assert_eq!(watch_lag.settle(later), MIN_SETTLE);
         assert!(!watch_lag.is_suspended(now));
     }
 
@@ -211,15 +212,15 @@ mod tests {
             // This event is late for the same reason.
             assert_eq!(watch_lag.event(12, now + MS * 50), None);
             now += MS * 50;
-            assert!(watch_lag.is_suspended(now + SUSPENDED * pause - MS));
-            now += SUSPENDED * pause;
+            assert!(watch_lag.is_suspended(now + FIRST_SUSPENSION * pause - MS));
+            now += FIRST_SUSPENSION * pause;
             assert!(!watch_lag.is_suspended(now));
         }
-        now += LONGEST_SUSPENDED;
+        now += MAX_SUSPENSION;
         watch_lag.answered(50, now);
         watch_lag.promise(50);
         assert!(watch_lag.event(50, now).unwrap().broken);
-        assert!(!watch_lag.is_suspended(now + SUSPENDED));
+        assert!(!watch_lag.is_suspended(now + FIRST_SUSPENSION));
     }
 
     #[test]

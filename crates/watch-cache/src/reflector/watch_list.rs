@@ -36,7 +36,7 @@ const INITIAL_SILENCE: Duration = Duration::from_secs(20);
 
 /// The time that initial events may take beyond the duration that was asked
 /// for. A server that keeps to that duration has ended the watch by then.
-const OVERTIME: Duration = Duration::from_secs(30);
+const MAX_OVERTIME: Duration = Duration::from_secs(30);
 
 /// The annotation on the bookmark that ends the initial events.
 const END: &str = "k8s.io/initial-events-end";
@@ -105,7 +105,7 @@ pub(super) async fn initial_events<B>(
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
-    let most = stream.lasts.saturating_add(OVERTIME);
+    let most = stream.lasts.saturating_add(MAX_OVERTIME);
     let left = most.saturating_sub(stream.at.elapsed());
     let events = events(&mut stream.frames, gvr, fields, reading);
     match tokio::time::timeout(left, events).await {

@@ -7,12 +7,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::Refusal;
 use super::header::Header;
 use super::key::Key;
-use super::seal::{MAX_TAG_BYTES, Place, SALT_BYTES, Seal};
+use super::seal::{BlockPosition, MAX_TAG_BYTES, SALT_BYTES, Seal};
 
 const MAGIC: &[u8; 8] = b"apifront";
 
 /// The version of the file format. Files of another version are refused.
-pub(super) const FORMAT: u16 = 1;
+pub(super) const FORMAT_VERSION: u16 = 1;
 
 /// Magic, format, whether it is encrypted, salt, length of the header.
 const PREAMBLE_BYTES: usize = 8 + 2 + 1 + SALT_BYTES + 4;
@@ -48,7 +48,7 @@ impl<W: Write> BlockWriter<W> {
             .map_err(|_| io::Error::other("no random numbers"))?;
         let mut start = Vec::with_capacity(PREAMBLE_BYTES.saturating_add(header.len()));
         start.extend_from_slice(MAGIC);
-        start.extend_from_slice(&FORMAT.to_le_bytes());
+        start.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         start.push(u8::from(key.is_some()));
         start.extend_from_slice(&salt);
         start.extend_from_slice(&length(header.len())?.to_le_bytes());
@@ -102,7 +102,7 @@ impl<W: Write> BlockWriter<W> {
 
     fn put(&mut self, block: &mut Vec<u8>, last: bool) -> io::Result<()> {
         let index = self.index;
-        self.seal.seal(Place { index, last }, block)?;
+        self.seal.seal(BlockPosition { index, last }, block)?;
         self.index = index.saturating_add(1);
         self.written = self.written.saturating_add(block.len() as u64);
         self.out.write_all(block)
@@ -176,7 +176,7 @@ impl<R: Read> BlockReader<R> {
         let sealed = length.saturating_add(self.seal.tag_bytes());
         let mut block = take(&mut self.input, &mut self.left, sealed)?;
         let index = self.index;
-        self.seal.open(Place { index, last }, &mut block)?;
+        self.seal.open(BlockPosition { index, last }, &mut block)?;
         self.index = index.saturating_add(1);
         Ok(block)
     }
@@ -185,14 +185,14 @@ impl<R: Read> BlockReader<R> {
 /// Returns the salt, and the length of the header.
 fn preamble(start: &[u8], has_key: bool) -> Result<([u8; SALT_BYTES], usize), Refusal> {
     let other = |found: String| Refusal::Format {
-        expected: FORMAT,
+        expected: FORMAT_VERSION,
         found,
     };
     let rest = start.strip_prefix(MAGIC);
     let rest = rest.ok_or_else(|| other("it does not begin like one".to_owned()))?;
     let (format, rest) = rest.split_first_chunk().ok_or(Refusal::Torn)?;
     let format = u16::from_le_bytes(*format);
-    if format != FORMAT {
+    if format != FORMAT_VERSION {
         return Err(other(format!("it has format {format}")));
     }
     let (encrypted, rest) = rest.split_first().ok_or(Refusal::Torn)?;

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::Refusal;
-use crate::store::{Change, FieldTable, Gatherer, SavedEvent, SavedState, Scope, StoredObject};
+use crate::store::{Change, FieldTable, Gatherer, KeyScope, SavedEvent, SavedState, StoredObject};
 
 /// An object of the state that precedes the events.
-const OBJECT: u8 = 0;
+const OBJECT_TAG: u8 = 0;
 /// An object that was added or modified.
-const PUT: u8 = 1;
-const DELETED: u8 = 2;
+const PUT_TAG: u8 = 1;
+const DELETED_TAG: u8 = 2;
 
 /// The content of a file besides its header.
 #[derive(Debug, Default)]
@@ -46,14 +46,14 @@ pub(super) fn write(
         .concat();
         put(&start, &item)
     };
-    for object in state.base.iter(&Scope::All) {
-        one(OBJECT, object, 0)?;
+    for object in state.base.iter(&KeyScope::All) {
+        one(OBJECT_TAG, object, 0)?;
     }
     for event in &state.events {
         let age = now.saturating_duration_since(event.recorded_at);
         let what = match event.change {
-            Change::Deleted => DELETED,
-            Change::Added | Change::Modified => PUT,
+            Change::Deleted => DELETED_TAG,
+            Change::Added | Change::Modified => PUT_TAG,
         };
         let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         one(what, &event.object, age)?;
@@ -99,13 +99,13 @@ impl Decoder<'_> {
             .map_err(|error| malformed(&error.to_string()))?;
         let (version, size) = (object.resource_version, object.size());
         match record.what {
-            OBJECT if into.events.is_empty() && version <= self.reached => {
+            OBJECT_TAG if into.events.is_empty() && version <= self.reached => {
                 into.objects.push(object);
             }
-            PUT | DELETED if self.reached < version && version <= self.newest => {
+            PUT_TAG | DELETED_TAG if self.reached < version && version <= self.newest => {
                 self.reached = version;
                 into.events.push(SavedEvent {
-                    deleted: record.what == DELETED,
+                    deleted: record.what == DELETED_TAG,
                     object,
                     recorded_at: self.recorded_at(record.age),
                 });

@@ -23,12 +23,12 @@ pub(super) enum Seal {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct BlockPosition {
     pub(super) index: u64,
     pub(super) last: bool,
 }
 
-impl Place {
+impl BlockPosition {
     fn bytes(self) -> [u8; 9] {
         let mut bytes = [0; 9];
         if let Some((last, index)) = bytes.split_last_mut() {
@@ -64,32 +64,40 @@ impl Seal {
     }
 
     /// Appends the tag to a block, which is encrypted if there is a key.
-    pub(super) fn seal(&self, place: Place, block: &mut Vec<u8>) -> Result<(), std::io::Error> {
+    pub(super) fn seal(
+        &self,
+        position: BlockPosition,
+        block: &mut Vec<u8>,
+    ) -> Result<(), std::io::Error> {
         match self {
             Self::Checksum(digest) => {
-                let tag = checksum(digest, place, block);
+                let tag = checksum(digest, position, block);
                 block.extend_from_slice(&tag);
                 Ok(())
             }
             Self::Encrypted(key) => key
-                .seal_in_place_append_tag(nonce(place), Aad::from(place.bytes()), block)
+                .seal_in_place_append_tag(nonce(position), Aad::from(position.bytes()), block)
                 .map_err(|_| std::io::Error::other("cannot encrypt")),
         }
     }
 
     /// Checks and removes the tag of `sealed`, and decrypts the block if there is a
     /// key.
-    pub(super) fn open(&self, place: Place, sealed: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn open(
+        &self,
+        position: BlockPosition,
+        sealed: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
         let length = sealed.len().checked_sub(self.tag_bytes());
         let length = length.ok_or(Refusal::Torn)?;
         match self {
             Self::Checksum(digest) => {
                 let tag = sealed.split_off(length);
-                let right = checksum(digest, place, sealed)[..] == tag[..];
+                let right = checksum(digest, position, sealed)[..] == tag[..];
                 right.then_some(()).ok_or(Refusal::Checksum)
             }
             Self::Encrypted(key) => {
-                key.open_in_place(nonce(place), Aad::from(place.bytes()), sealed)
+                key.open_in_place(nonce(position), Aad::from(position.bytes()), sealed)
                     .map_err(|_| Refusal::Key("the key is another one, or the file was changed"))?;
                 sealed.truncate(length);
                 Ok(())
@@ -98,17 +106,17 @@ impl Seal {
     }
 }
 
-fn checksum(digest: &[u8; 32], place: Place, block: &[u8]) -> [u8; 32] {
+fn checksum(digest: &[u8; 32], position: BlockPosition, block: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(digest);
-    hash.update(place.bytes());
+    hash.update(position.bytes());
     hash.update(block);
     hash.finalize().into()
 }
 
-fn nonce(place: Place) -> Nonce {
+fn nonce(position: BlockPosition) -> Nonce {
     let mut bytes = [0; NONCE_BYTES];
-    for (to, from) in bytes.iter_mut().zip(place.index.to_le_bytes()) {
+    for (to, from) in bytes.iter_mut().zip(position.index.to_le_bytes()) {
         *to = from;
     }
     Nonce::assume_unique_for_key(bytes)

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::store::tests::resource;
-use crate::store::{Resource, Scope, Store, StoredObject};
+use crate::store::{KeyScope, Resource, Store, StoredObject};
 
 fn gvr(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("", "v1", resource)
@@ -147,7 +147,7 @@ fn what_is_saved_is_read() {
         let resumed = Store::resume(resource(), objects, 10, events, 15, Instant::now());
         let items = |store: &Store| -> Vec<Bytes> {
             let snapshot = store.snapshot();
-            let objects = snapshot.iter(&Scope::All);
+            let objects = snapshot.iter(&KeyScope::All);
             objects
                 .map(|o| o.json(&resource().envelope).unwrap())
                 .collect()

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, Shard};
 
 use super::fields::Selectable;
-use super::{Resource, Scope, StoredObject};
+use super::{KeyScope, Resource, StoredObject};
 
 /// More field requirements than this are grouped by field. A resource has few
 /// fields, so the cost per object does not grow with the number of requirements.
 const FEW: usize = 8;
 
-/// Scope and selectors of one LIST or WATCH. The constructor refuses what the
+/// KeyScope and selectors of one LIST or WATCH. The constructor refuses what the
 /// cache cannot decide.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// Set when the request can match one name only.
     pub name: Option<String>,
     pub(super) shard: Option<Shard>,
@@ -100,7 +100,7 @@ impl Filter {
         let selected = selected.map(|r| selectable(&r.field, resource));
         let selected = selected.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            scope: Scope::from_namespace(namespace),
+            scope: KeyScope::from_namespace(namespace),
             name: fields.required("metadata.name").map(str::to_owned),
             many: by_field(&fields, &selected),
             selected,

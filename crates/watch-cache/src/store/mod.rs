@@ -52,7 +52,7 @@ pub(crate) use key_ranges::KeyRanges;
 pub use log::{Cursor, Evicted, HISTORY_AGE, Window};
 pub use object::{MalformedObject, StoredObject};
 pub(crate) use saved_state::{SavedEvent, SavedState};
-pub use snapshot::{Part, Scope, Snapshot};
+pub use snapshot::{KeyScope, Part, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
 pub use table_frames::TableShape;
 pub use topic::{Subscription, Topic};

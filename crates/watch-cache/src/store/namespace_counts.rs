@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
 
-use super::{Scope, Snapshot, Store};
+use super::{KeyScope, Snapshot, Store};
 
 /// The number of namespaces that are remembered. Each may evict one other, which is
 /// then counted anew.
@@ -46,7 +46,7 @@ impl NamespaceCounts {
         {
             return count.objects;
         }
-        let objects = snapshot.count_from(&Scope::Namespace(namespace.to_owned()), "");
+        let objects = snapshot.count_from(&KeyScope::Namespace(namespace.to_owned()), "");
         if let Some(slot) = slot.as_deref_mut() {
             *slot = Some(Count {
                 namespace: namespace.to_owned(),

@@ -99,7 +99,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::store::Scope;
+    use crate::store::KeyScope;
     use crate::store::tests::resource;
 
     fn object(name: &str, version: u64) -> StoredObject {
@@ -111,7 +111,7 @@ mod tests {
 
     fn keys(snapshot: &Snapshot) -> Vec<String> {
         let told = |o: &Arc<StoredObject>| format!("{}@{}", o.key.name(), o.resource_version);
-        snapshot.iter(&Scope::All).map(told).collect()
+        snapshot.iter(&KeyScope::All).map(told).collect()
     }
 
     fn history(store: &Store, from: u64) -> Option<Vec<String>> {
@@ -136,7 +136,7 @@ mod tests {
             let item = o.json(&resource().envelope).unwrap();
             StoredObject::parse(item, &resource().fields).unwrap()
         };
-        let objects = saved.base.iter(&Scope::All).map(|o| copy(o)).collect();
+        let objects = saved.base.iter(&KeyScope::All).map(|o| copy(o)).collect();
         let events = saved.events.iter().map(|e| SavedEvent {
             deleted: e.change == crate::store::Change::Deleted,
             object: copy(&e.object),

@@ -13,14 +13,14 @@ use super::{Cursor, KeyRanges, ObjectKey, StoredObject, Visible};
 
 /// The part of a resource that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KeyScope {
     All,
     Namespace(String),
     /// The objects in all namespaces that a caller may see.
     Visible(Visible),
 }
 
-impl Scope {
+impl KeyScope {
     pub fn from_namespace(namespace: &str) -> Self {
         if namespace.is_empty() {
             Self::All
@@ -88,7 +88,7 @@ impl Snapshot {
     /// Returns the objects of the scope in key order.
     pub fn iter<'s>(
         &'s self,
-        scope: &Scope,
+        scope: &KeyScope,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
         self.iter_from(scope, "")
     }
@@ -97,7 +97,7 @@ impl Snapshot {
     /// ([`ObjectKey::as_str`]) includes the namespace.
     pub(crate) fn iter_from<'s>(
         &'s self,
-        scope: &Scope,
+        scope: &KeyScope,
         start: &str,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
         self.spans(scope, start).flat_map(|span| span.objects())
@@ -105,13 +105,13 @@ impl Snapshot {
 
     /// Returns all objects as JSON. `None` if one cannot be written so.
     pub fn json(&self, envelope: &Envelope) -> Option<Vec<Bytes>> {
-        let objects = self.iter(&Scope::All);
+        let objects = self.iter(&KeyScope::All);
         objects.map(|object| object.json(envelope)).collect()
     }
 
     /// Returns the number of objects that [`iter_from`](Self::iter_from) gives,
     /// without going through them.
-    pub fn count_from(&self, scope: &Scope, start: &str) -> usize {
+    pub fn count_from(&self, scope: &KeyScope, start: &str) -> usize {
         self.spans(scope, start).map(|span| span.range.len()).sum()
     }
 
@@ -119,7 +119,7 @@ impl Snapshot {
     /// where possible.
     pub fn parts<'s>(
         &'s self,
-        scope: &Scope,
+        scope: &KeyScope,
         start: &str,
     ) -> impl Iterator<Item = Part<'s>> + use<'s> {
         self.spans(scope, start).flat_map(|span| {
@@ -133,7 +133,11 @@ impl Snapshot {
         })
     }
 
-    fn spans<'s>(&'s self, scope: &Scope, start: &str) -> impl Iterator<Item = Span<'s>> + use<'s> {
+    fn spans<'s>(
+        &'s self,
+        scope: &KeyScope,
+        start: &str,
+    ) -> impl Iterator<Item = Span<'s>> + use<'s> {
         self.spans_of(scope.ranges(start))
     }
 

@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::store::tests::resource;
-    use crate::store::{Scope, StoredObject};
+    use crate::store::{KeyScope, StoredObject};
 
     fn item(name: &str, uid: &str, version: u64) -> Bytes {
         format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#)
@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn shown(state: &Snapshot) -> Vec<String> {
-        let objects = state.iter(&Scope::All);
+        let objects = state.iter(&KeyScope::All);
         objects
             .map(|o| format!("{} {} {}", o.key.name(), o.uid(), o.resource_version))
             .collect()
@@ -101,7 +101,7 @@ mod tests {
             let (state, version) = store.state_at(*place, |_| true).unwrap().unwrap();
             assert_eq!(shown(&state), shown(snapshot));
             assert!(version <= snapshot.resource_version);
-            let objects = snapshot.iter(&Scope::All);
+            let objects = snapshot.iter(&KeyScope::All);
             assert!(objects.map(|o| o.resource_version).all(|v| v <= version));
         }
         // Within the resync.

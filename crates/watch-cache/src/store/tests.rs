@@ -273,7 +273,7 @@ impl Model {
             Step::List { old } => {
                 let held = self.held.last().filter(|_| old).map(|(s, _)| s.clone());
                 let snapshot = held.unwrap_or_else(|| self.store.snapshot());
-                for part in snapshot.parts(&Scope::All, "") {
+                for part in snapshot.parts(&KeyScope::All, "") {
                     let Part::Leaf(leaf) = part else {
                         panic!("all leaves are whole");
                     };
@@ -318,8 +318,8 @@ impl Model {
             Step::Range { scope, start } => {
                 let (.., start) = key_of(start);
                 let namespace = NAMESPACES.get(scope).copied().unwrap_or_default();
-                self.check_range(&Scope::from_namespace(namespace), &start);
-                self.check_range(&Scope::from_namespace(namespace), "");
+                self.check_range(&KeyScope::from_namespace(namespace), &start);
+                self.check_range(&KeyScope::from_namespace(namespace), "");
             }
             Step::At { back } => {
                 // The version may be above the current one, too.
@@ -355,14 +355,14 @@ impl Model {
         self.states.insert(self.version, self.current.clone());
     }
 
-    fn check_range(&self, scope: &Scope, start: &str) {
+    fn check_range(&self, scope: &KeyScope, start: &str) {
         let snapshot = self.store.snapshot();
         let expected: Vec<_> = self
             .current
             .range(start.to_owned()..)
             .filter(|(key, _)| {
                 let namespace = key.split_once('/').unwrap().0;
-                *scope == Scope::All || *scope == Scope::Namespace(namespace.to_owned())
+                *scope == KeyScope::All || *scope == KeyScope::Namespace(namespace.to_owned())
             })
             .map(|(_, item)| item.clone())
             .collect();
@@ -400,7 +400,7 @@ impl Model {
     fn check_buffers(&self) {
         let mut live: HashMap<_, (usize, _)> = HashMap::new();
         let snapshot = self.store.snapshot();
-        for object in snapshot.iter(&Scope::All) {
+        for object in snapshot.iter(&KeyScope::All) {
             if let Some(buffer) = object.buffer() {
                 let entry = live.entry(Arc::as_ptr(&buffer)).or_insert((0, buffer));
                 entry.0 += json(object).len();
@@ -417,7 +417,7 @@ impl Model {
 
 /// Asserts that a snapshot equals this state and is well-formed.
 fn check(snapshot: &Snapshot, state: &State) {
-    let objects: Vec<_> = snapshot.iter(&Scope::All).collect();
+    let objects: Vec<_> = snapshot.iter(&KeyScope::All).collect();
     let keys = objects.iter().map(|o| o.key.as_str());
     assert!(keys.eq(state.keys().map(String::as_str)));
     assert!(
@@ -543,7 +543,7 @@ fn joining_and_changing_at_once() {
                 while writing.load(std::sync::atomic::Ordering::Relaxed) {
                     let snapshot = store.snapshot();
                     let mut newest = 0;
-                    for part in snapshot.parts(&Scope::All, "") {
+                    for part in snapshot.parts(&KeyScope::All, "") {
                         let Part::Leaf(leaf) = part else { continue };
                         let items: Vec<_> = leaf.objects().iter().map(|o| json(o)).collect();
                         if let Some(joined) = leaf.joined(Encoding::Json, &resource().envelope) {
@@ -566,7 +566,7 @@ fn joining_and_changing_at_once() {
     });
     let snapshot = store.snapshot();
     let current: HashMap<_, _> = snapshot
-        .iter(&Scope::All)
+        .iter(&KeyScope::All)
         .map(|o| (Arc::as_ptr(o), ()))
         .collect();
     let mut cursor = store.position(1000).unwrap();

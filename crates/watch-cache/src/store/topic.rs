@@ -21,7 +21,7 @@ use super::shard_lines::{self, ShardLines};
 use super::topic_line::Line;
 use super::view_lines::ViewLines;
 use super::wake_groups::Member;
-use super::{Event, Filter, ObjectKey, Scope, Visible};
+use super::{Event, Filter, KeyScope, ObjectKey, Visible};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
@@ -44,8 +44,8 @@ impl Topic {
     pub fn of(filter: &Filter) -> Self {
         let required = |field| filter.fields.required(field);
         let namespace = match &filter.scope {
-            Scope::Namespace(namespace) => Some(namespace.as_str()),
-            Scope::All | Scope::Visible(_) => required("metadata.namespace"),
+            KeyScope::Namespace(namespace) => Some(namespace.as_str()),
+            KeyScope::All | KeyScope::Visible(_) => required("metadata.namespace"),
         };
         let fields = filter.fields.requirements.iter().zip(&filter.selected);
         let mut fields = fields.filter_map(|(r, selectable)| match selectable {
@@ -68,8 +68,8 @@ impl Topic {
                 (Some((_, field)), _) => field,
                 (None, Some(shard)) => Self::Shard(shard.clone()),
                 (None, None) => match &filter.scope {
-                    Scope::Visible(visible) => Self::View(visible.clone()),
-                    Scope::All | Scope::Namespace(_) => Self::All,
+                    KeyScope::Visible(visible) => Self::View(visible.clone()),
+                    KeyScope::All | KeyScope::Namespace(_) => Self::All,
                 },
             },
         }

@@ -11,7 +11,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The longest duration of a watch. Clients may ask for more than an `Instant`
 /// can hold, and a watch of decades never ends in practice.
-const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+const MAX_WATCH_TIME: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The deadline of one watch and the time of its next bookmark.
 pub(super) struct BookmarkTimer {
@@ -57,7 +57,7 @@ impl BookmarkTimer {
 }
 
 fn after(now: Instant, time: Duration) -> Instant {
-    now.checked_add(time.min(LONGEST)).unwrap_or(now)
+    now.checked_add(time.min(MAX_WATCH_TIME)).unwrap_or(now)
 }
 
 fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {

@@ -36,7 +36,7 @@ const READ_BYTES: usize = 64 << 10;
 /// The longest time that a group works before other tasks have their turn. Most
 /// frames exist already, and 64 clients take a tenth of this. A frame that only
 /// one watch sees has to be made.
-const TURN: Duration = Duration::from_micros(500);
+const MAX_TURN_TIME: Duration = Duration::from_micros(500);
 
 /// The client of a watch in a group.
 pub trait WatchClient: Send {
@@ -387,7 +387,7 @@ impl GroupTask {
         let mut began = Instant::now();
         let mut at = 0;
         while let Some(member) = self.members.get_mut(at) {
-            if began.elapsed() > TURN {
+            if began.elapsed() > MAX_TURN_TIME {
                 tokio::task::yield_now().await;
                 began = Instant::now();
                 continue;

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep};
 use super::batch::{Batch, compressed};
 use super::bookmark_timer::BookmarkTimer;
 use super::transition::event_type;
-use super::view::View;
+use super::view::ViewWatch;
 use super::{FrameWriter, transition};
 use crate::store::{
     Cursor, EarlierEvents, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription,
@@ -131,7 +131,7 @@ pub struct Watch {
     /// events.
     pub(super) owed_end: Option<u64>,
     /// Set if the watch shows only a part of the objects, which changes.
-    pub(super) view: Option<Box<View>>,
+    pub(super) view: Option<Box<ViewWatch>>,
     /// Batches are gzip members.
     pub(super) compresses: bool,
     /// The watcher is a cache with watchers of its own.

@@ -29,10 +29,10 @@ use super::batch::Batch;
 use super::session::{INITIAL_BATCH_BYTES, LookedAt, Step, Watch, WatchEnd};
 use super::visibility::Resumed;
 use super::{NotReached, Visibility};
-use crate::store::{Evicted, KeyRanges, Scope, Snapshot, Topic, Visible};
+use crate::store::{Evicted, KeyRanges, KeyScope, Snapshot, Topic, Visible};
 
 /// The state of a watch of a view, beside that of every watch.
-pub(super) struct View {
+pub(super) struct ViewWatch {
     newest: Receiver<Visible>,
     /// The set under which events are handed out.
     shown: Visible,
@@ -60,7 +60,7 @@ struct SetChange {
     is_told: bool,
 }
 
-impl View {
+impl ViewWatch {
     fn newest(&self) -> Result<Visible, WatchEnd> {
         // Without a sender, nobody would take back a permission.
         self.newest.has_changed().map_err(|_| WatchEnd::Closed)?;
@@ -134,7 +134,7 @@ impl Watch {
             is_told: false,
         });
         let is_ahead = version > self.store.highest_version();
-        self.view = Some(Box::new(View {
+        self.view = Some(Box::new(ViewWatch {
             is_ahead,
             resumed,
             newest,
@@ -194,7 +194,7 @@ impl Watch {
 
     /// Hands out events of this set from now on.
     fn show(&mut self, visible: Visible) {
-        self.options.filter.scope = Scope::Visible(visible);
+        self.options.filter.scope = KeyScope::Visible(visible);
         let topic = Topic::of(&self.options.filter);
         self.subscription = self.store.subscribe_to(topic);
         self.read_under = None;

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum Maturity {
     Alpha,
     Beta,
     Ga,
@@ -22,7 +22,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// Returns the stage, the number before its name, and the number after it.
-fn parse(version: &str) -> Option<(Stage, u64, u64)> {
+fn parse(version: &str) -> Option<(Maturity, u64, u64)> {
     let number = |text: &str| {
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| text.parse().ok()).flatten()
@@ -33,13 +33,13 @@ fn parse(version: &str) -> Option<(Stage, u64, u64)> {
         Some((number(major)?, number(minor)?))
     };
     if let Some(major) = number(rest) {
-        return Some((Stage::Ga, major, 0));
+        return Some((Maturity::Ga, major, 0));
     }
     if let Some((major, minor)) = staged("beta") {
-        return Some((Stage::Beta, major, minor));
+        return Some((Maturity::Beta, major, minor));
     }
     let (major, minor) = staged("alpha")?;
-    Some((Stage::Alpha, major, minor))
+    Some((Maturity::Alpha, major, minor))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! `endpoints/metrics` and its in-flight and timeout filters do.
 
 use super::RequestInfo;
-use super::metric_labels::{Scope, Verb};
+use super::metric_labels::{ScopeLabel, Verb};
 
 /// Subresources that carry a stream.
 const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
@@ -25,8 +25,8 @@ impl RequestInfo {
     }
 
     /// Returns the `scope` label.
-    pub fn scope(&self) -> Scope {
-        Scope::of(
+    pub fn scope(&self) -> ScopeLabel {
+        ScopeLabel::of(
             self.is_resource_request,
             &self.verb,
             &self.namespace,

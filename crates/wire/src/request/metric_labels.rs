@@ -39,7 +39,7 @@ impl Verb {
     /// portforward or proxy.
     pub(crate) fn of(
         method: &Method,
-        scope: Scope,
+        scope: ScopeLabel,
         watch: bool,
         apply: bool,
         connect: bool,
@@ -50,8 +50,8 @@ impl Verb {
         match *method {
             Method::GET | Method::HEAD if watch => Self::Watch,
             Method::GET | Method::HEAD => match scope {
-                Scope::Resource | Scope::None => Self::Get,
-                Scope::Namespace | Scope::Cluster => Self::List,
+                ScopeLabel::Resource | ScopeLabel::None => Self::Get,
+                ScopeLabel::Namespace | ScopeLabel::Cluster => Self::List,
             },
             Method::POST => Self::Post,
             Method::PUT => Self::Put,
@@ -83,7 +83,7 @@ impl Verb {
 /// The `scope` label: the part of a resource that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Scope {
+pub enum ScopeLabel {
     /// One object, or a create.
     Resource,
     /// The collection in a namespace.
@@ -94,7 +94,7 @@ pub enum Scope {
     None,
 }
 
-impl Scope {
+impl ScopeLabel {
     /// The number of values.
     pub const COUNT: usize = 4;
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn verbs_are_those_of_kube_apiserver() {
-        use Scope::{Cluster, Namespace, None, Resource};
+        use ScopeLabel::{Cluster, Namespace, None, Resource};
         for (method, scope, watch, apply, connect, expected) in [
             (Method::GET, Resource, false, false, false, "GET"),
             (Method::GET, Namespace, false, false, false, "LIST"),
@@ -183,10 +183,10 @@ mod tests {
             let verb = Verb::of(&method, scope, watch, apply, connect);
             assert_eq!(verb.as_str(), expected, "{method} {scope:?}");
         }
-        assert_eq!(Scope::of(true, "create", "ns", ""), Resource);
-        assert_eq!(Scope::of(true, "list", "ns", ""), Namespace);
-        assert_eq!(Scope::of(true, "list", "", ""), Cluster);
-        assert_eq!(Scope::of(false, "get", "", ""), None);
+        assert_eq!(ScopeLabel::of(true, "create", "ns", ""), Resource);
+        assert_eq!(ScopeLabel::of(true, "list", "ns", ""), Namespace);
+        assert_eq!(ScopeLabel::of(true, "list", "", ""), Cluster);
+        assert_eq!(ScopeLabel::of(false, "get", "", ""), None);
         assert_eq!(DryRun::of(["All", "x"].into_iter()), DryRun::Invalid);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apifront_watch_cache::read::{BypassReason, GzipList, ListPlan, Shape};
-use apifront_watch_cache::store::{Scope, Store, Visible};
+use apifront_watch_cache::store::{KeyScope, Store, Visible};
 use bytes::Bytes;
 use futures::future::Either;
 use kubernetes_wire::api::ListOptions;
@@ -49,10 +49,10 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> KeyScope {
         match &self.extent {
-            Extent::Namespace(namespace) => Scope::from_namespace(namespace),
-            Extent::View(visible) => Scope::Visible(visible.clone()),
+            Extent::Namespace(namespace) => KeyScope::from_namespace(namespace),
+            Extent::View(visible) => KeyScope::Visible(visible.clone()),
         }
     }
 
@@ -76,7 +76,7 @@ struct Cost {
 
 impl Cost {
     /// Returns the cost of a list of at most this number of objects.
-    fn of(wanted: &Wanted, objects: usize) -> Self {
+    fn estimate(wanted: &Wanted, objects: usize) -> Self {
         let options = &wanted.options;
         let fields = options.field_selector.requirements.len();
         let terms = options.label_selector.terms().saturating_add(fields);
@@ -112,7 +112,7 @@ pub(super) async fn make(
         Newest::Page(page) => page.objects.len(),
         Newest::Object(_) => 0,
     };
-    let cost = Cost::of(&wanted, objects);
+    let cost = Cost::estimate(&wanted, objects);
     let selects = wanted.options.selects();
     let list = if cost.is_small() {
         let list = Listing::new(wanted, store, newest)?;
@@ -174,7 +174,7 @@ mod tests {
             (selected, json(), SELECTED_AT_ONCE / 2, true),
             (selected, json(), SELECTED_AT_ONCE, false),
         ] {
-            let cost = Cost::of(&wanted(query, shape), objects);
+            let cost = Cost::estimate(&wanted(query, shape), objects);
             assert_eq!(cost.is_small(), expected, "{query} {objects}");
         }
     }

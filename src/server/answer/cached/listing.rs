@@ -6,7 +6,7 @@ use std::time::Instant;
 use apifront_watch_cache::read::{
     self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape, SharedPage,
 };
-use apifront_watch_cache::store::{Part, Scope, Snapshot, Store};
+use apifront_watch_cache::store::{KeyScope, Part, Snapshot, Store};
 use bytes::Bytes;
 use kubernetes_wire::representation::ListMeta;
 
@@ -77,7 +77,7 @@ impl Listing {
     }
 
     /// Tells whether the texts to compare with the selector are short, all together.
-    pub(super) fn is_selected_at_once(&self, scope: &Scope) -> bool {
+    pub(super) fn is_selected_at_once(&self, scope: &KeyScope) -> bool {
         let Objects::State { snapshot, .. } = &self.of else {
             return true;
         };

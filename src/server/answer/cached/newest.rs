@@ -243,7 +243,7 @@ pub(super) async fn as_stored(
     visible: Visible,
 ) -> Option<Arc<Snapshot>> {
     let version = snapshot.resource_version;
-    let scope = store::Scope::Visible(visible);
+    let scope = store::KeyScope::Visible(visible);
     let until = tokio::time::Instant::now().checked_add(LATER_WITHIN)?;
     loop {
         if version <= store.progress().resource_version {
@@ -260,7 +260,7 @@ pub(super) async fn as_stored(
     }
 }
 
-fn of(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
+fn key_and_version(object: &Arc<StoredObject>) -> (&ObjectKey, u64) {
     (&object.key, object.resource_version)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each watch has a store of its own. A task keeps that store up to date with the
 //! events of upstream's APIServices and the changes of the configured ones. Users
-//! share the places for these watches (`state/api_service_watches.rs`).
+//! share the room for these watches (`state/api_service_watches.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use apifront_source::{BodyLimit, JSON, ReadKind};
 use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Cache;
-use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
+use apifront_watch_cache::store::{Change, Cursor, KeyScope, MalformedObject, Store, StoredObject};
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -25,7 +25,7 @@ use super::watch;
 use crate::aggregation::{Aggregation, api_service_objects};
 use crate::server::reply::refusal;
 use crate::server::stage::Granted;
-use crate::server::state::api_service_watches::Place;
+use crate::server::state::api_service_watches::WatchShare;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 
@@ -36,11 +36,11 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time between checks of the configured APIServices. Their changes are reported
 /// with up to this delay.
-const PERIOD: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The version of items that are made only for a comparison.
 const NO_VERSION: u64 = 0;
 /// The number of events that are read at once.
-const BATCH: usize = 100;
+const MAX_BATCH_EVENTS: usize = 100;
 /// Changes of configured APIServices within this time are reported again to a client
 /// that resumes a watch, because it may have missed them. The history of other
 /// resources reaches as far back.
@@ -55,7 +55,7 @@ struct Follower {
     /// The configured APIServices as they were last reported, without versions.
     told: BTreeMap<String, Bytes>,
     #[expect(dead_code, reason = "held until the watch is over")]
-    place: Place,
+    share: WatchShare,
 }
 
 /// Opens a watch of upstream's APIServices, which are in `base`, and of the
@@ -70,8 +70,8 @@ pub(super) async fn open(
     shape: Shape,
 ) -> Result<Result<Watch, Box<Status>>, BypassReason> {
     let generation = granted.generation();
-    let places = &generation.process.api_service_watches;
-    let Ok(place) = places.take(granted.user()) else {
+    let watches = &generation.process.api_service_watches;
+    let Ok(share) = watches.take(granted.user()) else {
         return Ok(Err(Box::new(too_many())));
     };
     let (items, version) = match plan {
@@ -95,7 +95,7 @@ pub(super) async fn open(
             let snapshot = snapshot.ok_or(BypassReason::NotProvenFresh)?;
             let envelope = &base.resource.envelope;
             let items = snapshot
-                .iter(&Scope::All)
+                .iter(&KeyScope::All)
                 .map(|object| object.item(Encoding::Json, envelope))
                 .collect::<Option<_>>();
             let items = items.ok_or(BypassReason::Representation)?;
@@ -122,7 +122,7 @@ pub(super) async fn open(
         min_request_timeout,
     )?;
     let resumed = matches!(plan, WatchPlan::From(_));
-    follow(generation, base, &merged, resumed, place);
+    follow(generation, base, &merged, resumed, share);
     Ok(Ok(match plan {
         WatchPlan::Unmarked => watch.unmarked(),
         _ => watch,
@@ -182,7 +182,7 @@ fn follow(
     base: Arc<Store>,
     merged: &Arc<Store>,
     resumed: bool,
-    place: Place,
+    share: WatchShare,
 ) {
     let version = merged.progress().resource_version;
     let aggregation = &generation.aggregation;
@@ -212,7 +212,7 @@ fn follow(
         base,
         merged: Arc::downgrade(merged),
         told,
-        place,
+        share,
     };
     tokio::spawn(async move {
         let mut whole = cursor.is_none();
@@ -238,7 +238,7 @@ impl Follower {
             self.relist(now).await?;
         }
         // After this wait, the configured APIServices are checked in any case.
-        let news = tokio::time::timeout(PERIOD, progress.changed()).await;
+        let news = tokio::time::timeout(CHECK_INTERVAL, progress.changed()).await;
         let closed = news.is_ok_and(|changed| changed.is_err()) || progress.borrow().closed;
         (!closed && self.merged.strong_count() > 0).then_some(())
     }
@@ -250,7 +250,7 @@ impl Follower {
         // All events up to this version will have been applied.
         let known = self.base.progress().resource_version;
         loop {
-            let events = self.base.read(&mut self.cursor, BATCH).ok()?;
+            let events = self.base.read(&mut self.cursor, MAX_BATCH_EVENTS).ok()?;
             if events.is_empty() {
                 break;
             }
@@ -288,7 +288,7 @@ impl Follower {
             return Some(());
         }
         let is_gone = |name: &str| !now.contains_key(name) && !upstreams.has(name);
-        let objects_now = state.iter(&Scope::All);
+        let objects_now = state.iter(&KeyScope::All);
         let deletions = objects_now.filter(|object| is_gone(object.key.name()));
         let mut versions = upstreams.versions_between(state.resource_version, deletions.count());
         let (mut ours, mut told) = (BTreeMap::new(), BTreeMap::new());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_watch_cache::reflector::Entry;
-use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
+use apifront_watch_cache::store::{HISTORY_AGE, KeyScope, Store};
 use apifront_watch_cache::{Consistency, ResourcePattern};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, Query, Status};
@@ -276,7 +276,7 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
         objects: state.objects,
         encoding: store
             .snapshot()
-            .iter(&Scope::All)
+            .iter(&KeyScope::All)
             .next()
             .map(|o| match o.encoding() {
                 Encoding::Json => "json",

@@ -110,7 +110,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
     let sums = sums(generation, &found, now);
     let known = &generation.metrics.known;
-    let differences = found.differences.iter().map(FoundReport::of);
+    let differences = found.differences.iter().map(FoundReport::from_found);
     let (differences, _) = named(differences, known, usize::MAX);
     let resources = sorted(found.resources).map(|(gvr, found)| {
         let checked = generation.self_checks.last(&gvr);
@@ -122,7 +122,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
                 apifront_seconds: found.cost.apifront.as_secs_f64(),
             },
             self_check: checked.map(|checked| check_report(checked, now)),
-            counts: ResourceCounts::of(modes.of(&gvr), found),
+            counts: ResourceCounts::from_found(modes.of(&gvr), found),
         };
         (gvr, report)
     });
@@ -148,7 +148,7 @@ pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
     let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
     let sums = sums(generation, &found, now);
     let resources = sorted(found.resources).map(|(gvr, found)| {
-        let counts = ResourceCounts::of(modes.of(&gvr), found);
+        let counts = ResourceCounts::from_found(modes.of(&gvr), found);
         (gvr, counts)
     });
     let (resources, resources_omitted) = named(resources, &generation.metrics.known, usize::MAX);
@@ -196,7 +196,7 @@ impl Counts {
 }
 
 impl ResourceCounts {
-    fn of(mode: CacheMode, found: OfResource) -> Self {
+    fn from_found(mode: CacheMode, found: OfResource) -> Self {
         let comparisons = found.tallies.iter().map(|((verb, representation), tally)| {
             let mut counts = Counts::default();
             counts.add(tally);
@@ -216,7 +216,7 @@ impl ResourceCounts {
 }
 
 impl FoundReport {
-    fn of(found: &Found) -> (GroupVersionResource, Self) {
+    fn from_found(found: &Found) -> (GroupVersionResource, Self) {
         let report = Self {
             at: timestamp(found.at),
             verb: found.subject.verb,

@@ -40,7 +40,7 @@ enum OwnPath {
 }
 
 impl OwnPath {
-    fn of(path: &str) -> Option<Self> {
+    fn parse(path: &str) -> Option<Self> {
         Some(match path {
             "/metrics" => Self::Metrics,
             "/debug/cache" => Self::Cache,
@@ -81,7 +81,7 @@ pub(in crate::server) async fn own_paths(
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();
-    if OwnPath::of(&info.path).is_none() || info.method != Method::GET {
+    if OwnPath::parse(&info.path).is_none() || info.method != Method::GET {
         return None;
     }
     match refusal::unless_granted(request, grant).await {
@@ -92,7 +92,7 @@ pub(in crate::server) async fn own_paths(
 
 fn answer_granted(granted: &Arc<Granted>) -> Option<Answer> {
     let now = Instant::now();
-    Some(match OwnPath::of(&granted.info().path)? {
+    Some(match OwnPath::parse(&granted.info().path)? {
         OwnPath::Metrics => OpenAnswer::metrics(granted.generation()).into_answer(),
         OwnPath::Cache => debug_cache::answer(granted, now),
         OwnPath::Shadow => debug_shadow::answer(granted, now),
@@ -112,7 +112,7 @@ pub(in crate::server) fn open(
         return Some(health);
     }
     let now = Instant::now();
-    Some(match OwnPath::of(path)? {
+    Some(match OwnPath::parse(path)? {
         OwnPath::Metrics => OpenAnswer::metrics(generation),
         OwnPath::Cache => debug_cache::open(generation, &Query::parse(query), now),
         OwnPath::Shadow => debug_shadow::open(generation, now),

@@ -216,7 +216,7 @@ fn spared(generation: &Generation) -> Spared {
     let asked = generation.metrics.upstream.own();
     generation.talkers.users(|all| {
         let answers = all.since_start(Measure::AnswersFromCache);
-        Spared::of(answers, all.since_start(Measure::BytesFromCache), asked)
+        Spared::estimate(answers, all.since_start(Measure::BytesFromCache), asked)
     })
 }
 

@@ -92,7 +92,7 @@ fn figures(
         debug_cache::states(generation, &[], now)
             .map(|(gvr, state)| {
                 let counts = counts.remove(&gvr).unwrap_or_default();
-                (gvr, Figures::of(&state, counts))
+                (gvr, Figures::new(&state, counts))
             })
             .collect();
     resources.extend(counts.into_iter().map(|(gvr, counts)| {
@@ -100,7 +100,7 @@ fn figures(
             state: "notCached",
             store: None,
         };
-        (gvr.clone(), Figures::of(&state, counts))
+        (gvr.clone(), Figures::new(&state, counts))
     }));
     resources.sort_by(|(a_name, a), (b_name, b)| {
         let order = |r: &Figures| Reverse((r.bytes, r.bypasses, r.hits));
@@ -138,7 +138,7 @@ impl Counts {
 }
 
 impl Figures {
-    fn of(state: &ResourceState, counts: Counts) -> Self {
+    fn new(state: &ResourceState, counts: Counts) -> Self {
         let Counts {
             hits,
             asked,

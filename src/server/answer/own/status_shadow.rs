@@ -38,7 +38,7 @@ pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<Shad
     let resources = found.resources.into_iter();
     let mut resources: Vec<_> = resources
         .map(|(gvr, found)| {
-            let comparisons = Comparisons::of(modes.of(&gvr).as_str(), &found);
+            let comparisons = Comparisons::from_found(modes.of(&gvr).as_str(), &found);
             (gvr, comparisons)
         })
         .collect();
@@ -60,7 +60,7 @@ pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<Shad
 }
 
 impl Comparisons {
-    fn of(mode: &'static str, found: &OfResource) -> Self {
+    fn from_found(mode: &'static str, found: &OfResource) -> Self {
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let tallies = || found.tallies.values();
         Self {

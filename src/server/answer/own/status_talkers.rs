@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::server::stage::Granted;
-use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
+use crate::status::talkers::{MAX_ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +45,7 @@ pub(super) fn top_talkers(granted: &Granted, now: Instant) -> TopTalkers {
     let talkers = &granted.generation().talkers;
     TopTalkers {
         seconds: talkers.span(now).as_secs_f64(),
-        max_entries: ENTRIES,
+        max_entries: MAX_ENTRIES,
         max_name_bytes: MAX_NAME_BYTES,
         users: talkers.users(rankings),
         user_agents: talkers.agents(rankings),

@@ -22,7 +22,7 @@ use crate::shadow::{
 };
 
 /// How long an answer first waits for a version. Events arrive within milliseconds.
-const SOON: Duration = Duration::from_millis(500);
+const FIRST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The reason why the cache's answer was not made.
 enum NotMade {
@@ -122,7 +122,7 @@ impl Compared<'_> {
     /// Makes the cache's answer and compares it. Returns `None` if the cache would
     /// not have answered.
     async fn verdict(&self, shadow: &Arc<Shadow>, turn: Turn) -> Option<Verdict> {
-        let first = self.make(self.pinned(SOON).trusting()).await;
+        let first = self.make(self.pinned(FIRST_TIMEOUT).trusting()).await;
         let would = match &first {
             Err(NotMade::Bypass(reason)) => Some(reason.as_str()),
             Ok(_) | Err(NotMade::NotComparable(_)) => None,

@@ -21,10 +21,10 @@ use crate::shadow::{
 
 /// The time within which an event of upstream reaches the cache, or an event of the
 /// cache reaches the caller.
-const ARRIVES: Duration = Duration::from_secs(10);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most pieces of upstream's stream that are on their way to the comparison.
-const PIECES: usize = 1_024;
+const MAX_PENDING_PIECES: usize = 1_024;
 
 /// The caller's side of a followed watch. Dropping it ends the comparison.
 pub(in crate::server) struct Tee {
@@ -53,7 +53,7 @@ impl Tee {
     pub(super) fn start(sampled: Sampled, head: Head, held: HeldBytes) -> Option<Self> {
         let label = sampled.representation.answered_as(head.content_type());
         let shadow = sampled.shadow().clone();
-        let (events, arriving) = channel(PIECES);
+        let (events, arriving) = channel(MAX_PENDING_PIECES);
         let (queued, place) = (sampled.begin(), shadow.watch(sampled.caller()));
         let way = Way {
             held,
@@ -241,7 +241,7 @@ impl Follower {
             if !awaits_ours {
                 waits_since = Instant::now();
             }
-            let left = ARRIVES.saturating_sub(waits_since.elapsed());
+            let left = ARRIVAL_TIMEOUT.saturating_sub(waits_since.elapsed());
             tokio::select! {
                 arrived = self.arrive(), if !is_over => match arrived {
                     Err(End::Over) => is_over = true,

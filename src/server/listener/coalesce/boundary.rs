@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// The most bytes after the request that are kept. A client that sends more must
 /// wait until its request is answered.
-const KEPT: usize = 4 << 10;
+const MAX_KEPT_BYTES: usize = 4 << 10;
 /// The bytes of one read after the end of the request.
-const READ: usize = 512;
+const READ_BUFFER_BYTES: usize = 512;
 
 /// How many bytes of the request in progress are still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl Boundary {
 
     /// Keeps the bytes after the request. Resolves only when the client closes.
     fn poll_closed(&mut self, inner: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.next.len() < KEPT {
-            let mut read = [0; READ];
+        while self.next.len() < MAX_KEPT_BYTES {
+            let mut read = [0; READ_BUFFER_BYTES];
             let mut read = ReadBuf::new(&mut read);
             ready!(Pin::new(&mut *inner).poll_read(cx, &mut read))?;
             if read.filled().is_empty() {

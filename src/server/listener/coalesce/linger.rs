@@ -11,22 +11,22 @@ use pingora_core::protocols::Stream;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::Seat;
+use super::OpenConnection;
 
 /// How long a client may take to receive its answer and to stop sending. Go's server
 /// waits as long (`rstAvoidanceDelay`).
-const LONGEST: Duration = Duration::from_millis(500);
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The most bytes that are thrown away. A client that sends more is not read any
 /// more.
-const DISCARDED: usize = 4 << 20;
+const MAX_DISCARDED_BYTES: usize = 4 << 20;
 
-/// Waits for the end of a connection that is closed for writing. It keeps its seat
+/// Waits for the end of a connection that is closed for writing. It counts as open
 /// until then.
-pub(super) async fn linger(mut stream: Stream, seat: Option<Seat>) {
+pub(super) async fn linger(mut stream: Stream, open: Option<OpenConnection>) {
     let discard = async {
         let mut read = [0; 4 << 10];
-        let mut left = DISCARDED;
+        let mut left = MAX_DISCARDED_BYTES;
         while let Ok(n @ 1..) = stream.read(&mut read).await {
             left = left.saturating_sub(n);
             if left == 0 {
@@ -34,6 +34,6 @@ pub(super) async fn linger(mut stream: Stream, seat: Option<Seat>) {
             }
         }
     };
-    let _ = timeout(LONGEST, discard).await;
-    drop(seat);
+    let _ = timeout(LINGER_TIMEOUT, discard).await;
+    drop(open);
 }

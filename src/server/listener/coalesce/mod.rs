@@ -15,7 +15,7 @@
 //! page offsets that are copied slowly ([`copies_slowly`]).
 //!
 //! All bytes of a connection go through this layer. So it holds the
-//! connection's [`Seat`], counts its frames ([`FrameMeter`]), and closes it so that
+//! [`OpenConnection`], counts its frames ([`FrameMeter`]), and closes it so that
 //! the last answer arrives ([`linger()`]).
 
 mod boundary;
@@ -37,8 +37,8 @@ use tokio::runtime::Handle;
 
 use self::boundary::Boundary;
 use self::linger::linger;
-use self::slow_copy::{SKEW, copies_slowly};
-use super::connections::Seat;
+use self::slow_copy::{BUFFER_OFFSET_BYTES, copies_slowly};
+use super::connections::OpenConnection;
 use super::frame_meter::FrameMeter;
 use super::http2_head::Http2Heads;
 
@@ -55,7 +55,7 @@ const WRITTEN_PER_TURN: usize = 256 << 10;
 const RECORD_BYTES: usize = 16 << 10;
 
 /// For writes up to this size, the buffer does not grow to its full size at once.
-const SMALL: usize = 1 << 10;
+const SMALL_WRITE_BYTES: usize = 1 << 10;
 
 /// The most bytes of small HTTP/1 pieces that are joined. A header and most answers
 /// fit.
@@ -77,7 +77,7 @@ pub(in crate::server) struct Coalesced {
     protocol: Protocol,
     /// Bytes that were read, but are for later turns.
     unread: Bytes,
-    /// Empty, or [`SKEW`] bytes and then the bytes to write.
+    /// Empty, or [`BUFFER_OFFSET_BYTES`] bytes and then the bytes to write.
     buffer: Vec<u8>,
     /// How many bytes of `buffer` are written already or are skew.
     sent: usize,
@@ -89,7 +89,7 @@ pub(in crate::server) struct Coalesced {
     /// Whether the connection is closed for writing while its client may still send.
     lingers: bool,
     /// Counts the connection as open until it is dropped.
-    seat: Option<Seat>,
+    open: Option<OpenConnection>,
 }
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ enum Protocol {
 }
 
 impl Coalesced {
-    fn new(inner: Stream, protocol: Protocol, seat: Option<Seat>) -> Self {
+    fn new(inner: Stream, protocol: Protocol, open: Option<OpenConnection>) -> Self {
         Self {
             inner,
             protocol,
@@ -116,24 +116,24 @@ impl Coalesced {
             written: false,
             turn: Turn::Clean,
             lingers: false,
-            seat,
+            open,
         }
     }
 
-    pub(in crate::server) fn http1(inner: Stream, seat: Option<Seat>) -> Self {
+    pub(in crate::server) fn http1(inner: Stream, open: Option<OpenConnection>) -> Self {
         let tls = inner.get_ssl_digest().is_some();
         let boundary = Boundary::new();
-        Self::new(inner, Protocol::Http1 { tls, boundary }, seat)
+        Self::new(inner, Protocol::Http1 { tls, boundary }, open)
     }
 
     pub(in crate::server) fn http2(
         inner: Stream,
         meter: FrameMeter,
         heads: Http2Heads,
-        seat: Option<Seat>,
+        open: Option<OpenConnection>,
     ) -> Self {
         let heads = Box::new(heads);
-        Self::new(inner, Protocol::Http2 { meter, heads }, seat)
+        Self::new(inner, Protocol::Http2 { meter, heads }, open)
     }
 
     /// Begins a request on an HTTP/1 connection, as [`Boundary::begin_request`]
@@ -186,7 +186,7 @@ impl Coalesced {
             (Protocol::Http1 { tls: true, .. }, [buf])
                 if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
             {
-                inner.poll_write(cx, buf.get(..SKEW).unwrap_or(buf))
+                inner.poll_write(cx, buf.get(..BUFFER_OFFSET_BYTES).unwrap_or(buf))
             }
             _ => inner.poll_write_vectored(cx, bufs),
         };
@@ -272,15 +272,15 @@ impl Coalesced {
 
     fn begin_buffer(&mut self) {
         if self.buffer.is_empty() {
-            self.buffer.resize(SKEW, 0);
-            self.sent = SKEW;
+            self.buffer.resize(BUFFER_OFFSET_BYTES, 0);
+            self.sent = BUFFER_OFFSET_BYTES;
         }
     }
 
     /// Returns the number of bytes written to the buffer since it was last
     /// empty.
     fn gathered(&self) -> usize {
-        self.buffer.len().saturating_sub(SKEW)
+        self.buffer.len().saturating_sub(BUFFER_OFFSET_BYTES)
     }
 
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -357,7 +357,7 @@ impl AsyncWrite for Coalesced {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         self.begin_buffer();
         let room = GATHERED_BYTES.saturating_sub(self.gathered());
-        if total > SMALL {
+        if total > SMALL_WRITE_BYTES {
             // Reserving the room at once is cheaper than doubling.
             self.buffer.reserve_exact(room);
         }
@@ -414,7 +414,7 @@ impl Drop for Coalesced {
         if let (true, Ok(runtime)) = (self.lingers, Handle::try_current()) {
             let nothing = Box::new(io::Cursor::new(Vec::<u8>::new()));
             let inner = std::mem::replace(&mut self.inner, nothing);
-            runtime.spawn(linger(inner, self.seat.take()));
+            runtime.spawn(linger(inner, self.open.take()));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::slow_copy::{PAGE, SKEW};
+use super::slow_copy::{BUFFER_OFFSET_BYTES, PAGE_BYTES};
 use super::*;
 use crate::server::listener::frame_meter::Http2State;
 use crate::server::listener::head::HeadLimits;
@@ -74,14 +74,19 @@ async fn what_is_flushed_waits_for_the_others_turn() {
 
 #[test]
 fn neither_frames_nor_pieces_lie_where_copies_are_slow() {
-    let memory = vec![0; 4 * PAGE];
-    let page = PAGE - memory.as_ptr().addr() % PAGE;
-    for (offset, slow) in [(0, true), (4, true), (5, false), (SKEW, false)] {
+    let memory = vec![0; 4 * PAGE_BYTES];
+    let page = PAGE_BYTES - memory.as_ptr().addr() % PAGE_BYTES;
+    for (offset, slow) in [
+        (0, true),
+        (4, true),
+        (5, false),
+        (BUFFER_OFFSET_BYTES, false),
+    ] {
         assert_eq!(copies_slowly(&memory[page + offset..]), slow, "{offset}");
     }
-    for (offset, slow) in [(1, true), (10, true), (11, false), (PAGE, true)] {
+    for (offset, slow) in [(1, true), (10, true), (11, false), (PAGE_BYTES, true)] {
         assert_eq!(
-            copies_slowly(&memory[page + PAGE - offset..]),
+            copies_slowly(&memory[page + PAGE_BYTES - offset..]),
             slow,
             "-{offset}"
         );
@@ -95,7 +100,7 @@ async fn pieces_pass_wherever_they_begin() {
     let piece: Vec<u8> = (0..40_000u32).map(|n| (n % 251) as u8).collect();
     let (mut client, server) = duplex(1 << 20);
     let mut server = Coalesced::http1(Box::new(server), None);
-    for start in 0..PAGE {
+    for start in 0..PAGE_BYTES {
         let piece = &piece[start..start + RECORD_BYTES + 1];
         server.write_all(piece).await.unwrap();
         server.flush().await.unwrap();

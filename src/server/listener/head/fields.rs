@@ -35,7 +35,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// `rest` begins after the request line and ends after the empty line.
-    pub(super) fn of(rest: &'a [u8]) -> Self {
+    pub(super) fn new(rest: &'a [u8]) -> Self {
         Self { rest }
     }
 
@@ -109,7 +109,7 @@ impl Framing {
     pub(super) fn read(rest: &[u8], version: &[u8]) -> Result<Self, HeadRefusal> {
         let is_http_11 = version == b"HTTP/1.1";
         let mut framing = Self::default();
-        for field in Fields::of(rest) {
+        for field in Fields::new(rest) {
             framing.add(&field?)?;
         }
         if framing.hosts == 0 && is_http_11 {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn folded_values_are_one_line() {
         let head = b"A: 1\r\n  2 \r\n\t3\r\nb:  x \n\r\n";
-        let read: Vec<_> = Fields::of(head)
+        let read: Vec<_> = Fields::new(head)
             .map(|field| field.unwrap_or_else(|_| panic!()))
             .collect();
         let pairs: Vec<_> = read.iter().map(|f| (f.name, &*f.value)).collect();

@@ -27,12 +27,12 @@ use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 
 /// How many bytes a head may have above the limit. Go's server has the same margin,
 /// for what its buffer reads beyond the head.
-const MARGIN: usize = 4 << 10;
+const HEAD_MARGIN_BYTES: usize = 4 << 10;
 
 /// The room for the first read. Most requests fit.
-const FIRST_READ: usize = 4 << 10;
+const FIRST_READ_BYTES: usize = 4 << 10;
 /// The most bytes of one read.
-const READ: usize = 64 << 10;
+const MAX_READ_BYTES: usize = 64 << 10;
 
 /// How many octets of empty lines after a POST are skipped.
 const EMPTY_LINES: usize = 4;
@@ -40,7 +40,7 @@ const EMPTY_LINES: usize = 4;
 /// The most lines that are given to pingora: somewhat less than it takes.
 const PINGORAS_LINES: usize = 250;
 /// The most lines of a head. The type that holds the fields has room for few more.
-pub(super) const LINES: usize = 16 << 10;
+pub(super) const MAX_HEAD_LINES: usize = 16 << 10;
 
 /// The fields that pingora needs to read the rest of a request.
 const PINGORAS: [HeaderName; 6] = [
@@ -110,7 +110,7 @@ pub(super) async fn read(
     limits: &HeadLimits,
     client: Option<IpAddr>,
 ) -> Result<Option<Head>, HeadRefusal> {
-    let most = limits.max_bytes.saturating_add(MARGIN);
+    let most = limits.max_bytes.saturating_add(HEAD_MARGIN_BYTES);
     let mut large = None;
     let mut seen = 0;
     let mut skipped = if after_post { EMPTY_LINES } else { 0 };
@@ -129,7 +129,7 @@ pub(super) async fn read(
         if seen >= SMALL_HEAD {
             hold(&mut large, limits, client)?;
         }
-        read.reserve(seen.clamp(FIRST_READ, READ));
+        read.reserve(seen.clamp(FIRST_READ_BYTES, MAX_READ_BYTES));
         match stream.read_buf(&mut read).await {
             Ok(0) | Err(_) => return Ok(None),
             Ok(_) => {}
@@ -151,9 +151,11 @@ fn hold(
     // Every client that connects over a network has an address.
     let client = client.unwrap_or(IpAddr::from([0; 4]));
     let taken = match large {
-        Some(large) => large.grow(READ).is_ok(),
+        Some(large) => large.grow(MAX_READ_BYTES).is_ok(),
         None => {
-            *large = limits.large.take(client, SMALL_HEAD.saturating_add(READ));
+            *large = limits
+                .large
+                .take(client, SMALL_HEAD.saturating_add(MAX_READ_BYTES));
             large.is_some()
         }
     };
@@ -197,7 +199,7 @@ fn judge(
     let (line, rest) = fields::take_line(&head).ok_or(malformed)?;
     let line = RequestLine::parse(line)?;
     let framing = Framing::read(rest, line.version)?;
-    if framing.lines > LINES {
+    if framing.lines > MAX_HEAD_LINES {
         return Err(HeadRefusal::TooLarge);
     }
     let is_post = line.method == b"POST";
@@ -239,12 +241,12 @@ fn rewrite(
     rest: &[u8],
     is_long: bool,
 ) -> Result<(BytesMut, Kept), HeadRefusal> {
-    let mut head = BytesMut::with_capacity(FIRST_READ);
+    let mut head = BytesMut::with_capacity(FIRST_READ_BYTES);
     for piece in [line.method, b" ", &line.target, b" ", line.version, b"\r\n"] {
         head.extend_from_slice(piece);
     }
     let mut kept = is_long.then(Vec::new);
-    for field in Fields::of(rest) {
+    for field in Fields::new(rest) {
         let mut field = field?;
         if let (Some(authority), true) = (line.authority, field.is(&HOST)) {
             field.value = authority.into();

@@ -26,7 +26,7 @@ const LENGTHS: [u8; 256] = [
 ];
 
 /// The longest code of an octet. The end-of-string code has as many bits, all ones.
-const LONGEST: u8 = 30;
+const MAX_CODE_BITS: u8 = 30;
 
 struct Length {
     bits: u32,
@@ -41,7 +41,7 @@ struct Length {
 static BY_LENGTH: LazyLock<Vec<Length>> = LazyLock::new(|| {
     let mut found = Vec::new();
     let mut end = 0_u64;
-    for length in 1..=LONGEST {
+    for length in 1..=MAX_CODE_BITS {
         let octets: Vec<u8> = (0..=u8::MAX)
             .zip(LENGTHS)
             .filter_map(|(octet, bits)| (bits == length).then_some(octet))

@@ -2,19 +2,19 @@
 
 use super::field::{Field, Nature, Pseudo};
 use super::table::Found;
-use crate::server::listener::head::{HeadRefusal, LINES};
+use crate::server::listener::head::{HeadRefusal, MAX_HEAD_LINES};
 
 /// The bytes that Go's server adds to the configured limit of a block: HTTP/2's
 /// overhead for ten fields that are always there (`http2Server.maxHeaderListSize`).
-const MARGIN: usize = 10 * 32;
+const OVERHEAD_BYTES: usize = 10 * 32;
 
 /// Above this size, a head may not be much larger than the octets that came. It is
 /// larger only if the block names a field of the table again and again, so that few
 /// octets cause much work.
-const REPEATS_FROM: usize = 256 << 10;
+const EXPANSION_CHECKED_ABOVE_BYTES: usize = 256 << 10;
 /// How many times larger Huffman's code and a table of 4 KiB can make a block of
 /// that size, at most.
-const REPEATS: usize = 4;
+const MAX_EXPANSION: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -56,7 +56,7 @@ impl Block {
         let field = found.field();
         self.size = self.size.saturating_add(field.size());
         self.look_at(field);
-        if self.size > limit.saturating_add(MARGIN) || self.fields.len() >= LINES {
+        if self.size > limit.saturating_add(OVERHEAD_BYTES) || self.fields.len() >= MAX_HEAD_LINES {
             self.refuse(HeadRefusal::TooLarge);
             return;
         }
@@ -121,7 +121,9 @@ impl Block {
 
     /// Notes that the block is complete, and how many octets held its fields.
     pub(super) fn ends(&mut self, octets: usize) {
-        if self.size > REPEATS_FROM && self.size > octets.saturating_mul(REPEATS) {
+        if self.size > EXPANSION_CHECKED_ABOVE_BYTES
+            && self.size > octets.saturating_mul(MAX_EXPANSION)
+        {
             self.refuse(HeadRefusal::TooLarge);
         }
     }

@@ -35,7 +35,7 @@ use tokio::io::ReadBuf;
 use self::frames::{Arrival, Arrived, Frame};
 use self::hpack::Decoder;
 use self::judge::{Block, Verdict};
-use super::frame_meter::{HEADER, Http2State, PREFACE};
+use super::frame_meter::{FRAME_HEADER_BYTES, Http2State, PREFACE};
 use super::head::{HeadLimits, HeadRefusal};
 use super::large_heads::{LargeHead, SMALL_HEAD};
 
@@ -199,7 +199,7 @@ impl Http2Heads {
                 break;
             };
             if !frame.begins_block() {
-                self.passing = HEADER.saturating_add(frame.length);
+                self.passing = FRAME_HEADER_BYTES.saturating_add(frame.length);
                 continue;
             }
             let arrived = self.arrival.follow(rest);

@@ -1,10 +1,10 @@
 //! The names with the largest sums of one measure, in bounded memory.
 //!
 //! This is Space-Saving with a filter (Homem, Carvalho: "Finding top-k elements in
-//! data streams", 2010). A ranking lists [`ENTRIES`] names. All other names share
-//! [`CELLS`] cells by their hash, and a cell is an upper bound for the sum of each
-//! of its names. A name is listed once its bound reaches the least listed sum. So a
-//! flood of names that occur once fills cells, but displaces no large name.
+//! data streams", 2010). A ranking lists [`MAX_ENTRIES`] names. All other names share
+//! [`CELL_COUNT`] cells by their hash, and a cell is an upper bound for the sum of
+//! each of its names. A name is listed once its bound reaches the least listed sum.
+//! So a flood of names that occur once fills cells, but displaces no large name.
 //!
 //! Callers choose names, for example user agents, and one caller may invent many. So
 //! each name has an owner: the user who brought it. If no owner has more entries, a
@@ -21,10 +21,10 @@ use apifront_shares::{Ledger, Limits};
 
 /// The number of listed names. A page shows fewer, and a cluster has some dozens of
 /// programs. A new name is compared with all of them.
-pub const ENTRIES: usize = 64;
+pub const MAX_ENTRIES: usize = 64;
 
 /// The cells of all names that are not listed, which take 4 KiB.
-const CELLS: usize = 512;
+const CELL_COUNT: usize = 512;
 
 /// The sums of one measure. Each part of the entries has its own list, indexed by
 /// place, so that a scan of all sums is short.
@@ -79,8 +79,8 @@ impl Default for Ranking {
             places: HashMap::default(),
             counts: Vec::new(),
             names: Vec::new(),
-            owners: Ledger::new(Limits::of(0, 0)),
-            cells: vec![0; CELLS].into(),
+            owners: Ledger::new(Limits::fixed(0, 0)),
+            cells: vec![0; CELL_COUNT].into(),
             total: 0,
         }
     }
@@ -126,7 +126,7 @@ impl Ranking {
         }
         let error = self.cell(hash).map_or(0, |cell| *cell);
         let count = error.saturating_add(amount);
-        if self.names.len() < ENTRIES {
+        if self.names.len() < MAX_ENTRIES {
             self.list(addition, self.names.len(), error, count);
         } else if let Some(at) = self.displaced(addition.owner, count) {
             self.leave(at);
@@ -141,7 +141,7 @@ impl Ranking {
     fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
         let all = self.counts.iter().enumerate();
         let most = self.owners.most().map_or(0, |(_, entries)| entries);
-        let own = self.owners.of(&owner);
+        let own = self.owners.amount_of(&owner);
         // The usual case for users: none has more than one entry.
         if most <= 1 {
             let (at, least) = all.clone().min_by_key(|(_, count)| **count)?;
@@ -156,7 +156,7 @@ impl Ranking {
             let of_name = self.names.get(at).map(|name| name.owner);
             of_name.is_some_and(|of_name| match own == most {
                 true => of_name == owner,
-                false => self.owners.of(&of_name) == most,
+                false => self.owners.amount_of(&of_name) == most,
             })
         };
         let candidates = all.filter(|(at, _)| may_go(*at));
@@ -212,5 +212,5 @@ impl Ranking {
 /// Returns the place of a name's cell. Uses the high bits of the hash, because the
 /// low bits choose the slot of `Pending`.
 fn cell_of(hash: u64) -> Option<usize> {
-    usize::try_from((hash >> 32).checked_rem(CELLS as u64)?).ok()
+    usize::try_from((hash >> 32).checked_rem(CELL_COUNT as u64)?).ok()
 }

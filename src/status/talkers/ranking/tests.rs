@@ -25,7 +25,7 @@ impl Counted {
     }
 
     fn largest(&self) -> Vec<Entry<'_>> {
-        Top::of(&self.ranking, &self.before).entries
+        Top::from_rankings(&self.ranking, &self.before).entries
     }
 
     fn add(&mut self, owner: u64, name: &str, amount: u64) {
@@ -42,7 +42,7 @@ impl Counted {
     fn check(&self) {
         let ranking = &self.ranking;
         let entries = self.largest();
-        assert!(entries.len() <= ENTRIES && entries.len() == ranking.places.len());
+        assert!(entries.len() <= MAX_ENTRIES && entries.len() == ranking.places.len());
         let mut shares: HashMap<u64, usize> = HashMap::new();
         for name in &ranking.names {
             *shares.entry(name.owner).or_default() += 1;
@@ -77,7 +77,7 @@ fn few_names_are_counted_exactly() {
     counted.check();
     assert_eq!(counted.ranking.most_unlisted(), 0);
     let largest = counted.largest();
-    assert_eq!(largest.len(), ENTRIES);
+    assert_eq!(largest.len(), MAX_ENTRIES);
     assert!(largest.iter().all(|e| e.error == 0));
     assert!(largest.is_sorted_by(|a, b| a.count >= b.count));
 }
@@ -153,14 +153,14 @@ fn two_inventors_share() {
         let entries = counted.largest().into_iter();
         entries.filter(|e| e.name.starts_with(letter)).count()
     };
-    assert_eq!((of('a'), of('b')), (ENTRIES / 2, ENTRIES / 2));
+    assert_eq!((of('a'), of('b')), (MAX_ENTRIES / 2, MAX_ENTRIES / 2));
 }
 
 /// Even if every user has one entry, a user's second name replaces the first.
 #[test]
 fn a_second_name_does_not_displace_anothers_only_one() {
     let mut counted = Counted::new();
-    for user in 0..ENTRIES as u64 {
+    for user in 0..MAX_ENTRIES as u64 {
         counted.add(user, &format!("of-{user}"), 10 + user);
     }
     counted.add(63, "second", 1_000);

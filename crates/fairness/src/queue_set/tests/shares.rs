@@ -21,7 +21,7 @@ struct Flow {
 }
 
 impl Flow {
-    const fn of(clients: usize, executes_ms: u64, thinks_ms: u64) -> Self {
+    const fn new(clients: usize, executes_ms: u64, thinks_ms: u64) -> Self {
         Self {
             clients,
             width: Width::of(1),
@@ -168,15 +168,19 @@ fn assert_seats(had: &[Had], expected: &[f64]) {
 fn flows_that_want_all_get_the_same() {
     let had = Simulation::run(
         6,
-        &[Flow::of(8, 10, 0), Flow::of(30, 10, 0), Flow::of(9, 10, 0)],
+        &[
+            Flow::new(8, 10, 0),
+            Flow::new(30, 10, 0),
+            Flow::new(9, 10, 0),
+        ],
     );
     assert_seats(&had, &[2.0, 2.0, 2.0]);
 }
 
 #[test]
 fn mice_get_what_they_want_beside_an_elephant() {
-    let mouse = Flow::of(1, 10, 40);
-    let had = Simulation::run(4, &[Flow::of(100, 10, 0), mouse, mouse]);
+    let mouse = Flow::new(1, 10, 40);
+    let had = Simulation::run(4, &[Flow::new(100, 10, 0), mouse, mouse]);
     // The next request of a small flow begins as soon as one of the four executing
     // ones ends.
     for mouse in &had[1..] {
@@ -192,7 +196,11 @@ fn mice_get_what_they_want_beside_an_elephant() {
 fn what_one_flow_leaves_the_others_share() {
     let had = Simulation::run(
         9,
-        &[Flow::of(1, 20, 0), Flow::of(50, 20, 0), Flow::of(50, 20, 0)],
+        &[
+            Flow::new(1, 20, 0),
+            Flow::new(50, 20, 0),
+            Flow::new(50, 20, 0),
+        ],
     );
     // After each of its requests the first flow waits until another one ends.
     assert_seats(&had, &[0.8, 4.1, 4.1]);
@@ -201,7 +209,7 @@ fn what_one_flow_leaves_the_others_share() {
 /// Long requests are no advantage: seats are counted, not requests.
 #[test]
 fn the_length_of_requests_does_not_matter() {
-    let had = Simulation::run(8, &[Flow::of(20, 100, 0), Flow::of(20, 5, 0)]);
+    let had = Simulation::run(8, &[Flow::new(20, 100, 0), Flow::new(20, 5, 0)]);
     assert_seats(&had, &[4.0, 4.0]);
     let (long, short) = (f64::from(had[0].requests), f64::from(had[1].requests));
     assert!((short / long - 20.0).abs() < 1.0);
@@ -209,8 +217,8 @@ fn the_length_of_requests_does_not_matter() {
 
 #[test]
 fn the_width_of_requests_does_not_matter() {
-    let wide = Flow::of(20, 10, 0).width(3, 0, 0);
-    let had = Simulation::run(12, &[wide, Flow::of(30, 10, 0)]);
+    let wide = Flow::new(20, 10, 0).width(3, 0, 0);
+    let had = Simulation::run(12, &[wide, Flow::new(30, 10, 0)]);
     assert_seats(&had, &[6.0, 6.0]);
 }
 
@@ -218,14 +226,14 @@ fn the_width_of_requests_does_not_matter() {
 /// time, not the seats that are taken. Both flows have the same work here.
 #[test]
 fn additional_latency_counts() {
-    let writer = Flow::of(20, 10, 0).width(2, 2, 10);
-    let had = Simulation::run(8, &[writer, Flow::of(20, 10, 0)]);
+    let writer = Flow::new(20, 10, 0).width(2, 2, 10);
+    let had = Simulation::run(8, &[writer, Flow::new(20, 10, 0)]);
     assert_seats(&had, &[4.0, 4.0]);
 }
 
 #[test]
 fn all_seats_are_in_use_while_somebody_wants_them() {
-    let flows = [Flow::of(3, 7, 3), Flow::of(40, 11, 1), Flow::of(5, 3, 9)];
+    let flows = [Flow::new(3, 7, 3), Flow::new(40, 11, 1), Flow::new(5, 3, 9)];
     let had = Simulation::run(10, &flows);
     let sum: f64 = seats(&had).iter().sum();
     assert!(sum > 9.9, "{sum}");

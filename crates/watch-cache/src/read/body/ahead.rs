@@ -121,11 +121,11 @@ impl Ahead {
             }
             ListForm::Rows => {
                 if let Some(printer) = &self.printer {
-                    let _printed = Rows::of(leaf, printer.cells(), envelope);
+                    let _printed = Rows::for_leaf(leaf, printer.cells(), envelope);
                 }
             }
-            ListForm::Metadata(Encoding::Json) => drop(Metadatas::of(leaf, resource)),
-            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::of(leaf, resource)),
+            ListForm::Metadata(Encoding::Json) => drop(Metadatas::for_leaf(leaf, resource)),
+            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::for_leaf(leaf, resource)),
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::super::{GzipList, Shape, list_body, makes_more_than};
     use super::*;
     use crate::read::Page;
-    use crate::store::{Presentation, Scope, StoredObject};
+    use crate::store::{KeyScope, Presentation, StoredObject};
 
     const FORMS: [ListForm; 4] = [
         ListForm::Items(Encoding::Json),
@@ -180,7 +180,7 @@ mod tests {
         let held = store.memory();
         let snapshot = store.snapshot();
         let page = || Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let list = GzipList::new(&store.resource, &page(), Encoding::Json);
@@ -217,7 +217,7 @@ mod tests {
         };
         assert_eq!(rounds(4), all);
         for leaf in store.snapshot().leaves() {
-            assert!(Metadatas::of(leaf, &store.resource).is_some());
+            assert!(Metadatas::for_leaf(leaf, &store.resource).is_some());
         }
         let used = rounds(1);
         assert!(used > 0 && used < all, "{used} of {all}");
@@ -226,7 +226,7 @@ mod tests {
         let snapshot = store.snapshot();
         let mut leaves = snapshot.leaves();
         assert!(leaves.all(|leaf| !leaf.is_unjoined(Encoding::Json)));
-        let items = snapshot.iter(&Scope::All);
+        let items = snapshot.iter(&KeyScope::All);
         assert!(items.map(|o| o.json(envelope)).all(|item| item.is_some()));
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let shape = Shape::Whole(Encoding::Json);
         let snapshot = store.snapshot();
         let page = || Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let makes = |most| makes_more_than(most, &store.resource, &page(), &shape);

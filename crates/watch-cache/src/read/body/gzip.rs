@@ -282,11 +282,11 @@ mod tests {
     use super::super::tests::store;
     use super::*;
     use crate::read::body::whole;
-    use crate::store::{Scope, Snapshot};
+    use crate::store::{KeyScope, Snapshot};
 
     fn page<'s>(snapshot: &'s Snapshot, start: &str) -> Page<'s> {
         Page {
-            parts: snapshot.parts(&Scope::All, start).collect(),
+            parts: snapshot.parts(&KeyScope::All, start).collect(),
             meta: ListMeta::at(9),
         }
     }

@@ -89,7 +89,7 @@ mod tests {
     use kubernetes_wire::representation::{Envelope, Form, ListMeta};
 
     use super::*;
-    use crate::store::{Resource, Scope, field_table};
+    use crate::store::{KeyScope, Resource, field_table};
 
     pub(super) fn store(sizes: &[usize]) -> Store {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
@@ -126,7 +126,7 @@ mod tests {
             let store = store(sizes);
             let snapshot = store.snapshot();
             let page = Page {
-                parts: snapshot.parts(&Scope::All, "").collect(),
+                parts: snapshot.parts(&KeyScope::All, "").collect(),
                 meta: ListMeta::at(9),
             };
             let pieces = list_body(&store, &page, &Shape::Whole(Encoding::Json)).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         let store = store(&[5_000; 200]);
         let snapshot = store.snapshot();
         let page = || Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let list = || list_body(&store, &page(), &Shape::Whole(Encoding::Json)).unwrap();

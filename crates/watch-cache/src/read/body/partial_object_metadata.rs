@@ -47,7 +47,7 @@ pub(super) fn list(
         match part {
             Part::Object(object) => item(object, &object.metadata(envelope)?)?,
             Part::Leaf(leaf) => {
-                let metadatas = Metadatas::of(leaf, resource)?;
+                let metadatas = Metadatas::for_leaf(leaf, resource)?;
                 for (object, metadata) in leaf.objects().iter().zip(&metadatas.0) {
                     item(object, metadata)?;
                 }
@@ -70,7 +70,7 @@ impl Derived for Metadatas {
 }
 
 impl Metadatas {
-    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
+    pub(super) fn for_leaf(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
         leaf.derived(|leaf| {
             let objects = leaf.objects().iter();
             let found = objects.map(|object| object.metadata(&resource.envelope));

@@ -39,7 +39,7 @@ pub(super) fn list(
     for part in &page.parts {
         match part {
             Part::Leaf(leaf) if Messages::are_worth_it(leaf, resource) => {
-                items.push(Items::Leaf(Messages::of(leaf, resource)?.0.clone()));
+                items.push(Items::Leaf(Messages::for_leaf(leaf, resource)?.0.clone()));
             }
             Part::Leaf(leaf) => {
                 for object in leaf.objects() {
@@ -103,7 +103,7 @@ impl Messages {
         objects.any(|o| !partial_object_metadata_protobuf::is_slice(o.encoding(), envelope))
     }
 
-    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
+    pub(super) fn for_leaf(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
         leaf.derived(|leaf| joined(resource, leaf.objects()).map(Self))
     }
 }

@@ -57,12 +57,12 @@ pub(super) fn list(
                 rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
             }
             Part::Leaf(leaf) => {
-                let printed = Rows::of(leaf, printer.cells(), envelope)?;
+                let printed = Rows::for_leaf(leaf, printer.cells(), envelope)?;
                 let (mut metadatas, mut items) = (None, Vec::new());
                 match options.include {
                     IncludeObject::None => {}
                     IncludeObject::Metadata => {
-                        metadatas = Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?);
+                        metadatas = Some(Metadatas::for_leaf(leaf, resource).ok_or(NotPrintable)?);
                     }
                     IncludeObject::Object => {
                         // This makes the JSON of all objects at once, if any
@@ -104,7 +104,7 @@ impl Derived for Rows {
 }
 
 impl Rows {
-    pub(super) fn of(
+    pub(super) fn for_leaf(
         leaf: &Leaf,
         cells: &Arc<Cells>,
         envelope: &Envelope,
@@ -136,12 +136,12 @@ mod tests {
 
     use super::super::tests::store;
     use super::*;
-    use crate::store::{Scope, Store};
+    use crate::store::{KeyScope, Store};
 
     fn body(store: &Store, printer: &Printer, include: IncludeObject) -> String {
         let snapshot = store.snapshot();
         let page = Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
         let version = MetaVersion::V1;

@@ -98,11 +98,11 @@ mod tests {
     use super::super::list_body;
     use super::super::tests::store;
     use super::*;
-    use crate::store::{Scope, Snapshot, Store};
+    use crate::store::{KeyScope, Snapshot, Store};
 
     fn page(snapshot: &Snapshot) -> Page<'_> {
         Page {
-            parts: snapshot.parts(&Scope::All, "").collect(),
+            parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::fake::Asked;
 use super::*;
-use crate::reflector::cache::REFUSAL;
+use crate::reflector::cache::REFUSED_RETRY_DELAY;
 
 #[tokio::test]
 async fn a_list_is_read_page_by_page() {
@@ -143,7 +143,7 @@ async fn what_cannot_be_followed_is_given_up() {
         assert!(until > Instant::now());
         // Nobody waits for the next attempt, and the one after it comes later.
         assert_eq!(entry.until_filled(), Unavailable::Refused);
-        assert!(entry.found_unusable() > REFUSAL);
+        assert!(entry.found_unusable() > REFUSED_RETRY_DELAY);
         assert_eq!(fake.count(), asked);
     }
 }

@@ -97,7 +97,7 @@ fn events(store: &Store, cursor: &mut Cursor) -> Vec<(Change, String, u64)> {
 fn keys(store: &Store) -> Vec<String> {
     store
         .snapshot()
-        .iter(&crate::store::Scope::All)
+        .iter(&crate::store::KeyScope::All)
         .map(|o| format!("{}@{}", o.key.as_str(), o.resource_version))
         .collect()
 }

@@ -441,7 +441,7 @@ impl World {
             }
             How::CacheVersion => {
                 let snapshot = self.store.snapshot();
-                let all: Vec<_> = snapshot.iter(&crate::store::Scope::All).collect();
+                let all: Vec<_> = snapshot.iter(&crate::store::KeyScope::All).collect();
                 let known = |object: &&&Arc<StoredObject>| {
                     let key = object.key.as_str();
                     let states = self.history.iter().rev();
@@ -552,7 +552,7 @@ impl World {
         let store: Vec<(String, u64)> = self
             .store
             .snapshot()
-            .iter(&crate::store::Scope::All)
+            .iter(&crate::store::KeyScope::All)
             .map(|o| (o.key.as_str().to_owned(), o.resource_version))
             .collect();
         let truth: Vec<_> = self

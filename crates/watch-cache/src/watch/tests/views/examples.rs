@@ -301,7 +301,7 @@ async fn sets_may_change_while_a_long_change_is_told() {
             (ends, watch.has_begun(), client.version),
             (1, true, Some(10))
         );
-        let scope = crate::store::Scope::Visible(sets.borrow().clone());
+        let scope = crate::store::KeyScope::Visible(sets.borrow().clone());
         assert_eq!(client.believes, believed(store.snapshot().iter(&scope)));
         assert_eq!(client.believes.len(), 600);
     }

@@ -172,7 +172,7 @@ struct Client {
 }
 
 impl Client {
-    fn of<'o>(objects: impl Iterator<Item = &'o Arc<StoredObject>>, version: u64) -> Self {
+    fn from_list<'o>(objects: impl Iterator<Item = &'o Arc<StoredObject>>, version: u64) -> Self {
         Self {
             believes: believed(objects),
             version: Some(version),

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use tokio::sync::watch::{Sender, channel};
 
 use super::super::super::{Step, Visibility, WatchEnd};
-use crate::store::{ObjectKey, Scope, VisibleEntry};
+use crate::store::{KeyScope, ObjectKey, VisibleEntry};
 
 const NAMESPACES: [&str; 6] = ["a", "a-b", "a.b", "a0", "b", "b-"];
 const NAMES: [&str; 5] = ["x", "x-y", "x.y", "x0", "z"];
@@ -259,7 +259,7 @@ impl World {
                 Some(version) => self.store.snapshot_at(version)?,
             };
             version = Some(snapshot.resource_version);
-            let scope = Scope::Visible(set.clone());
+            let scope = KeyScope::Visible(set.clone());
             let objects = snapshot.iter_from(&scope, &start);
             let page = objects.filter(|o| filter.matches(o)).take(limit);
             let page: Vec<_> = page.cloned().collect();
@@ -279,7 +279,7 @@ impl World {
                 _ => {}
             }
         }
-        Some(Client::of(listed.iter(), version?))
+        Some(Client::from_list(listed.iter(), version?))
     }
 
     /// Begins a watch from a client's version, if that is newer than its set.
@@ -417,7 +417,7 @@ impl World {
     fn check(&self, at: usize, state: &Snapshot, selector: usize) {
         let (set, _) = self.newest();
         let filter = self.filter(selector);
-        let all = state.iter(&Scope::All);
+        let all = state.iter(&KeyScope::All);
         let may_see = all.filter(|o| set.contains(&o.key) && filter.matches(o));
         let believes = &self.watchers[at].client.believes;
         assert_eq!(*believes, believed(may_see), "{:?}", self.watchers[at].form);

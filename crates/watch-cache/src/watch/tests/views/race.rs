@@ -13,7 +13,7 @@ use tokio::sync::watch::{Sender, channel};
 use tokio::task::yield_now;
 
 use super::super::super::{Visibility, WatchEnd};
-use crate::store::{ObjectKey, Scope};
+use crate::store::{KeyScope, ObjectKey};
 
 const NAMESPACES: [&str; 4] = ["a", "a-b", "b", "c"];
 const EVENTS: u64 = 10_000;
@@ -86,8 +86,8 @@ impl World {
         }
         let snapshot = self.store.snapshot();
         if snapshot.resource_version > since {
-            let objects = snapshot.iter(&Scope::Visible(set.clone()));
-            *client = Client::of(objects, snapshot.resource_version);
+            let objects = snapshot.iter(&KeyScope::Visible(set.clone()));
+            *client = Client::from_list(objects, snapshot.resource_version);
             let from = client.version.unwrap();
             let watch = Watch::from_version(store(), from, options, frames());
             return watch.unwrap().of_view(visibility()).unwrap();
@@ -219,7 +219,7 @@ async fn nobody_is_told_of_what_was_written_after_it_was_hidden() {
         }
         let (set, _) = world.sets.newest();
         let may_see = world.store.snapshot();
-        let may_see = may_see.iter(&Scope::Visible(set));
+        let may_see = may_see.iter(&KeyScope::Visible(set));
         assert_eq!(client.believes, believed(may_see));
     }
     let sets = world.sets.all.lock().len();

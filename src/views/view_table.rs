@@ -18,13 +18,13 @@ pub(super) type Key = [u8; 32];
 const OF_ONE_USER: usize = 64;
 
 /// An entry: a view, or a stand-in in tests.
-pub(super) trait Placed {
+pub(super) trait ViewEntry {
     fn user(&self) -> &UserInfo;
     /// Returns the time of the last request, if nobody watches.
     fn idle_since(&self) -> Option<Instant>;
 }
 
-impl Placed for View {
+impl ViewEntry for View {
     fn user(&self) -> &UserInfo {
         &self.user
     }
@@ -34,7 +34,7 @@ impl Placed for View {
     }
 }
 
-pub(super) struct Places<V> {
+pub(super) struct ViewTable<V> {
     views: HashMap<Key, Arc<V>>,
     /// The numbers of views of each user.
     of_users: Ledger<String>,
@@ -50,17 +50,17 @@ pub(super) enum Room {
     None,
 }
 
-impl<V> Default for Places<V> {
+impl<V> Default for ViewTable<V> {
     fn default() -> Self {
         Self {
             views: HashMap::new(),
-            of_users: Ledger::new(Limits::of(0, OF_ONE_USER)),
-            of_sharers: Ledger::new(Limits::of(0, 0)),
+            of_users: Ledger::new(Limits::fixed(0, OF_ONE_USER)),
+            of_sharers: Ledger::new(Limits::fixed(0, 0)),
         }
     }
 }
 
-impl<V: Placed> Places<V> {
+impl<V: ViewEntry> ViewTable<V> {
     pub(super) fn get(&self, key: &Key) -> Option<Arc<V>> {
         self.views.get(key).cloned()
     }
@@ -106,20 +106,20 @@ impl<V: Placed> Places<V> {
     /// as this user. Else this user gives up an unwatched one.
     pub(super) fn room(&self, user: &UserInfo, max: usize) -> Room {
         if self.of_users.allows(Some(&user.name), 1).is_err() {
-            let own = self.of(|view| view.user().name == user.name);
+            let own = self.filter(|view| view.user().name == user.name);
             return longest_idle(own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key));
         }
         if self.len() < max {
             return Room::There;
         }
-        let own = self.of_sharers.of(user.sharer());
+        let own = self.of_sharers.amount_of(user.sharer());
         // Unwatched views of users who have more views than this one.
         let mut idle: BTreeMap<Reverse<usize>, (Instant, Key)> = BTreeMap::new();
         for (key, view) in &self.views {
             let Some(since) = view.idle_since() else {
                 continue;
             };
-            let count = self.of_sharers.of(view.user().sharer());
+            let count = self.of_sharers.amount_of(view.user().sharer());
             if count > own {
                 let found = idle.entry(Reverse(count)).or_insert((since, *key));
                 *found = (*found).min((since, *key));
@@ -130,22 +130,22 @@ impl<V: Placed> Places<V> {
         }
         if let Some((most, count)) = self.of_sharers.most()
             && count > own.saturating_add(1)
-            && let Some((key, _)) = self.of(|view| view.user().sharer() == most).next()
+            && let Some((key, _)) = self.filter(|view| view.user().sharer() == most).next()
         {
             return Room::InPlaceOf(*key);
         }
-        let own = self.of(|view| view.user().sharer() == user.sharer());
+        let own = self.filter(|view| view.user().sharer() == user.sharer());
         longest_idle(own).map_or(Room::None, |(_, key)| Room::InPlaceOf(key))
     }
 
-    fn of(&self, is_theirs: impl Fn(&V) -> bool) -> impl Iterator<Item = (&Key, &V)> {
+    fn filter(&self, is_theirs: impl Fn(&V) -> bool) -> impl Iterator<Item = (&Key, &V)> {
         let all = self.views.iter().map(|(key, view)| (key, view.as_ref()));
         all.filter(move |(_, view)| is_theirs(view))
     }
 }
 
 /// Returns the unwatched view that was unused for longest, and since when.
-fn longest_idle<'a, V: Placed + 'a>(
+fn longest_idle<'a, V: ViewEntry + 'a>(
     views: impl Iterator<Item = (&'a Key, &'a V)>,
 ) -> Option<(Instant, Key)> {
     let idle = views.filter_map(|(key, view)| Some((view.idle_since()?, *key)));
@@ -161,7 +161,7 @@ mod tests {
         idle_since: Option<Instant>,
     }
 
-    impl Placed for Held {
+    impl ViewEntry for Held {
         fn user(&self) -> &UserInfo {
             &self.user
         }
@@ -184,9 +184,9 @@ mod tests {
 
     /// Makes views by user: `a` is watched, and `a3` is unused since the third
     /// second.
-    fn places(views: &str) -> Places<Held> {
+    fn table(views: &str) -> ViewTable<Held> {
         let began = Instant::now();
-        let mut places = Places::default();
+        let mut table = ViewTable::default();
         for (n, view) in views.split_whitespace().enumerate() {
             let end = view.find(|c: char| c.is_ascii_digit());
             let (name, idle) = view.split_at(end.unwrap_or(view.len()));
@@ -195,9 +195,9 @@ mod tests {
                 user: user(name),
                 idle_since: seconds.map(|seconds| began + std::time::Duration::from_secs(seconds)),
             };
-            places.insert([u8::try_from(n).unwrap(); 32], Arc::new(view));
+            table.insert([u8::try_from(n).unwrap(); 32], Arc::new(view));
         }
-        places
+        table
     }
 
     #[tokio::test(start_paused = true)]
@@ -226,28 +226,28 @@ mod tests {
             ("b b s.x s.y", "s.z", only(Room::None)),
         ] {
             let expected: Vec<Room> = expected;
-            let room = places(views).room(&user(name), 4);
+            let room = table(views).room(&user(name), 4);
             assert!(expected.contains(&room), "{views} and {name}: {room:?}");
         }
-        assert_eq!(places("").room(&user("a"), 0), Room::None);
+        assert_eq!(table("").room(&user("a"), 0), Room::None);
         let many = "a5 ".repeat(OF_ONE_USER - 1) + "a2";
         let oldest = u8::try_from(OF_ONE_USER - 1).unwrap();
         assert_eq!(
-            places(&many).room(&user("a"), 1_000),
+            table(&many).room(&user("a"), 1_000),
             Room::InPlaceOf([oldest; 32])
         );
-        let watched = places(&"a ".repeat(OF_ONE_USER));
+        let watched = table(&"a ".repeat(OF_ONE_USER));
         assert_eq!(watched.room(&user("a"), 1_000), Room::None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn places_that_are_given_back_count_no_more() {
-        let mut places = places("a1 a b s.x");
-        assert_eq!(places.take_if(|view| view.idle_since.is_some()).len(), 1);
-        assert!(places.remove(&[2; 32]).is_some() && places.remove(&[2; 32]).is_none());
-        assert_eq!((places.of_users.total(), places.of_users.callers()), (2, 2));
-        assert_eq!(places.take_all().len(), 2);
-        for ledger in [&places.of_users, &places.of_sharers] {
+        let mut table = table("a1 a b s.x");
+        assert_eq!(table.take_if(|view| view.idle_since.is_some()).len(), 1);
+        assert!(table.remove(&[2; 32]).is_some() && table.remove(&[2; 32]).is_none());
+        assert_eq!((table.of_users.total(), table.of_users.callers()), (2, 2));
+        assert_eq!(table.take_all().len(), 2);
+        for ledger in [&table.of_users, &table.of_sharers] {
             assert_eq!((ledger.total(), ledger.callers()), (0, 0));
         }
     }

@@ -9,9 +9,9 @@ use crate::aggregation::SourceVersion;
 use crate::config::RuntimeConfig;
 
 /// The shown servers and group versions. A change of the configuration replaces the
-/// whole view.
+/// whole value.
 #[derive(Default)]
-pub struct View {
+pub struct ShownApis {
     pub backends: Vec<ShownBackend>,
     pub runtime: RuntimeConfig,
 }
@@ -22,7 +22,7 @@ pub struct ShownBackend {
     pub versions: Vec<SourceVersion>,
 }
 
-impl View {
+impl ShownApis {
     /// Tells whether upstream's documents are shown unchanged.
     pub fn is_plain(&self) -> bool {
         self.backends.is_empty() && self.runtime.is_default()

@@ -1,5 +1,5 @@
-//! The places of forwarded requests. Their number is bounded. A request without
-//! a place is refused as kube-apiserver refuses too many requests.
+//! The slots of forwarded requests. Their number is bounded. A request without
+//! a slot is refused as kube-apiserver refuses too many requests.
 
 use pingora_proxy::Session;
 
@@ -8,7 +8,7 @@ use super::forwarded::Authority;
 use super::too_many_requests::TooManyRequests;
 use crate::flow::RETRY_AFTER;
 
-/// Takes a place for a request that is about to be forwarded. An API server queues
+/// Takes a slot for a request that is about to be forwarded. An API server queues
 /// and counts the request itself, so the seats are given back. Backends are like
 /// handlers of this process: the request keeps its seats until the answer begins. As
 /// in kube-apiserver's aggregator, a watch gives them back at once.
@@ -19,22 +19,22 @@ pub(in crate::server) fn take(
 ) -> Result<(), TooManyRequests> {
     let forwarded = ctx.generation().flow.forwarded();
     let stays_open = authority.info().is_long_running();
-    let places = match stays_open {
+    let slots = match stays_open {
         true => &forwarded.long_running,
         false => &forwarded.in_flight,
     };
-    let Ok(place) = places.take(authority.user()) else {
+    let Ok(slot) = slots.take(authority.user()) else {
         return Err(TooManyRequests::note(session, ctx, RETRY_AFTER));
     };
     let seats = std::mem::take(&mut ctx.guards.in_flight);
     if stays_open {
-        ctx.guards.forwarded = Some(place);
+        ctx.guards.forwarded = Some(slot);
     } else {
         let kept = match authority {
             Authority::Backend(_) => seats,
             Authority::Upstream(_) => seats.handed_over(),
         };
-        ctx.guards.in_flight = kept.with_place(place);
+        ctx.guards.in_flight = kept.with_slot(slot);
     }
     Ok(())
 }
