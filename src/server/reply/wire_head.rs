@@ -117,7 +117,7 @@ mod tests {
             .append(WARNING, HeaderValue::from_static("w"));
         let headers: HeaderMap = answer.headers.clone();
         let wire = |client| {
-            let head = of(answer.clone(), client).unwrap();
+            let head = for_client(answer.clone(), client).unwrap();
             assert_eq!((head.status, &head.headers), (StatusCode::OK, &headers));
             let mut wire = Vec::new();
             head.header_to_h1_wire(&mut wire);

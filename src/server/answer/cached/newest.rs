@@ -250,7 +250,11 @@ pub(super) async fn as_stored(
             return Some(store.snapshot());
         }
         let own = store.snapshot();
-        if own.iter(&scope).map(of).eq(snapshot.iter(&scope).map(of)) {
+        if own
+            .iter(&scope)
+            .map(key_and_version)
+            .eq(snapshot.iter(&scope).map(key_and_version))
+        {
             return Some(own);
         }
         if tokio::time::Instant::now() >= until {

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use crate::server::listener::frame_meter::{
-    CONTINUATION, END_HEADERS, END_STREAM, HEADER, HEADERS,
+    CONTINUATION, END_HEADERS, END_STREAM, FRAME_HEADER_BYTES, HEADERS,
 };
 
 /// The most octets of a frame, as long as the server's SETTINGS set no other limit.
@@ -23,7 +23,7 @@ pub(super) struct Frame {
 impl Frame {
     /// Reads the header at the beginning of `bytes`, if it is complete.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let [a, b, c, kind, flags, stream @ ..] = bytes.first_chunk::<HEADER>()?;
+        let [a, b, c, kind, flags, stream @ ..] = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
         Some(Self {
             length: usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c),
             kind: *kind,
@@ -69,7 +69,7 @@ impl Arrival {
             if !is_next || frame.length > MAX_FRAME_OCTETS {
                 return Arrived::Wrong;
             }
-            let end = frame.length.saturating_add(HEADER);
+            let end = frame.length.saturating_add(FRAME_HEADER_BYTES);
             if rest.len() < end {
                 return Arrived::Partly;
             }
@@ -86,10 +86,10 @@ impl Arrival {
 /// than its frame.
 pub(super) fn block(mut frames: &[u8], block: &mut Vec<u8>) -> Option<()> {
     while let Some(frame) = Frame::read(frames) {
-        let end = frame.length.saturating_add(HEADER);
+        let end = frame.length.saturating_add(FRAME_HEADER_BYTES);
         let (whole, rest) = frames.split_at_checked(end)?;
         frames = rest;
-        let mut part = whole.get(HEADER..)?;
+        let mut part = whole.get(FRAME_HEADER_BYTES..)?;
         if frame.kind == HEADERS {
             let mut padding = 0;
             if frame.has(PADDED) {
