@@ -91,9 +91,9 @@ async fn take_steps(
         return Ok(Reply::Whole(answer));
     }
     let sampled = shadow::begin(session.req_header(), &identified, cache);
-    forward_slots::take(session, ctx, &authority)
+    forward_slots::take(session.req_header(), ctx, &authority)
         .map_err(|refused| Answer::too_many_requests(refused.retry_after).out_of(cache))?;
-    forward::begin(session, ctx, authority, backend);
+    forward::begin(session.req_header(), ctx, authority, backend);
     let failed = if upgrade::is_relayed(session.req_header(), &identified) {
         upgrade::tunnel(session, ctx).await?
     } else if stream::is_stream(session.req_header(), identified.info()) {
@@ -137,7 +137,7 @@ async fn admit(
     };
     // apifront would forward the request to itself.
     if cdn_loop::has_passed(&session.req_header().headers) {
-        ctx.audit = audit::unasked(session, &received);
+        ctx.audit = audit::unasked(session.req_header(), &received);
         let request = session.req_header();
         let answer = refusal::of_loop(request, received.query());
         return Err(answer.into());
@@ -148,7 +148,7 @@ async fn admit(
     }
     // Health must answer even when no API server can tell who is asking.
     if let Some(answer) = own::health(ctx.generation(), session.req_header()) {
-        ctx.audit = audit::unasked(session, &received);
+        ctx.audit = audit::unasked(session.req_header(), &received);
         ctx.classification = flow_control::of_health(session, received).await;
         return Err(answer.into());
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{LARGE_HEAD, Purpose, Unreachable, field_size, head_size};
 use http::header::{EXPECT, HOST};
-use http::{Method, StatusCode, response};
+use http::{Method, StatusCode, request, response};
 use kubernetes_wire::api::{Query, Status, UserInfo};
 use kubernetes_wire::request::Upgrade;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -40,7 +40,7 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 const SWITCHED: ErrorType = ErrorType::Custom("unasked switch of protocols");
 
 pub(in crate::server) fn begin(
-    session: &Session,
+    request: &request::Parts,
     ctx: &mut RequestContext,
     authority: Authority,
     backend: Option<InFlight>,
@@ -48,7 +48,7 @@ pub(in crate::server) fn begin(
     let mut forward = Forward::new(authority);
     forward.replays = ctx.replays;
     if forward.long_running {
-        ctx.guards.long_running = Finished::new(session, ctx).long_running();
+        ctx.guards.long_running = Finished::new(request, ctx).long_running();
     }
     ctx.guards.backend = backend;
     ctx.forward = Some(forward);
@@ -379,7 +379,7 @@ pub(in crate::server) async fn failed(
             ctx.generation()
                 .flow
                 .too_slow(slow_client::FORWARDED_ANSWER);
-            Finished::new(session, ctx).aborted();
+            Finished::new(session.req_header(), ctx).aborted();
         }
         match error.esource() {
             // Clients may leave at any time. This must not fill the log.

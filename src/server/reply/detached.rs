@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use apifront_watch_cache::watch::Tally;
 use bytes::Bytes;
+use http::request;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
@@ -62,7 +63,7 @@ pub(in crate::server) fn detach(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> (ServerSession, Detached) {
-    let detached = Detached::new(session, ctx);
+    let detached = Detached::new(session.req_header(), ctx);
     (take_session(session), detached)
 }
 
@@ -74,7 +75,7 @@ pub(in crate::server) fn detach_stream(
 ) -> Result<(Stream, Detached)> {
     let shared = || Error::explain(ErrorType::InternalError, "upgrade of a shared connection");
     session.as_http1().ok_or_else(shared)?;
-    let detached = Detached::new(session, ctx);
+    let detached = Detached::new(session.req_header(), ctx);
     match take_session(session) {
         ServerSession::H1(v1) => Ok((opened(v1.into_inner()), detached)),
         ServerSession::H2(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => {
@@ -102,12 +103,12 @@ fn take_session(session: &mut Session) -> ServerSession {
 }
 
 impl Detached {
-    fn new(session: &Session, ctx: &mut RequestContext) -> Self {
-        let finished = Finished::last(session, ctx);
+    fn new(request: &request::Parts, ctx: &mut RequestContext) -> Self {
+        let finished = Finished::last(request, ctx);
         ctx.reply.detached = true;
         Self {
             finished,
-            talker: Talker::begun(session, ctx),
+            talker: Talker::begun(request, ctx),
             guards: mem::take(&mut ctx.guards),
             trail: ctx.audit.take(),
             watching: None,

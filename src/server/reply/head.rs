@@ -53,22 +53,21 @@ pub(in crate::server) async fn finish(
     if let Some(trail) = &mut ctx.audit {
         trail.response(ctx.reply.code, &head.headers);
     }
-    match kind {
-        Kind::Whole | Kind::Watch => add_common(&mut head.headers, ctx),
-        Kind::WebSocketWatch | Kind::Forwarded | Kind::Tunnel => {}
+    let (is_common, is_for_browsers, tells_part) = match kind {
+        Kind::Whole | Kind::Watch => (true, true, true),
+        Kind::Forwarded => (false, true, true),
+        Kind::WebSocketWatch => (false, false, true),
+        Kind::Tunnel => (false, false, false),
+    };
+    if is_common {
+        add_common(&mut head.headers, ctx);
     }
-    match kind {
-        Kind::Whole | Kind::Watch | Kind::Forwarded => {
-            browsers::add(ctx.for_browsers.as_deref(), &mut head.headers);
-        }
-        Kind::WebSocketWatch | Kind::Tunnel => {}
+    if is_for_browsers {
+        browsers::add(ctx.for_browsers.as_deref(), &mut head.headers);
     }
-    match kind {
-        Kind::Whole | Kind::Watch | Kind::WebSocketWatch | Kind::Forwarded => {
-            let part = cache_part(request, ctx.reply.cache);
-            head.headers.extend(part.map(|part| (CACHE_PART, part)));
-        }
-        Kind::Tunnel => {}
+    // An apifront behind this one may have told its own part.
+    if tells_part && let Some(part) = cache_part(request, ctx.reply.cache) {
+        head.headers.insert(CACHE_PART, part);
     }
 }
 

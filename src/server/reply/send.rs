@@ -70,7 +70,7 @@ pub(in crate::server) async fn send(
     }
     if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
         ctx.generation().flow.too_slow(slow);
-        Finished::new(session, ctx).aborted();
+        Finished::new(session.req_header(), ctx).aborted();
         let error = Error::explain(ErrorType::WriteTimedout, slow);
         return Err(error.into_down());
     }

@@ -8,7 +8,7 @@ use apifront_upstream::UpstreamKind;
 use apifront_watch_cache::read::HitCost;
 use apifront_watch_cache::watch::Tally;
 use http::header::CONTENT_TYPE;
-use http::{Method, Uri};
+use http::{Method, Uri, request};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::request::RequestInfo;
 use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
@@ -150,8 +150,7 @@ impl Watching {
 }
 
 impl Finished {
-    pub(in crate::server) fn new(session: &Session, ctx: &RequestContext) -> Self {
-        let request = session.req_header();
+    pub(in crate::server) fn new(request: &request::Parts, ctx: &RequestContext) -> Self {
         let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
         let Reply { code, cache, .. } = ctx.reply;
         let info = ctx.stage().received().map(|received| received.info());
@@ -190,10 +189,10 @@ impl Finished {
     /// Makes the one `Finished` that will be recorded. Unlike [`Finished::new`], it
     /// takes the request's spans along. A watch that is not sampled keeps no memory
     /// for spans.
-    pub(in crate::server) fn last(session: &Session, ctx: &mut RequestContext) -> Self {
+    pub(in crate::server) fn last(request: &request::Parts, ctx: &mut RequestContext) -> Self {
         Self {
             span: ctx.span.take().filter(|span| span.is_sampled()),
-            ..Self::new(session, ctx)
+            ..Self::new(request, ctx)
         }
     }
 
@@ -344,12 +343,12 @@ pub(in crate::server) fn record_request(
     } else {
         session.as_ref().body_bytes_sent()
     };
-    let finished = Finished::last(session, ctx);
+    let finished = Finished::last(session.req_header(), ctx);
     let upstream_failed = error.is_some_and(|e| e.esource() == &ErrorSource::Upstream);
     if upstream_failed && session.as_ref().response_written().is_some() {
         finished.aborted();
     }
-    talker::count(session, ctx, bytes);
+    talker::count(session.req_header(), ctx, bytes);
     finished.record(bytes);
 }
 

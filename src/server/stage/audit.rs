@@ -4,29 +4,28 @@
 use std::time::SystemTime;
 
 use http::header::AUTHORIZATION;
-use kubernetes_wire::api::{Query, UserInfo};
-use pingora_proxy::Session;
+use http::request;
+use kubernetes_wire::api::UserInfo;
 
 use super::identified::{Identified, Refused};
 use super::received::Received;
 use crate::audit::{Request, Trail};
-use crate::authn::Peer;
 
 /// Begins the trail for a path that answers every caller without
 /// authentication.
-pub(in crate::server) fn unasked(session: &Session, received: &Received) -> Option<Box<Trail>> {
-    begin(session, received, Some(&UserInfo::anonymous()))
+pub(in crate::server) fn unasked(head: &request::Parts, received: &Received) -> Option<Box<Trail>> {
+    begin(head, received, Some(&UserInfo::anonymous()))
 }
 
 /// Begins the trail of a known caller, who may act as another user.
 pub(in crate::server) fn admitted(
-    session: &Session,
+    head: &request::Parts,
     identified: &Identified,
 ) -> Option<Box<Trail>> {
     let Some(impersonator) = identified.impersonator() else {
-        return begin(session, identified, identified.user());
+        return begin(head, identified, identified.user());
     };
-    let mut trail = begin(session, identified, Some(&impersonator.caller))?;
+    let mut trail = begin(head, identified, Some(&impersonator.caller))?;
     if let Some(user) = identified.user() {
         trail.impersonated(user, impersonator.constraint);
     }
@@ -34,40 +33,43 @@ pub(in crate::server) fn admitted(
 }
 
 pub(in crate::server) fn refused(
-    session: &Session,
+    head: &request::Parts,
     received: &Received,
     refused: &Refused,
 ) -> Option<Box<Trail>> {
     match refused {
         Refused::Caller(_) => {
-            let message = attempted(session, received.query());
-            let request = request(session, received, None);
+            let message = attempted(head, received);
+            let request = request(head, received, None);
             received.generation().audit.refuse(&request, message)
         }
-        Refused::Later { caller, .. } => begin(session, received, caller.as_ref()),
+        Refused::Later { caller, .. } => begin(head, received, caller.as_ref()),
     }
 }
 
-fn begin(session: &Session, received: &Received, user: Option<&UserInfo>) -> Option<Box<Trail>> {
+fn begin(
+    head: &request::Parts,
+    received: &Received,
+    user: Option<&UserInfo>,
+) -> Option<Box<Trail>> {
     let audit = &received.generation().audit;
     if !audit.is_on() {
         return None;
     }
-    audit.begin(&request(session, received, user))
+    audit.begin(&request(head, received, user))
 }
 
 fn request<'r>(
-    session: &'r Session,
+    head: &'r request::Parts,
     received: &'r Received,
     user: Option<&'r UserInfo>,
 ) -> Request<'r> {
-    let request = session.req_header();
     let now = SystemTime::now();
     Request {
         info: received.info(),
         user,
-        uri: request.uri.path_and_query().map_or("/", |p| p.as_str()),
-        headers: &request.headers,
+        uri: head.uri.path_and_query().map_or("/", |p| p.as_str()),
+        headers: &head.headers,
         peer: received.client(),
         audit_id: received.audit_id().as_bytes(),
         received: now.checked_sub(received.started().elapsed()).unwrap_or(now),
@@ -76,23 +78,22 @@ fn request<'r>(
 
 /// Names the credentials that an unknown caller tried, as k8s.io/apiserver
 /// `endpoints/filters/authn_audit.go` does.
-fn attempted(session: &Session, query: &Query) -> String {
-    let authorization = session.req_header().headers.get(AUTHORIZATION);
+fn attempted(head: &request::Parts, received: &Received) -> String {
+    let authorization = head.headers.get(AUTHORIZATION);
     let authorization = authorization.and_then(|v| v.to_str().ok());
     let scheme = authorization.and_then(|text| text.trim().split_once(' '));
     let is_scheme = |name: &str| scheme.is_some_and(|(s, _)| s.eq_ignore_ascii_case(name));
-    let peer = session.digest().and_then(|d| d.ssl_digest.as_ref());
-    let peer = peer.and_then(|ssl| ssl.extension.get::<Peer>());
     let tried = [
         ("basic", is_scheme("basic")),
         ("bearer", is_scheme("bearer")),
         (
             "access_token",
-            query
+            received
+                .query()
                 .get("access_token")
                 .is_some_and(|t| !t.trim().is_empty()),
         ),
-        ("x509", peer.is_some_and(Peer::has_certificate)),
+        ("x509", received.has_certificate()),
     ];
     let tried: Vec<&str> = tried
         .iter()

@@ -172,13 +172,14 @@ impl RequestContext {
             Ok(identified) => Ok(identified),
             Err(Unidentified::Refused(refused)) => Err(*refused),
             Err(Unidentified::ClientGone) => {
-                self.audit = audit::unasked(session, &received);
+                self.audit = audit::unasked(session.req_header(), &received);
                 return Err(client_gone::error());
             }
         };
         if is_unknown(&identified, &session.req_header().headers) {
             http2::end_after(session);
         }
+        let request = session.req_header();
         match &identified {
             Ok(identified) => {
                 let from = identified.client();
@@ -186,13 +187,13 @@ impl RequestContext {
                     .audit
                     .wait_for_room(identified.known(), from)
                     .await;
-                self.audit = audit::admitted(session, identified);
-                self.span = span::admitted(session, identified);
+                self.audit = audit::admitted(request, identified);
+                self.span = span::admitted(&request.headers, identified);
                 self.stage = Stage::Identified(identified.clone());
             }
             Err(refused) => {
-                self.audit = audit::refused(session, &received, refused);
-                self.span = span::refused(session, &received, refused);
+                self.audit = audit::refused(request, &received, refused);
+                self.span = span::refused(&request.headers, &received, refused);
             }
         }
         Ok(identified)

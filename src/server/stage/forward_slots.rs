@@ -1,7 +1,7 @@
 //! The slots of forwarded requests. Their number is bounded. A request without
 //! a slot is refused as kube-apiserver refuses too many requests.
 
-use pingora_proxy::Session;
+use http::request;
 
 use super::context::RequestContext;
 use super::forwarded::Authority;
@@ -13,7 +13,7 @@ use crate::flow::RETRY_AFTER;
 /// handlers of this process: the request keeps its seats until the answer begins. As
 /// in kube-apiserver's aggregator, a watch gives them back at once.
 pub(in crate::server) fn take(
-    session: &Session,
+    request: &request::Parts,
     ctx: &mut RequestContext,
     authority: &Authority,
 ) -> Result<(), TooManyRequests> {
@@ -24,7 +24,7 @@ pub(in crate::server) fn take(
         false => &forwarded.in_flight,
     };
     let Ok(slot) = slots.take(authority.user()) else {
-        return Err(TooManyRequests::note(session, ctx, RETRY_AFTER));
+        return Err(TooManyRequests::note(request, ctx, RETRY_AFTER));
     };
     let seats = std::mem::take(&mut ctx.guards.in_flight);
     if stays_open {

@@ -1,6 +1,6 @@
 //! A request as it was received: what it asks for, and where it comes from.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audi
 pub(in crate::server) struct Head {
     generation: Arc<Generation>,
     started: Instant,
-    client: Option<IpAddr>,
+    client: Option<SocketAddr>,
     query: Query,
     audit_id: HeaderValue,
 }
@@ -38,6 +38,8 @@ pub(in crate::server) struct Received {
     info: RequestInfo,
     route: Option<Arc<Registered>>,
     connection: ConnectionOptions,
+    /// Whether the client sent a certificate when the connection began.
+    has_certificate: bool,
     handshake: Option<Handshake>,
     deadline: Deadline,
     /// Whether the configuration lets degraded mode answer reads of this resource to
@@ -58,10 +60,7 @@ impl Head {
         Self {
             generation: generation.clone(),
             started: Instant::now(),
-            client: session
-                .client_addr()
-                .and_then(|a| a.as_inet())
-                .map(|a| a.ip()),
+            client: session.client_addr().and_then(|a| a.as_inet()).copied(),
             query: Query::parse(request.uri.query().unwrap_or_default()),
             audit_id: audit_id(&request.headers),
         }
@@ -79,6 +78,10 @@ impl Head {
     }
 
     pub(in crate::server) fn client(&self) -> Option<IpAddr> {
+        self.client.map(|address| address.ip())
+    }
+
+    pub(in crate::server) fn client_address(&self) -> Option<SocketAddr> {
         self.client
     }
 
@@ -108,10 +111,10 @@ impl Received {
             }
         };
         let connection = ConnectionOptions::read(&request.headers, request.version);
+        let has_certificate = peer(session).is_some_and(Peer::has_certificate);
         let handshake = connection.upgrade().and_then(|upgrade| {
             let owner = matches!(generation.gate, Gate::Owner);
-            let certificate = peer(session).is_some_and(Peer::has_certificate);
-            Handshake::read(request, upgrade, owner || certificate)
+            Handshake::read(request, upgrade, owner || has_certificate)
         });
         let route = generation.aggregation.route(&info.path).cloned();
         let named = route.is_none() && is_named(generation, &info);
@@ -123,8 +126,13 @@ impl Received {
             head,
             info,
             connection,
+            has_certificate,
             handshake,
         }))
+    }
+
+    pub(in crate::server) fn has_certificate(&self) -> bool {
+        self.has_certificate
     }
 
     pub(in crate::server) fn info(&self) -> &RequestInfo {

@@ -44,7 +44,7 @@ pub(in crate::server) async fn take(
             Ok(Ok(()))
         }
         Err(refused) => Ok(Err(TooManyRequests::note(
-            session,
+            session.req_header(),
             ctx,
             refused.retry_after,
         ))),

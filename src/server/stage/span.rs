@@ -1,9 +1,9 @@
 //! Begins the spans of a request. Its steps report to the
 //! [`RequestSpan`] in its context.
 
+use http::HeaderMap;
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::api::user::{MASTERS, MONITORING};
-use pingora_proxy::Session;
 
 use super::identified::{Identified, Refused};
 use super::received::Received;
@@ -12,10 +12,10 @@ use crate::spans::{Beginning, RequestSpan};
 /// Begins the span of a known caller. The owner of a personal apifront is trusted,
 /// because nobody else can reach it.
 pub(in crate::server) fn admitted(
-    session: &Session,
+    headers: &HeaderMap,
     identified: &Identified,
 ) -> Option<Box<RequestSpan>> {
-    begin(session, identified, || {
+    begin(headers, identified, || {
         identified.known().is_none_or(is_trusted)
     })
 }
@@ -23,13 +23,13 @@ pub(in crate::server) fn admitted(
 /// Begins the span of a known caller who is refused. Unknown callers leave no span,
 /// as in kube-apiserver.
 pub(in crate::server) fn refused(
-    session: &Session,
+    headers: &HeaderMap,
     received: &Received,
     refused: &Refused,
 ) -> Option<Box<RequestSpan>> {
     match refused {
         Refused::Caller(_) => None,
-        Refused::Later { caller, .. } => begin(session, received, || {
+        Refused::Later { caller, .. } => begin(headers, received, || {
             caller.as_ref().is_some_and(is_trusted)
         }),
     }
@@ -43,15 +43,15 @@ fn is_trusted(user: &UserInfo) -> bool {
 }
 
 fn begin(
-    session: &Session,
+    headers: &HeaderMap,
     received: &Received,
     trusted: impl FnOnce() -> bool,
 ) -> Option<Box<RequestSpan>> {
     received.generation().tracing.begin(|| Beginning {
         info: received.info(),
-        headers: &session.req_header().headers,
+        headers,
         started: received.started(),
-        peer: session.client_addr().and_then(|a| a.as_inet()).copied(),
+        peer: received.client_address(),
         audit_id: received.audit_id().to_str().unwrap_or_default(),
         trusted: trusted(),
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::USER_AGENT;
-use pingora_proxy::Session;
+use http::request;
 
 use super::context::{CacheResult, RequestContext};
 use crate::status::talkers::{self, Amounts, Caller, Talkers};
@@ -24,9 +24,9 @@ pub(in crate::server) struct Talker {
 impl Talker {
     /// Makes the talker of a request whose answer has begun. Counts a watch as
     /// opened.
-    pub(in crate::server) fn begun(session: &Session, ctx: &RequestContext) -> Self {
+    pub(in crate::server) fn begun(request: &request::Parts, ctx: &RequestContext) -> Self {
         let talkers = ctx.generation().talkers.clone();
-        let caller = caller(session, ctx);
+        let caller = caller(request, ctx);
         if is_watch(ctx) && matches!(ctx.reply.code, 101 | 200..=299) {
             talkers.count(caller, &Amounts::of_opened_watch());
         }
@@ -54,18 +54,18 @@ impl Talker {
 }
 
 /// Counts a request that pingora saw to its end.
-pub(super) fn count(session: &Session, ctx: &RequestContext, bytes: usize) {
+pub(super) fn count(request: &request::Parts, ctx: &RequestContext, bytes: usize) {
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     let amounts = Amounts::of_answer(bytes, is_from_cache(ctx));
     let talkers = &ctx.generation().talkers;
-    talkers.count(caller(session, ctx), &amounts);
+    talkers.count(caller(request, ctx), &amounts);
 }
 
-fn caller<'a>(session: &'a Session, ctx: &'a RequestContext) -> Caller<'a> {
+fn caller<'a>(request: &'a request::Parts, ctx: &'a RequestContext) -> Caller<'a> {
     let identified = ctx.stage().identified();
     let user = identified.and_then(|i| i.user());
     let known = identified.and_then(|i| i.known());
-    let agent = session.req_header().headers.get(USER_AGENT);
+    let agent = request.headers.get(USER_AGENT);
     Caller {
         user: user.map_or("", |user| &user.name),
         agent: agent.map_or("", |agent| {

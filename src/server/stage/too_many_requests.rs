@@ -1,7 +1,6 @@
 //! The refusal of a request to protect this process.
 
-use http::StatusCode;
-use pingora_proxy::Session;
+use http::{StatusCode, request};
 
 use super::access_log::Finished;
 use super::context::RequestContext;
@@ -12,9 +11,13 @@ pub(in crate::server) struct TooManyRequests {
 }
 
 impl TooManyRequests {
-    pub(super) fn note(session: &Session, ctx: &mut RequestContext, retry_after: u64) -> Self {
+    pub(super) fn note(
+        request: &request::Parts,
+        ctx: &mut RequestContext,
+        retry_after: u64,
+    ) -> Self {
         ctx.reply.code = StatusCode::TOO_MANY_REQUESTS.as_u16();
-        Finished::new(session, ctx).terminated();
+        Finished::new(request, ctx).terminated();
         Self { retry_after }
     }
 }
