@@ -11,10 +11,11 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::expect::DEBUG;
+use crate::harness::pool::Lease;
 use crate::harness::ports;
 
-const ORIGINS: &str = r"^https://ui\.example\.test(:|$)";
-const ALLOWED: &str = "https://ui.example.test:8443";
+pub const ORIGINS: &str = r"^https://ui\.example\.test(:|$)";
+pub const ALLOWED: &str = "https://ui.example.test:8443";
 const DIRECTIVES: [&str; 2] = ["max-age=31536000", "includeSubDomains"];
 
 /// The origins of the requesting pages. An empty one stands for a program.
@@ -104,9 +105,9 @@ async fn compare(
     assert_eq!(ours.is_hit(), is_cached, "{what}");
 }
 
-#[tokio::test]
-async fn browsers_are_told_what_kube_apiserver_tells_them() {
-    skip_under_oracle!("it needs a kube-apiserver with flags of its own");
+/// Starts both servers with the headers for browsers. apifront has the namespaces in
+/// its cache.
+pub async fn servers_for_browsers() -> (Lease, Apifront) {
     let flags = [
         format!("--cors-allowed-origins={ORIGINS}"),
         format!(
@@ -125,6 +126,13 @@ async fn browsers_are_told_what_kube_apiserver_tells_them() {
     front
         .warm(&front.admin_client(), "/api/v1/namespaces")
         .await;
+    (cluster, front)
+}
+
+#[tokio::test]
+async fn browsers_are_told_what_kube_apiserver_tells_them() {
+    skip_under_oracle!("it needs a kube-apiserver with flags of its own");
+    let (cluster, front) = servers_for_browsers().await;
     let known = [cluster.admin_client(), front.admin_client()];
     let unknown = [cluster.client(None), front.client(None)];
     for protocol in [Protocol::Http1, Protocol::Http2] {

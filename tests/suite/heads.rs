@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use crate::browsers::{ALLOWED, ORIGINS, servers_for_browsers};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::scripted::{Connection, Scripted};
 use crate::websocket_watch::handshake;
 
-const ORIGINS: &str = r"^https://ui\.example\.test(:|$)";
-const ORIGIN: &str = "https://ui.example.test:8443";
-const DIRECTIVES: [&str; 2] = ["max-age=31536000", "includeSubDomains"];
 const CACHE_PART: &str = "X-Apifront-Cache";
 
 /// A kind of answer: a request for it, and what the head must have besides its own
@@ -80,7 +78,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 fn request(target: &str, is_websocket: bool) -> String {
-    let extra = [("Origin", ORIGIN), ("X-Apifront-Debug", "cache")];
+    let extra = [("Origin", ALLOWED), ("X-Apifront-Debug", "cache")];
     match is_websocket {
         true => handshake(target, &extra),
         false => {
@@ -113,22 +111,8 @@ async fn head(client: &Client, request: &str) -> (String, BTreeMap<String, Vec<S
 #[tokio::test]
 async fn each_kind_of_answer_has_its_headers() {
     skip_under_oracle!("it needs a kube-apiserver with flags of its own");
-    let flags = [
-        format!("--cors-allowed-origins={ORIGINS}"),
-        format!(
-            "--strict-transport-security-directives={}",
-            DIRECTIVES.join(",")
-        ),
-        "--anonymous-auth=false".to_owned(),
-    ];
-    let cluster = Cluster::leased(&flags).await;
-    let front = Apifront::start(&cluster, |config| {
-        config["serving"]["corsAllowedOrigins"] = json!([ORIGINS]);
-        config["serving"]["strictTransportSecurityDirectives"] = json!(DIRECTIVES);
-    })
-    .await;
+    let (cluster, front) = servers_for_browsers().await;
     let (direct, through) = (cluster.admin_client(), front.admin_client());
-    front.warm(&through, "/api/v1/namespaces").await;
     for kind in &KINDS {
         let request = request(kind.target, kind.is_websocket);
         let (theirs, ours) = tokio::join!(head(&direct, &request), head(&through, &request));

@@ -1,6 +1,6 @@
-//! What a cache needs of API servers: answers to GET, and what kind of servers they
-//! are. The cache does not know how the requests are sent, or with which
-//! credentials.
+//! The interface through which a cache reads from API servers: it sends GETs, and asks
+//! what kind of servers they are. The cache does not know how the requests are sent, or
+//! with which credentials.
 //!
 //! ```
 //! use apifront_source::{BodyLimit, JSON, ReadKind, ResponseBody, Source, SourceError};

@@ -1,4 +1,4 @@
-//! What happens in a cache, told to the program that owns it.
+//! The interface through which a cache tells its owner what happens in it.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 /// The header that tells the part that the cache had in an answer.
 const CACHE_PART: HeaderName = HeaderName::from_static("x-apifront-cache");
 
-/// What an answer is, which decides what its head needs.
+/// The kind of an answer decides what its head needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Kind {
     /// It was made here, and is sent with its whole body.
