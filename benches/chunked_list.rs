@@ -83,7 +83,7 @@ async fn listings(servers: &Servers, page: usize) -> Vec<Vec<String>> {
     ] {
         let ((), quiet) = servers.measure(tokio::time::sleep(QUIET)).await;
         let (pages, cost) = servers.measure(traverse(&turns, page)).await;
-        let listing = Listing::of(&pages);
+        let listing = Listing::from_pages(&pages);
         let alone = cost.wall.as_secs_f64() / quiet.wall.as_secs_f64();
         let added = |with: Duration, without: Duration| {
             format!("{:.2}", with.as_secs_f64() - without.as_secs_f64() * alone)
@@ -148,7 +148,7 @@ fn continue_token(list: &[u8]) -> Option<String> {
 }
 
 impl Listing {
-    fn of(pages: &[Answer]) -> Self {
+    fn from_pages(pages: &[Answer]) -> Self {
         let mut listing = Self::default();
         for page in pages {
             listing.hits += usize::from(page.header("x-apifront-cache").starts_with("hit"));

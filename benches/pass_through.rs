@@ -112,36 +112,42 @@ fn print(connections: usize, subjects: &[Subject; 5]) {
         .map(|s| {
             vec![
                 s.name.to_owned(),
-                format!("{:.0}", s.of(|r| r.rate)),
-                format!("{:.0}", s.of(|r| r.p50_us)),
-                format!("{:.0}", s.of(|r| r.p99_us)),
-                format!("{:.1}", s.of(|r| r.cpu_us)),
+                format!("{:.0}", s.median_of(|r| r.rate)),
+                format!("{:.0}", s.median_of(|r| r.p50_us)),
+                format!("{:.0}", s.median_of(|r| r.p99_us)),
+                format!("{:.1}", s.median_of(|r| r.cpu_us)),
                 format!("{:.1}", s.least_cpu()),
-                format!("{:.2}", s.of(|r| r.rate) / nginx.of(|r| r.rate)),
-                format!("{:.2}", nginx.of(|r| r.cpu_us) / s.of(|r| r.cpu_us)),
+                format!(
+                    "{:.2}",
+                    s.median_of(|r| r.rate) / nginx.median_of(|r| r.rate)
+                ),
+                format!(
+                    "{:.2}",
+                    nginx.median_of(|r| r.cpu_us) / s.median_of(|r| r.cpu_us)
+                ),
             ]
         })
         .collect();
     report::table(&heads, &rows);
     if connections == 1 {
-        let added = apifront.of(|r| r.p50_us) - direct.of(|r| r.p50_us);
-        let over_nginx = apifront.of(|r| r.p50_us) - nginx.of(|r| r.p50_us);
+        let added = apifront.median_of(|r| r.p50_us) - direct.median_of(|r| r.p50_us);
+        let over_nginx = apifront.median_of(|r| r.p50_us) - nginx.median_of(|r| r.p50_us);
         report::compare("added at p50", added, " µs", Goal::AtMost(ADDED_GOAL_US));
-        let over_pingora = apifront.of(|r| r.p50_us) - pingora.of(|r| r.p50_us);
+        let over_pingora = apifront.median_of(|r| r.p50_us) - pingora.median_of(|r| r.p50_us);
         println!(
             "of which more than nginx: {over_nginx:.2} µs, than pingora: {over_pingora:.2} µs"
         );
     } else {
-        let per_cpu = nginx.of(|r| r.cpu_us) / apifront.of(|r| r.cpu_us);
+        let per_cpu = nginx.median_of(|r| r.cpu_us) / apifront.median_of(|r| r.cpu_us);
         let goal = Goal::AtLeast(RATE_GOAL);
         report::compare("requests per CPU second ÷ nginx", per_cpu, "x", goal);
-        let own = apifront.of(|r| r.cpu_us) - pingora.of(|r| r.cpu_us);
+        let own = apifront.median_of(|r| r.cpu_us) - pingora.median_of(|r| r.cpu_us);
         println!("of apifront's CPU more than pingora's: {own:.2} µs a request");
     }
 }
 
 impl Subject {
-    fn of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+    fn median_of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure))
     }
 

@@ -152,8 +152,8 @@ struct Upstream {
 struct Idle([f64; 2]);
 
 impl Idle {
-    async fn of(cluster: &Cluster) -> Self {
-        let before = Upstream::of(cluster);
+    async fn measure(cluster: &Cluster) -> Self {
+        let before = Upstream::now(cluster);
         tokio::time::sleep(IDLE).await;
         let [apiserver, etcd] = before.used(cluster);
         let seconds = before.at.elapsed().as_secs_f64();
@@ -162,7 +162,7 @@ impl Idle {
 }
 
 impl Upstream {
-    fn of(cluster: &Cluster) -> Self {
+    fn now(cluster: &Cluster) -> Self {
         Self {
             apiserver: usage::cpu_time(cluster.apiserver.pid()),
             etcd: usage::cpu_time(cluster.etcd.pid()),
@@ -172,7 +172,7 @@ impl Upstream {
 
     /// Returns the seconds that both have used since then.
     fn used(self, cluster: &Cluster) -> [f64; 2] {
-        let now = Self::of(cluster);
+        let now = Self::now(cluster);
         let used = |now: Duration, before: Duration| (now - before).as_secs_f64();
         [
             used(now.apiserver, self.apiserver),
@@ -200,11 +200,11 @@ async fn questions() {
     println!("\nµs of CPU for each question, {number} pods of 9 KB in 20 namespaces\n");
     let client = cluster.admin_client();
     let mut prices = vec![Vec::new(); questions.len()];
-    let idle = Idle::of(&cluster).await;
+    let idle = Idle::measure(&cluster).await;
     for _ in 0..ROUNDS {
         for (question, prices) in questions.iter().zip(&mut prices) {
             question.ask(&client).await;
-            let (before, times) = (Upstream::of(&cluster), question.times(asks));
+            let (before, times) = (Upstream::now(&cluster), question.times(asks));
             for _ in 0..times {
                 question.ask(&client).await;
             }
@@ -248,7 +248,7 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
         fresh.admin_client(),
     ];
     let (folder, _) = pod.rsplit_once('/').expect("a path");
-    let idle = Idle::of(cluster).await;
+    let idle = Idle::measure(cluster).await;
     println!("\nµs of CPU of kube-apiserver and etcd for each read of somebody who polls\n");
     let admin = cluster.admin_client();
     let mut rows = Vec::new();
@@ -267,7 +267,7 @@ async fn through(cluster: &Cluster, pod: &str, asks: usize) {
                 read_at_once(client, paths).await;
                 let spared_before = spared(fronts[way]).await;
                 let answered = answered(&admin).await;
-                let before = Upstream::of(cluster);
+                let before = Upstream::now(cluster);
                 for _ in 0..times {
                     read_at_once(client, paths).await;
                 }

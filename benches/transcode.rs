@@ -40,7 +40,7 @@ async fn transcode() {
     drop(cluster);
     let file = process::temporary_folder("transcode").join("pods.json");
     std::fs::write(&file, &list).expect("the list");
-    let objects = Objects::of(&list);
+    let objects = Objects::from_list(&list);
     let megabytes = objects.json.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
     println!(
         "{number} pods of {:.1} KB of JSON, {:.1} KB of protobuf",
@@ -113,7 +113,7 @@ struct Objects {
 
 impl Objects {
     /// Takes the items of a list, and Go's protobuf of each.
-    fn of(list: &str) -> Self {
+    fn from_list(list: &str) -> Self {
         #[derive(Deserialize)]
         struct List<'a> {
             #[serde(borrow)]

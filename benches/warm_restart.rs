@@ -194,7 +194,7 @@ async fn restart(
     let stop = began.elapsed();
     configmaps::change(&admin, from + writes, writes).await;
 
-    let reads = Reads::of(cluster, "configmaps").await;
+    let reads = Reads::counted_by(cluster, "configmaps").await;
     let began = Instant::now();
     let front = start(cluster, stores).await;
     let ready = began.elapsed();
@@ -209,7 +209,7 @@ async fn restart(
     };
     let (first_hit, (mut watches, all_watch)) = tokio::join!(first_hit, reopened);
     read_all(&mut watchers, &mut watches).await;
-    let reads = Reads::of(cluster, "configmaps").await.since(reads);
+    let reads = Reads::counted_by(cluster, "configmaps").await.since(reads);
     let forwarded = [("kind", "forward")];
     let forwarded = front.metric("apifront_upstream_requests_total", &forwarded);
     let forwarded = forwarded.await;

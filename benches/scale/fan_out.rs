@@ -128,14 +128,17 @@ pub async fn herd(cluster: &Cluster, front: &Apifront) {
     for (name, client, pid) in sides {
         let clients: Vec<Client> = (0..HERD).map(|_| client.separate()).collect();
         join_all(clients.iter().map(|client| client.get("/livez"))).await;
-        let (reads, cpu) = (Reads::of(cluster, "pods").await, usage::cpu_time(pid));
+        let (reads, cpu) = (
+            Reads::counted_by(cluster, "pods").await,
+            usage::cpu_time(pid),
+        );
         let began = Instant::now();
         let times = join_all(clients.iter().map(async |client| {
             lists::read(client, &path, &[("accept", "application/json")]).await;
             began.elapsed().as_secs_f64() * 1e3
         }))
         .await;
-        let reads = Reads::of(cluster, "pods").await.since(reads);
+        let reads = Reads::counted_by(cluster, "pods").await.since(reads);
         rows.push(vec![
             name.to_owned(),
             format!("{:.0}", percentile(&times, 50.0)),

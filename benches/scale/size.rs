@@ -150,7 +150,7 @@ pub async fn fill(front: &Apifront) {
 }
 
 pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
-    let upstream = Reads::of(cluster, "pods").await;
+    let upstream = Reads::counted_by(cluster, "pods").await;
     let began = Instant::now();
     let front = Apifront::start(cluster, |_| {}).await;
     fill(&front).await;
@@ -212,7 +212,7 @@ pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
         delivery_ms: [50.0, 99.0].map(|percent| delivery_ms(&start.0, &end, percent)),
         watched_mb: resident(),
         // This includes the benchmark's own list, and its page for the version.
-        upstream: Reads::of(cluster, "pods").await.since(upstream),
+        upstream: Reads::counted_by(cluster, "pods").await.since(upstream),
         ended: watchers.ended(),
         direct_list_cpu_s,
         direct_mb: usage::resident_bytes(direct) as f64 / MEGABYTE,

@@ -30,8 +30,8 @@ pub struct Plot {
 impl Plot {
     pub fn to_svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let across = Axis::of(points().map(|p| p.0));
-        let up = Axis::of(points().map(|p| p.1)).whole();
+        let across = Axis::around(points().map(|p| p.0));
+        let up = Axis::around(points().map(|p| p.1)).whole();
         let x = |value: f64| LEFT + across.part(value) * (WIDTH - LEFT - RIGHT);
         let y = |value: f64| HEIGHT - BELOW - up.part(value) * (HEIGHT - BELOW - ABOVE);
         let mut out = format!(
@@ -120,7 +120,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    fn around(values: impl Iterator<Item = f64> + Clone) -> Self {
         Self {
             least: values.clone().fold(f64::INFINITY, f64::min),
             most: values.fold(0.0, f64::max),

@@ -133,7 +133,7 @@ impl Servers {
     /// Returns the number of lists and watches of a resource that kube-apiserver has
     /// begun to answer.
     pub async fn reads(&self, resource: &str) -> Reads {
-        Reads::of(&self.cluster, resource).await
+        Reads::counted_by(&self.cluster, resource).await
     }
 }
 
@@ -144,7 +144,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    pub async fn of(cluster: &Cluster, resource: &str) -> Self {
+    pub async fn counted_by(cluster: &Cluster, resource: &str) -> Self {
         let text = cluster.admin_client().get("/metrics").await.text();
         let sum =
             |metric, verb| sum_metric(&text, metric, &[("resource", resource), ("verb", verb)]);

@@ -53,7 +53,7 @@ fn start(
     user: &UserInfo,
     class: Option<&Classification>,
 ) -> Result<Admitted, Refused> {
-    match flow.start(kind, user, class, Width::of(1))? {
+    match flow.start(kind, user, class, Width::from_seats(1))? {
         Started::Admitted(admitted) => Ok(admitted),
         Started::Waits(_) => panic!("there are no seats"),
     }

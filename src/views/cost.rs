@@ -151,7 +151,7 @@ async fn an_hour_of_many_views() {
     let before = used();
     let watched = watched(USERS, NAMESPACES, &rights, &counting).await;
     for (_, view) in &watched {
-        assert_eq!(Coverage::of(&view.visible()).namespaces, OF_EACH);
+        assert_eq!(Coverage::from_visible(&view.visible()).namespaces, OF_EACH);
     }
     let asked = counting.0.swap(0, Ordering::Relaxed);
     println!(

@@ -243,7 +243,7 @@ async fn a_view_follows_rbac_and_asks_about_what_is_new() {
         namespaces: 1,
         names: 1,
     };
-    assert_eq!(Coverage::of(&world.view.visible()), coverage);
+    assert_eq!(Coverage::from_visible(&world.view.visible()), coverage);
     // Another request asks nothing again.
     assert_eq!(world.ready().await, Ok("a =b/x".to_owned()));
     assert_eq!(world.take_asked(), "");

@@ -118,7 +118,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    pub fn of(visible: &Visible) -> Self {
+    pub fn from_visible(visible: &Visible) -> Self {
         let is_namespace = |entry: &VisibleEntry<'_>| matches!(entry, VisibleEntry::Namespace(_));
         let namespaces = visible.iter().filter(is_namespace).count();
         Self {

@@ -39,10 +39,10 @@ impl Contents {
     /// Reads the contents once kube-apiserver has written everything that it writes
     /// after its start.
     pub async fn settled(etcd: &Etcd) -> Self {
-        let mut before = Self::of(etcd, false).await;
+        let mut before = Self::read(etcd, false).await;
         loop {
             pace::of_tries(Duration::from_millis(100)).await;
-            let now = Self::of(etcd, false).await;
+            let now = Self::read(etcd, false).await;
             let namespaces = now.0.keys().filter(|k| k.starts_with("namespaces/"));
             if before.0 == now.0 && namespaces.count() >= 4 {
                 return now;
@@ -51,7 +51,7 @@ impl Contents {
         }
     }
 
-    async fn of(etcd: &Etcd, only_keys: bool) -> Self {
+    async fn read(etcd: &Etcd, only_keys: bool) -> Self {
         let answer = etcd.range(ROOT, only_keys).await;
         let stored = answer["kvs"].as_array().into_iter().flatten().map(|kv| {
             let key = STANDARD.decode(text(&kv["key"])).expect("base64");
@@ -72,7 +72,7 @@ impl Contents {
 
     /// Returns the stored roles and bindings.
     pub async fn roles(etcd: &Etcd) -> Self {
-        let mut all = Self::of(etcd, false).await;
+        let mut all = Self::read(etcd, false).await;
         all.0
             .retain(|key, _| RBAC.iter().any(|resource| key.starts_with(resource)));
         all
@@ -85,7 +85,7 @@ impl Contents {
 
     /// Returns the keys that were written or deleted since the contents were read.
     pub async fn changed(&self, etcd: &Etcd) -> Vec<String> {
-        let now = Self::of(etcd, true).await;
+        let now = Self::read(etcd, true).await;
         let revision = |contents: &Self, key: &String| {
             let stored = contents.0.get(key);
             stored.map(|stored| stored.revision.clone())

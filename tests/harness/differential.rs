@@ -267,8 +267,8 @@ impl Differential {
             self.differences.is_empty(),
             "{} of {asked} answers differ (- direct, + front):\n\n{text}{}{}",
             self.differences.len(),
-            logs::of(self.direct.address()),
-            logs::of(self.front.address()),
+            logs::last_lines_of(self.direct.address()),
+            logs::last_lines_of(self.front.address()),
         );
     }
 }

@@ -25,7 +25,7 @@ pub fn is_of_kube_apiserver(server: SocketAddr) -> bool {
     log.is_some_and(|log| log.ends_with("kube-apiserver.log"))
 }
 
-pub fn of(server: SocketAddr) -> String {
+pub fn last_lines_of(server: SocketAddr) -> String {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(log) = logs.get(&server) else {
         return String::new();

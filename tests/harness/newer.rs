@@ -83,7 +83,7 @@ async fn answer(upstream: &Client, request: Request<Incoming>) -> Response<Body>
         return Response::from_parts(head, body.boxed_unsync());
     }
     head.headers.remove("content-length");
-    let framing = Framing::of(&head.headers, path);
+    let framing = Framing::for_answer(&head.headers, path);
     let body = match framing {
         None => {
             let whole = body.collect().await.expect("a whole body").to_bytes();
@@ -103,7 +103,7 @@ enum Framing {
 }
 
 impl Framing {
-    fn of(headers: &HeaderMap, path: &str) -> Option<Self> {
+    fn for_answer(headers: &HeaderMap, path: &str) -> Option<Self> {
         let content_type = headers.get("content-type")?.to_str().ok()?;
         if !path.contains("watch=") {
             return None;

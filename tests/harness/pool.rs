@@ -75,7 +75,7 @@ impl Cluster {
         }
         let cluster = Cluster::start(flags).await;
         let first = Contents::settled(&cluster.etcd).await;
-        let served = Served::of(&cluster.admin_client()).await;
+        let served = Served::read_as(&cluster.admin_client()).await;
         Lease(Some(Pooled {
             cluster,
             flags: flags.to_vec(),
@@ -189,7 +189,7 @@ async fn clean(mut pooled: Pooled) -> Option<Pooled> {
     }
     if concerns(&DEFINITIONS) {
         eventually("it serves what it served", SETTLES_WITHIN, async || {
-            Served::of(&admin).await == pooled.served
+            Served::read_as(&admin).await == pooled.served
         })
         .await;
     }
@@ -220,7 +220,7 @@ async fn authorizer_is_current(admin: &Client) {
 }
 
 impl Served {
-    async fn of(admin: &Client) -> Self {
+    async fn read_as(admin: &Client) -> Self {
         let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let aggregated = admin.clone().with_header("accept", aggregated);
         Self([

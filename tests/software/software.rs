@@ -21,19 +21,19 @@ pub struct Software {
 }
 
 const SOFTWARE: &[Software] = &[
-    of("helm", 10),
-    of("kubectl", 10),
-    of("cli-utils", 100),
-    of("kr8s", 5),
-    of("lightkube", 10),
-    of("kopf", 1),
-    of("kube-state-metrics", 1),
-    of("metrics-server", 1),
-    of("stern", 5),
-    of("k9s", 1),
+    program("helm", 10),
+    program("kubectl", 10),
+    program("cli-utils", 100),
+    program("kr8s", 5),
+    program("lightkube", 10),
+    program("kopf", 1),
+    program("kube-state-metrics", 1),
+    program("metrics-server", 1),
+    program("stern", 5),
+    program("k9s", 1),
 ];
 
-const fn of(name: &'static str, rounds: usize) -> Software {
+const fn program(name: &'static str, rounds: usize) -> Software {
     Software { name, rounds }
 }
 

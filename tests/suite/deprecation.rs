@@ -74,7 +74,7 @@ impl Both {
         for client in [&self.direct, &self.front] {
             let answer = client.open(path, &[]).await;
             assert_eq!(answer.status(), 200, "{path}");
-            headers.push(of(answer.headers()));
+            headers.push(warnings_in(answer.headers()));
         }
         assert_eq!(headers[0], headers[1], "watch {path}");
         headers.remove(0)
@@ -82,10 +82,10 @@ impl Both {
 }
 
 fn warnings(answer: &Answer) -> Vec<String> {
-    of(&answer.headers)
+    warnings_in(&answer.headers)
 }
 
-fn of(headers: &http::HeaderMap) -> Vec<String> {
+fn warnings_in(headers: &http::HeaderMap) -> Vec<String> {
     let all = headers.get_all("warning").iter();
     all.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
         .collect()
@@ -450,7 +450,7 @@ async fn configured_deprecations_are_announced() {
     }
     for query in ["watch=1", "watch=1&resourceVersion=1"] {
         let watch = client.open(&format!("{widgets}?{query}"), &[]).await;
-        assert_eq!(of(watch.headers()), [text.as_str()], "{query}");
+        assert_eq!(warnings_in(watch.headers()), [text.as_str()], "{query}");
     }
     let http1 = client.over(Protocol::Http1);
     let upgrade = [("connection", "upgrade"), ("upgrade", "SPDY/3.1")];

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let request = Arc::new((info.clone(), user));
         let classify = || fairness.classify(black_box(&request).clone());
-        let seats = |class: &Classification| fairness.start(class, Width::of(1));
+        let seats = |class: &Classification| fairness.start(class, Width::from_seats(1));
         let level = classify().map(|class| class.priority_level().to_owned());
         let level = level.unwrap_or_default();
         let alone = fastest(classify);

@@ -30,7 +30,7 @@
 //! let request = Arc::new((info, UserInfo::anonymous()));
 //! let class = fairness.classify(request).ok_or("the caller is not known")?;
 //! assert_eq!(class.flow_schema(), "global-default");
-//! let seats = fairness.admit(&class, Width::of(1), Duration::from_secs(15)).await?;
+//! let seats = fairness.admit(&class, Width::from_seats(1), Duration::from_secs(15)).await?;
 //! drop(seats);
 //! # Ok(())
 //! # }

@@ -15,7 +15,7 @@ const NANOS_PER_UNIT: u64 = 10;
 impl SeatSeconds {
     pub(crate) const MAX: Self = Self(u64::MAX);
 
-    pub(crate) fn of(seats: f64, duration: Duration) -> Self {
+    pub(crate) fn from_seats(seats: f64, duration: Duration) -> Self {
         // A cast of a float saturates.
         let units = seats * nanos(duration) / NANOS_PER_UNIT as f64;
         let whole = units as u64;
@@ -25,12 +25,12 @@ impl SeatSeconds {
     }
 
     /// Computes the work of a whole number of seats, without a division of floats.
-    pub(crate) fn of_whole(seats: usize, duration: Duration) -> Self {
+    pub(crate) fn from_whole_seats(seats: usize, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).ok();
         let work = nanos.and_then(|nanos| nanos.checked_mul(seats as u64));
         match work.and_then(|work| work.checked_add(NANOS_PER_UNIT / 2)) {
             Some(work) => Self(work / NANOS_PER_UNIT),
-            None => Self::of(seats as f64, duration),
+            None => Self::from_seats(seats as f64, duration),
         }
     }
 
@@ -74,24 +74,27 @@ mod tests {
     #[test]
     fn conversions() {
         let ms = Duration::from_millis;
-        assert_eq!(SeatSeconds::of(1.0, ms(3)).0, 300_000);
-        assert_eq!(SeatSeconds::of(2.5, Duration::from_nanos(7)).0, 2);
-        assert_eq!(SeatSeconds::of(10.0, ms(25)).to_string(), "0.25000000ss");
+        assert_eq!(SeatSeconds::from_seats(1.0, ms(3)).0, 300_000);
+        assert_eq!(SeatSeconds::from_seats(2.5, Duration::from_nanos(7)).0, 2);
+        assert_eq!(
+            SeatSeconds::from_seats(10.0, ms(25)).to_string(),
+            "0.25000000ss"
+        );
         assert_eq!(SeatSeconds(12_345_678_901).to_string(), "123.45678901ss");
         assert_eq!(
-            SeatSeconds::of(10.0, ms(5))
+            SeatSeconds::from_seats(10.0, ms(5))
                 .duration_per_seat(4)
                 .as_micros(),
             12_500
         );
-        assert_eq!(SeatSeconds::of(f64::MAX, ms(5)), SeatSeconds::MAX);
+        assert_eq!(SeatSeconds::from_seats(f64::MAX, ms(5)), SeatSeconds::MAX);
         assert_eq!(SeatSeconds(150_000_000).as_f64(), 1.5);
         for seats in [0, 1, 3, 100, 1 << 40] {
             for nanos in [0, 1, 4, 5, 15, 3_000_000, u64::MAX / 7] {
                 let time = Duration::from_nanos(nanos);
                 let [whole, float] = [
-                    SeatSeconds::of_whole(seats, time),
-                    SeatSeconds::of(seats as f64, time),
+                    SeatSeconds::from_whole_seats(seats, time),
+                    SeatSeconds::from_seats(seats as f64, time),
                 ];
                 // A float has a precision of 53 bits.
                 let differ = whole.0.abs_diff(float.0);

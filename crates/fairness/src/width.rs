@@ -16,7 +16,7 @@ pub struct Width {
 
 impl Width {
     /// Returns a width of `seats` seats without additional latency.
-    pub const fn of(seats: u64) -> Self {
+    pub const fn from_seats(seats: u64) -> Self {
         Self {
             initial_seats: seats,
             final_seats: 0,

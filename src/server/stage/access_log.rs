@@ -305,7 +305,7 @@ impl Finished {
 impl Labels {
     fn from_context(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
         let values = ctx.query().into_iter();
-        let dry_run = DryRun::of(values.flat_map(|query| query.all("dryRun")));
+        let dry_run = DryRun::from_values(values.flat_map(|query| query.all("dryRun")));
         let Some(info) = ctx.stage().received().map(|received| received.info()) else {
             return Self {
                 verb: Verb::Other,

@@ -41,7 +41,7 @@ impl Granted {
     pub(in crate::server) fn scope(&self, namespaced: bool) -> Option<Scope<'_>> {
         let info = self.info();
         let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
-        Scope::of(&self.attributes, namespaced, path)
+        Scope::from_grant(&self.attributes, namespaced, path)
     }
 
     pub(in crate::server) fn resource(&self) -> Option<&GroupVersionResource> {

@@ -109,7 +109,7 @@ pub(in crate::server) async fn coverage(
     let view = generation.views.view(&asked).ok()?;
     view.ready(RIGHTS_WITHIN).await.ok()?;
     let visible = view.granted().ok()?;
-    (!visible.is_empty()).then(|| Coverage::of(&visible))
+    (!visible.is_empty()).then(|| Coverage::from_visible(&visible))
 }
 
 impl PendingGrant<'_> {
@@ -161,7 +161,7 @@ impl PendingGrant<'_> {
         let (ready, watchable) = tokio::join!(own.ready(RIGHTS_WITHIN), watchable);
         ready.map_err(refuse)?;
         let visible = own.granted().map_err(refuse)?;
-        let coverage = Coverage::of(&visible);
+        let coverage = Coverage::from_visible(&visible);
         if visible.is_empty() {
             views.metrics().refused(Refusal::Nothing);
             return Err(NoView::Refused);

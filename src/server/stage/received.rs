@@ -121,7 +121,7 @@ impl Received {
         Ok(Arc::new(Self {
             named,
             degraded: degraded(generation).filter(|_| named),
-            deadline: Deadline::of(&head.query),
+            deadline: Deadline::from_query(&head.query),
             route,
             head,
             info,

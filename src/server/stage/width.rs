@@ -30,7 +30,7 @@ pub(super) fn estimate(
     class: Option<&Classification>,
 ) -> Width {
     let (info, query) = (identified.info(), identified.query());
-    let one = Width::of(1);
+    let one = Width::from_seats(1);
     let Some(class) = class.filter(|class| !class.is_exempt()) else {
         return one;
     };
@@ -44,7 +44,7 @@ pub(super) fn estimate(
         .max_seats()
         .map_or(MAX_LIST_SEATS, |most| most.min(MAX_LIST_SEATS));
     let work = work(&store, info, query, request);
-    Width::of(work.seats().clamp(1, most.max(1)))
+    Width::from_seats(work.seats().clamp(1, most.max(1)))
 }
 
 /// Tells whether the request is answered with all objects of a scope, or with those

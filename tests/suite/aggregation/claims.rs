@@ -21,7 +21,7 @@ const LIST: &str = "/apis/claims.example.com/v1/records";
 const NEWEST: &str = "/apis/claims.example.com/v1/records?resourceVersion=0";
 
 async fn twins(showing: Showing) -> HostileTwins {
-    HostileTwins::of(GROUP, "claims", Mood::Showing(showing)).await
+    HostileTwins::start_group(GROUP, "claims", Mood::Showing(showing)).await
 }
 
 /// Makes the backend an APIService of the configuration.

@@ -32,7 +32,8 @@ async fn made(client: &Client, path: &str, accept: &str) -> Answer {
 #[tokio::test]
 async fn other_representations_are_made_from_memory() {
     skip_under_oracle!("kube-apiserver makes no other representation of a backend's answers");
-    let HostileTwins { twins, backend } = HostileTwins::of(GROUP, "records", Mood::Records).await;
+    let HostileTwins { twins, backend } =
+        HostileTwins::start_group(GROUP, "records", Mood::Records).await;
     let (direct, front) = (twins.direct_client(), twins.front_client());
     let newest = format!("{LIST}?resourceVersion=0");
     twins.front.warm(&front, &newest).await;

@@ -34,11 +34,11 @@ impl HostileTwins {
     }
 
     async fn start() -> HostileTwins {
-        Self::of(HOSTILE, "hostile", Mood::Fine).await
+        Self::start_group(HOSTILE, "hostile", Mood::Fine).await
     }
 
     /// Starts a backend that serves `group` as the given service.
-    async fn of(group: &str, service: &str, mood: Mood) -> HostileTwins {
+    async fn start_group(group: &str, service: &str, mood: Mood) -> HostileTwins {
         let mut started = None;
         let twins = Twins::start(async |parts: &Parts| {
             let backend = parts.backend(group, mood);

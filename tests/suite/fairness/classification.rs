@@ -41,7 +41,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(answer: &Answer) -> Self {
+    fn from_answer(answer: &Answer) -> Self {
         Self {
             status: answer.status.as_u16(),
             flow_schema: answer.header("x-kubernetes-pf-flowschema-uid").to_owned(),
@@ -120,13 +120,13 @@ impl Tally {
         let is_refusal = asked.method == Method::GET && found.status == 403;
         self.refused += usize::from(is_refusal && found.header("x-apifront-cache").is_empty());
         let name = |uid: &str| names.get(uid).cloned().unwrap_or_else(|| uid.to_owned());
-        let said = Said::of(right);
+        let said = Said::from_answer(right);
         match said.flow_schema.is_empty() {
             true => self.unclassified += 1,
             false => *self.schemas.entry(name(&said.flow_schema)).or_default() += 1,
         }
         self.levels.insert(name(&said.priority_level));
-        let other = Said::of(found);
+        let other = Said::from_answer(found);
         if said != other {
             self.differences.push(format!(
                 "{asked:?}\n  - {} {} {}\n  + {} {} {} ({})",
@@ -234,12 +234,12 @@ async fn knows_the_schemas(server: &Client, admin: &Client) {
     let uid = uid.as_str().expect("a uid").to_owned();
     let server = &server.clone().with_header("impersonate-user", "the-last");
     eventually("the schemas are in force", SOON, || async {
-        Said::of(&server.get("/version").await).flow_schema == uid
+        Said::from_answer(&server.get("/version").await).flow_schema == uid
     })
     .await;
     admin.delete(&format!("{path}/last")).await.expect(200);
     eventually("the last schema is gone", SOON, || async {
-        Said::of(&server.get("/version").await).flow_schema != uid
+        Said::from_answer(&server.get("/version").await).flow_schema != uid
     })
     .await;
 }

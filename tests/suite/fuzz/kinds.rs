@@ -66,18 +66,18 @@ impl Kind {
 
     /// Returns a field of this kind and a value that occurs, for a selector.
     pub fn field(self, rng: &mut StdRng) -> (&'static str, &'static str) {
-        fn of(rng: &mut StdRng, values: &'static [&'static str]) -> &'static str {
+        fn one_of(rng: &mut StdRng, values: &'static [&'static str]) -> &'static str {
             values.choose(rng).expect("values")
         }
         match (self, rng.random_range(0..4)) {
-            (_, 0) => ("metadata.name", of(rng, &NAMES)),
-            (Self::Nodes, 1) => ("spec.unschedulable", of(rng, &["true", "false"])),
-            (_, 1) if self != Self::Nodes => ("metadata.namespace", of(rng, &NAMESPACES)),
-            (Self::Secrets, _) => ("type", of(rng, &["Opaque", "example.test/other"])),
-            (Self::Pods, 2) => ("spec.nodeName", of(rng, &NODES)),
-            (Self::Pods, _) => ("status.phase", of(rng, &PHASES)),
-            (Self::Widgets, _) => ("spec.color", of(rng, &COLORS)),
-            _ => ("metadata.name", of(rng, &NAMES)),
+            (_, 0) => ("metadata.name", one_of(rng, &NAMES)),
+            (Self::Nodes, 1) => ("spec.unschedulable", one_of(rng, &["true", "false"])),
+            (_, 1) if self != Self::Nodes => ("metadata.namespace", one_of(rng, &NAMESPACES)),
+            (Self::Secrets, _) => ("type", one_of(rng, &["Opaque", "example.test/other"])),
+            (Self::Pods, 2) => ("spec.nodeName", one_of(rng, &NODES)),
+            (Self::Pods, _) => ("status.phase", one_of(rng, &PHASES)),
+            (Self::Widgets, _) => ("spec.color", one_of(rng, &COLORS)),
+            _ => ("metadata.name", one_of(rng, &NAMES)),
         }
     }
 

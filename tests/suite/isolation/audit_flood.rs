@@ -175,9 +175,9 @@ async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     .await;
     let (jane, clients) = users(&front);
     let reading = async |n: usize| read(&jane, &format!("jane-{n}")).await;
-    let quiet = Times::of(READS, reading).await;
+    let quiet = Times::of_requests(READS, reading).await;
     let flood = flood(clients).await;
-    let attacked = Times::of(READS, async |n| reading(reads + n).await).await;
+    let attacked = Times::of_requests(READS, async |n| reading(reads + n).await).await;
     println!("{} reads of the flood", flood.end());
     assert_unharmed("an audited read", &quiet, &attacked, BOUND);
     let plugin = [("plugin", "buffered")];

@@ -89,8 +89,8 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     };
     let known = async |_| reads(&known, VERSION).await;
     let quiet = (
-        Times::of(COUNT, known).await,
-        Times::of(COUNT, strange).await,
+        Times::of_requests(COUNT, known).await,
+        Times::of_requests(COUNT, strange).await,
     );
 
     let clients: Vec<Client> = (0..CONNECTIONS).map(|_| front.client(None)).collect();
@@ -104,8 +104,8 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     })
     .await;
     let attacked = (
-        Times::of(COUNT, known).await,
-        Times::of(COUNT, async |n| strange(asked + n).await).await,
+        Times::of_requests(COUNT, known).await,
+        Times::of_requests(COUNT, async |n| strange(asked + n).await).await,
     );
     println!("{} random tokens", flood.end());
     assert_unharmed("a token that was good before", &quiet.0, &attacked.0, BOUND);
@@ -151,7 +151,7 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     .await;
     front.warm(&jane, &path).await;
     let reading = async |_| reads(&jane, &path).await;
-    let quiet = Times::of(COUNT, reading).await;
+    let quiet = Times::of_requests(COUNT, reading).await;
     let clients: Vec<Client> = (0..CONNECTIONS)
         .map(|_| front.client(Some(&flood)))
         .collect();
@@ -163,7 +163,7 @@ async fn a_flood_of_access_reviews_does_not_delay_another_users() {
         }
     })
     .await;
-    let attacked = Times::of(COUNT, reading).await;
+    let attacked = Times::of_requests(COUNT, reading).await;
     println!("{} questions", flood.end());
     assert_unharmed("another user's question", &quiet, &attacked, BOUND);
     front.stop().await;

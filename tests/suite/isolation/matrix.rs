@@ -162,7 +162,7 @@ fn different(right: Option<&Answer>, found: Option<&Answer>) -> String {
         return String::new();
     }
     let hit = found.is_some_and(Answer::is_hit);
-    let (right, found) = (Shown::of(right), Shown::of(found));
+    let (right, found) = (Shown::from_answer(right), Shown::from_answer(found));
     let mut text = String::new();
     if right.status != found.status {
         let (right, found) = (right.status, found.status);

@@ -44,7 +44,7 @@ pub struct Bound {
 
 impl Times {
     /// Times `count` requests. `ask` tells whether the answer was right.
-    pub async fn of(count: usize, ask: impl AsyncFn(usize) -> bool) -> Self {
+    pub async fn of_requests(count: usize, ask: impl AsyncFn(usize) -> bool) -> Self {
         let count = count * volume::samples();
         Self::until(Duration::ZERO, |asked| asked >= count, ask).await
     }

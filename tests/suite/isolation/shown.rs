@@ -18,7 +18,7 @@ pub struct Shown {
 impl Shown {
     /// Reads an answer. It is `None` if the server ended the stream: Go does so over
     /// HTTP/2 where it would answer 400 over HTTP/1.
-    pub fn of(answer: Option<&Answer>) -> Self {
+    pub fn from_answer(answer: Option<&Answer>) -> Self {
         let Some(answer) = answer else {
             return Self {
                 status: 400,

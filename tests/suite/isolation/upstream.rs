@@ -67,7 +67,7 @@ fn master(front: &Apifront, name: &str) -> Client {
 
 /// Times merge patches of one object, one after the other.
 pub(super) async fn patches(client: &Client, path: &str, count: usize) -> Times {
-    Times::of(count, async |n| {
+    Times::of_requests(count, async |n| {
         let body = json!({ "data": { "n": n.to_string() } });
         let patch = client.try_send(
             http::Method::PATCH,

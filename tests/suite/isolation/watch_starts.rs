@@ -104,7 +104,7 @@ async fn watches_that_begin_and_end_do_not_delay_anothers_first_event() {
     let theirs = format!("{}&watch=1", list(&theirs));
     let first_event =
         async |n: usize| begins(others[n / PER_CONNECTION].clone(), theirs.clone()).await;
-    let quiet = Times::of(50, first_event).await;
+    let quiet = Times::of_requests(50, first_event).await;
     let path = format!("{}&watch=1", list(&own));
     let flood = async |restless: &Client| {
         let clients: Vec<Client> = (0..4).map(|_| restless.separate()).collect();
@@ -118,14 +118,14 @@ async fn watches_that_begin_and_end_do_not_delay_anothers_first_event() {
         .await
     };
     let attack = flood(&restless).await;
-    let attacked = Times::of(50, async |n| first_event(reads + n).await).await;
+    let attacked = Times::of_requests(50, async |n| first_event(reads + n).await).await;
     println!("{} watches of the flood", attack.end());
     if is_controlled() {
         let another = Apifront::start(cluster, |_| {}).await;
         let restless = another.client(Some(&cluster.certificates.client(&own, &[&own])));
         another.warm(&restless, &list(&own)).await;
         let attack = flood(&restless).await;
-        let apart = Times::of(50, async |n| first_event(2 * reads + n).await).await;
+        let apart = Times::of_requests(50, async |n| first_event(2 * reads + n).await).await;
         println!("{} watches of the flood at another apifront", attack.end());
         print_control("a watch's first event", &apart, &attacked);
         another.stop().await;

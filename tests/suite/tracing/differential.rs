@@ -159,7 +159,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(mut spans: Vec<Collected>, parent: &Parent) -> Self {
+    fn from_spans(mut spans: Vec<Collected>, parent: &Parent) -> Self {
         assert!(spans.len() <= 1, "{spans:#?}");
         let Some(found) = spans.pop() else {
             return Self {
@@ -231,8 +231,8 @@ async fn compare_sampling(world: &World) {
     world.settle().await;
     let mut sampled = 0;
     for (who, what, parent, [direct, front]) in asked {
-        let expected = Shape::of(world.server_spans(KUBE_APISERVER, &direct), &parent);
-        let got = Shape::of(world.server_spans(APIFRONT, &front), &parent);
+        let expected = Shape::from_spans(world.server_spans(KUBE_APISERVER, &direct), &parent);
+        let got = Shape::from_spans(world.server_spans(APIFRONT, &front), &parent);
         assert_eq!(got, expected, "{who:?} {what}");
         sampled += usize::from(got.sampled);
     }

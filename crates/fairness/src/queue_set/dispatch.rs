@@ -116,7 +116,7 @@ impl QueueSet {
             queue.next_dispatch = next.plus(work);
         }
         self.robin = queue;
-        let discounted = next.minus(SeatSeconds::of_whole(in_use, ESTIMATED_SERVICE));
+        let discounted = next.minus(SeatSeconds::from_whole_seats(in_use, ESTIMATED_SERVICE));
         self.note_dispatch(next, (next, next), (discounted, discounted));
         if let Some(schema) = self.statistics.schemas.get_mut(schema) {
             schema.queue_length.observe(1.0);
@@ -184,7 +184,7 @@ impl QueueSet {
                 continue;
             };
             let reading = queue.next_dispatch;
-            let in_progress = SeatSeconds::of_whole(queue.seats_in_use, ESTIMATED_SERVICE);
+            let in_progress = SeatSeconds::from_whole_seats(queue.seats_in_use, ESTIMATED_SERVICE);
             let less = reading.minus(in_progress);
             next = (next.0.min(reading), next.1.max(reading));
             discounted = (discounted.0.min(less), discounted.1.max(less));

@@ -72,8 +72,10 @@ impl QueueSet {
         }
         if let Some(at) = request.queue {
             let seats = request.width.initial_seats();
-            let expected = SeatSeconds::of_whole(seats, ESTIMATED_SERVICE.saturating_sub(executed));
-            let more = SeatSeconds::of_whole(seats, executed.saturating_sub(ESTIMATED_SERVICE));
+            let expected =
+                SeatSeconds::from_whole_seats(seats, ESTIMATED_SERVICE.saturating_sub(executed));
+            let more =
+                SeatSeconds::from_whole_seats(seats, executed.saturating_sub(ESTIMATED_SERVICE));
             self.change_queue(at, |queue| {
                 queue.executing = queue.executing.saturating_sub(1);
                 queue.next_dispatch = queue.next_dispatch.minus(expected).plus(more);

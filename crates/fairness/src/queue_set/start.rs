@@ -92,8 +92,9 @@ impl QueueSet {
         width: Width,
         queue: Option<usize>,
     ) -> Request {
-        let final_work = SeatSeconds::of_whole(width.final_seats(), width.additional_latency);
-        let initial_work = SeatSeconds::of_whole(width.initial_seats(), ESTIMATED_SERVICE);
+        let final_work =
+            SeatSeconds::from_whole_seats(width.final_seats(), width.additional_latency);
+        let initial_work = SeatSeconds::from_whole_seats(width.initial_seats(), ESTIMATED_SERVICE);
         self.next_order = self.next_order.saturating_add(1);
         Request {
             class: class.clone(),

@@ -34,7 +34,7 @@ impl QueueSet {
         if self.active_queues == 0 {
             return;
         }
-        self.r = self.r.plus(SeatSeconds::of(self.rate(), elapsed));
+        self.r = self.r.plus(SeatSeconds::from_seats(self.rate(), elapsed));
         if self.r.0 >= WIND_BACK_FROM {
             self.begin_epoch();
         }

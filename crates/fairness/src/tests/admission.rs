@@ -44,9 +44,9 @@ async fn requests_wait_for_seats_and_leave() {
     assert_eq!(fairness.configure(busy(4, 2, 2)), []);
     let now = |name| series(&registry, name, &[OF_BUSY]).unwrap_or(0.0);
     let seats = |width| ask(&fairness, alice(), width, LONG);
-    let first = seats(Width::of(2)).await.unwrap().unwrap();
-    let second = seats(Width::of(1));
-    let third = seats(Width::of(1));
+    let first = seats(Width::from_seats(2)).await.unwrap().unwrap();
+    let second = seats(Width::from_seats(1));
+    let third = seats(Width::from_seats(1));
     settle().await;
     assert_eq!((now(WAITING), now(EXECUTING)), (2.0, 2.0));
     clock.pass(Duration::from_millis(20));
@@ -56,8 +56,13 @@ async fn requests_wait_for_seats_and_leave() {
     assert_eq!(second.waited(), Duration::from_millis(20));
     assert_eq!((now(WAITING), now(EXECUTING)), (0.0, 2.0));
     // One request gives up, and one has a client that leaves.
-    let impatient = ask(&fairness, alice(), Width::of(1), Duration::from_secs(1));
-    let leaves = seats(Width::of(1));
+    let impatient = ask(
+        &fairness,
+        alice(),
+        Width::from_seats(1),
+        Duration::from_secs(1),
+    );
+    let leaves = seats(Width::from_seats(1));
     settle().await;
     leaves.abort();
     let gave_up = impatient.await.unwrap();
@@ -74,19 +79,29 @@ async fn full_queues_refuse() {
     let (fairness, _, registry) = engine(total_seats(2));
     fairness.configure(busy(2, 1, 3));
     let class = classify(&fairness, info("GET", "/api/v1/pods"), &alice());
-    let _all = fairness.admit(&class, Width::of(2), LONG).await.unwrap();
+    let _all = fairness
+        .admit(&class, Width::from_seats(2), LONG)
+        .await
+        .unwrap();
     let waiting: Vec<_> = (0..3)
-        .map(|_| ask(&fairness, alice(), Width::of(1), LONG))
+        .map(|_| ask(&fairness, alice(), Width::from_seats(1), LONG))
         .collect();
     settle().await;
-    let full = fairness.admit(&class, Width::of(1), LONG).await;
+    let full = fairness.admit(&class, Width::from_seats(1), LONG).await;
     assert_eq!(full.unwrap_err(), Rejected::QueueFull);
     let queue_full = [OF_BUSY, ("reason", "queue-full")];
     assert_eq!(series(&registry, REJECTED, &queue_full), Some(1.0));
     // Another user's queue has room. Which user that is depends on the hash.
     let users = (0..10).map(|n| user(&format!("user-{n}"), &[]));
     let others: Vec<_> = users
-        .map(|user| ask(&fairness, user, Width::of(1), Duration::from_secs(1)))
+        .map(|user| {
+            ask(
+                &fairness,
+                user,
+                Width::from_seats(1),
+                Duration::from_secs(1),
+            )
+        })
         .collect();
     settle().await;
     let waiting_now = series(&registry, WAITING, &[OF_BUSY]);
@@ -106,8 +121,11 @@ async fn levels_without_queues_refuse_at_once() {
         (class.priority_level(), class.max_seats()),
         ("catch-all", None)
     );
-    let two = fairness.admit(&class, Width::of(2), LONG).await.unwrap();
-    let refused = fairness.admit(&class, Width::of(1), LONG).await;
+    let two = fairness
+        .admit(&class, Width::from_seats(2), LONG)
+        .await
+        .unwrap();
+    let refused = fairness.admit(&class, Width::from_seats(1), LONG).await;
     assert_eq!(refused.unwrap_err(), Rejected::ConcurrencyLimit);
     let limit = [
         ("priority_level", "catch-all"),
@@ -117,8 +135,16 @@ async fn levels_without_queues_refuse_at_once() {
     assert_eq!(fairness.retry_after(&class), 1);
     drop(two);
     // A request wider than the level executes alone.
-    let wide = fairness.admit(&class, Width::of(9), LONG).await.unwrap();
-    assert!(fairness.admit(&class, Width::of(1), LONG).await.is_err());
+    let wide = fairness
+        .admit(&class, Width::from_seats(9), LONG)
+        .await
+        .unwrap();
+    assert!(
+        fairness
+            .admit(&class, Width::from_seats(1), LONG)
+            .await
+            .is_err()
+    );
     drop(wide);
 }
 
@@ -130,7 +156,12 @@ async fn exempt_requests_never_wait() {
     assert!(class.is_exempt());
     let mut all = Vec::new();
     for _ in 0..100 {
-        all.push(fairness.admit(&class, Width::of(10), LONG).await.unwrap());
+        all.push(
+            fairness
+                .admit(&class, Width::from_seats(10), LONG)
+                .await
+                .unwrap(),
+        );
     }
     let exempt = [("priority_level", "exempt"), ("flow_schema", "exempt")];
     assert_eq!(series(&registry, EXECUTING, &exempt), Some(1000.0));
@@ -154,7 +185,7 @@ async fn seats_stay_taken_for_the_additional_latency() {
     let requests = "apiserver_flowcontrol_current_executing_requests";
     assert_eq!(series(&registry, requests, &[OF_BUSY]), Some(0.0));
     assert_eq!(series(&registry, EXECUTING, &[OF_BUSY]), Some(2.0));
-    let next = ask(&fairness, alice(), Width::of(1), LONG);
+    let next = ask(&fairness, alice(), Width::from_seats(1), LONG);
     settle().await;
     assert!(!next.is_finished());
     clock.pass(Duration::from_millis(25));
@@ -170,11 +201,11 @@ async fn a_level_that_is_gone_ends_its_requests() {
     fairness.configure(busy(4, 2, 5));
     let keeper = tokio::spawn(fairness.clone().run());
     let early = classify(&fairness, info("GET", "/api/v1/pods"), &alice());
-    let first = ask(&fairness, alice(), Width::of(2), LONG)
+    let first = ask(&fairness, alice(), Width::from_seats(2), LONG)
         .await
         .unwrap()
         .unwrap();
-    let second = ask(&fairness, alice(), Width::of(1), LONG);
+    let second = ask(&fairness, alice(), Width::from_seats(1), LONG);
     settle().await;
     fairness.configure(Default::default());
     let levels = fairness.dump_priority_levels();
@@ -196,7 +227,10 @@ async fn a_level_that_is_gone_ends_its_requests() {
     assert_eq!(series(&registry, EXECUTING, &[OF_BUSY]), None);
     // A request that was classified earlier goes to the level where it would go
     // now.
-    let late = fairness.admit(&early, Width::of(1), LONG).await.unwrap();
+    let late = fairness
+        .admit(&early, Width::from_seats(1), LONG)
+        .await
+        .unwrap();
     let elsewhere = [("priority_level", "catch-all"), ("flow_schema", "busy")];
     assert_eq!(series(&registry, EXECUTING, &elsewhere), Some(1.0));
     drop(late);

@@ -32,7 +32,7 @@ async fn dumps_show_levels_queues_and_requests() {
         info("DELETE", "/apis/apps/v1/deployments"),
         &alice,
     );
-    let mut waiting = Box::pin(fairness.admit(&class, Width::of(1), LONG));
+    let mut waiting = Box::pin(fairness.admit(&class, Width::from_seats(1), LONG));
     assert!((&mut waiting).now_or_never().is_none());
     let levels = fairness.dump_priority_levels();
     let expected = "\

@@ -30,7 +30,10 @@ async fn a_request_is_counted_as_by_kube_apiserver() {
         &user("alice", &[]),
     );
     let wait = Duration::from_secs(1);
-    let seats = fairness.admit(&class, Width::of(3), wait).await.unwrap();
+    let seats = fairness
+        .admit(&class, Width::from_seats(3), wait)
+        .await
+        .unwrap();
     clock.pass(Duration::from_millis(30));
     let now = text(&registry);
     let labels = r#"{flow_schema="busy",priority_level="busy"}"#;
@@ -96,7 +99,9 @@ async fn series_of_what_is_gone_are_gone() {
         &user("a", &["system:authenticated"]),
     );
     let dispatched = "apiserver_flowcontrol_dispatched_requests_total";
-    let seats = fairness.admit(&class, Width::of(1), Duration::ZERO).await;
+    let seats = fairness
+        .admit(&class, Width::from_seats(1), Duration::ZERO)
+        .await;
     let labels = [("flow_schema", "global-default")];
     assert_eq!(series(&registry, dispatched, &labels), Some(1.0));
     // The removed level still has a request.

@@ -23,7 +23,7 @@ pub fn options(mut options: ListOptions, name: &str) -> Result<ListOptions, Bypa
         return Ok(options);
     }
     if options.field_selector.is_empty() {
-        options.field_selector = FieldSelector::of(FieldRequirement {
+        options.field_selector = FieldSelector::from_requirement(FieldRequirement {
             field: NAME.to_owned(),
             equal: true,
             value: name.to_owned(),

@@ -75,7 +75,7 @@ impl Selection {
                     .iter()
                     .find(|r| r.equal && r.field == field)
             })
-            .map(|requirement| FieldSelector::of(requirement.clone()));
+            .map(|requirement| FieldSelector::from_requirement(requirement.clone()));
         let shard = options.shard_selector;
         let unselected = options.label_selector.is_empty() && fields.is_empty();
         let everything = unselected && shard.is_none();

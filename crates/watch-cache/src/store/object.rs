@@ -310,7 +310,7 @@ impl StoredObject {
     pub fn shard_hash(&self, key: ShardKey) -> ShardHash {
         match key {
             ShardKey::Uid => self.uid_hash,
-            ShardKey::Namespace => ShardHash::of(self.key.namespace()),
+            ShardKey::Namespace => ShardHash::of_value(self.key.namespace()),
         }
     }
 
@@ -353,7 +353,7 @@ impl Selected {
         let source = Placed::alone(item);
         StoredObject {
             key: self.key,
-            uid_hash: ShardHash::of(self.texts.uid()),
+            uid_hash: ShardHash::of_value(self.texts.uid()),
             resource_version: self.resource_version,
             texts: self.texts,
             encoding,

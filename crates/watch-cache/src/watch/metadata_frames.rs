@@ -40,7 +40,8 @@ impl MetadataFrames {
 
     fn protobuf(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<Bytes> {
         let envelope = &self.store.resource.envelope;
-        let message = partial_object_metadata_protobuf::of(encoding, item, envelope, self.version);
+        let message =
+            partial_object_metadata_protobuf::from_item(encoding, item, envelope, self.version);
         if message.is_none() {
             self.store.fail_to_write(Encoding::Protobuf);
         }

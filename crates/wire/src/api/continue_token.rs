@@ -17,7 +17,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 /// The longest token that is read. A key holds a namespace and a name, 63 and 253
 /// bytes for nearly all kinds. The tokens of the few kinds with longer names are
 /// left to upstream.
-const LONGEST: usize = 8 << 10;
+const MAX_TOKEN_BYTES: usize = 8 << 10;
 
 /// The position at which a list continues, and the version of its state.
 ///
@@ -67,7 +67,7 @@ pub enum InvalidContinueToken {
     #[error("continue key is not valid: {0}")]
     Start(String),
     /// The token has more than 8 KiB. kube-apiserver may accept it.
-    #[error("continue key is not valid: longer than {LONGEST} bytes")]
+    #[error("continue key is not valid: longer than {MAX_TOKEN_BYTES} bytes")]
     TooLong,
 }
 
@@ -99,7 +99,7 @@ impl ContinueToken {
 
     /// Reads a token that a client sends as the parameter `continue`.
     pub fn parse(token: &str) -> Result<Self, InvalidContinueToken> {
-        if token.len() > LONGEST {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(InvalidContinueToken::TooLong);
         }
         let json = URL_SAFE_NO_PAD.decode(token).map_err(illegal_byte)?;
@@ -213,7 +213,7 @@ mod tests {
             ContinueToken::parse("a!").unwrap_err(),
             InvalidContinueToken::Base64(1)
         );
-        let long = ContinueToken::after(1, &"x".repeat(LONGEST)).to_string();
+        let long = ContinueToken::after(1, &"x".repeat(MAX_TOKEN_BYTES)).to_string();
         assert_eq!(
             ContinueToken::parse(&long),
             Err(InvalidContinueToken::TooLong)

@@ -53,7 +53,7 @@ impl FieldSelector {
     }
 
     /// Makes a selector of this one requirement.
-    pub fn of(requirement: FieldRequirement) -> Self {
+    pub fn from_requirement(requirement: FieldRequirement) -> Self {
         Self {
             requirements: vec![requirement],
             text: None,

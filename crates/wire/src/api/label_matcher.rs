@@ -12,7 +12,7 @@ use super::label_selector::{LabelRequirement, LabelSelector, Operator};
 
 /// The most requirements that are checked one by one. For so few, that is
 /// faster than a lookup for each of the object's labels.
-const FEW: usize = 8;
+const MAX_CHECKED_ONE_BY_ONE: usize = 8;
 
 /// A [`LabelSelector`] that is prepared for checking many objects.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ struct Key {
 
 impl From<LabelSelector> for LabelMatcher {
     fn from(selector: LabelSelector) -> Self {
-        if selector.requirements.len() <= FEW {
+        if selector.requirements.len() <= MAX_CHECKED_ONE_BY_ONE {
             return Self(Requirements::Few(selector));
         }
         let mut many = CombinedRequirements::default();

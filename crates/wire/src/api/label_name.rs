@@ -14,7 +14,7 @@ const WHOLE_KEY: &str = "a valid label key must consist of alphanumeric characte
     '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
     '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an \
     optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
+const INVALID_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
     characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
     'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -56,7 +56,7 @@ pub(super) fn value_error(value: &str) -> Option<String> {
         wrong.push(too_long(NAME_BYTES));
     }
     if !value.is_empty() && !is_qualified(value) {
-        wrong.push(VALUE.to_owned());
+        wrong.push(INVALID_VALUE.to_owned());
     }
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }

@@ -13,13 +13,13 @@ const MOST_RANGES: usize = 1_000;
 
 /// The deepest nesting of parentheses. kube-apiserver reads deeper ones, but
 /// nobody writes them.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// The number of digits of a bound. Leading zeros are written, too.
-const DIGITS: usize = 16;
+const HEX_DIGITS: usize = 16;
 
 /// The end of the last range, 2^64.
-pub(super) const END: &str = "0x10000000000000000";
+pub(super) const END_OF_HASHES: &str = "0x10000000000000000";
 
 /// Words that CEL does not take as names of variables and functions.
 const RESERVED: [&str; 21] = [
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     fn primary(&mut self, depth: usize) -> Option<Expression<'a>> {
-        let deeper = depth.checked_add(1).filter(|depth| *depth <= DEEPEST)?;
+        let deeper = depth.checked_add(1).filter(|depth| *depth <= MAX_DEPTH)?;
         if self.skips("(") {
             let inner = self.either(deeper)?;
             return self.skips(")").then_some(inner);
@@ -323,7 +323,7 @@ fn range(arguments: &[Expression<'_>]) -> Result<(ShardKey, ShardRange), Invalid
 }
 
 /// Returns a bound as it is written, and its value. The value is 2^64 for
-/// [`END`].
+/// [`END_OF_HASHES`].
 fn bound<'a>(expression: &Expression<'a>, name: &str) -> Result<(&'a str, u128), InvalidShard> {
     let refuse = |message: String| Err(InvalidShard::refused(format!("{name}{message}")));
     let text = match expression {
@@ -344,7 +344,7 @@ fn bound<'a>(expression: &Expression<'a>, name: &str) -> Result<(&'a str, u128),
     if digits.is_empty() {
         return refuse(": hex value is required after '0x'".to_owned());
     }
-    if length > END.len().saturating_sub(2) {
+    if length > END_OF_HASHES.len().saturating_sub(2) {
         let digits = go_quote(digits);
         return refuse(format!(
             ": hex value too long ({length} chars, max 17): {digits}"
@@ -355,12 +355,12 @@ fn bound<'a>(expression: &Expression<'a>, name: &str) -> Result<(&'a str, u128),
         let wrong = go_quote(&wrong.to_string());
         return refuse(format!(": invalid hex character {wrong} in {quoted}"));
     }
-    if length > DIGITS && text != END {
+    if length > HEX_DIGITS && text != END_OF_HASHES {
         return refuse(format!(
-            ": 17-digit hex value must be '{END}' (2^64), got {quoted}"
+            ": 17-digit hex value must be '{END_OF_HASHES}' (2^64), got {quoted}"
         ));
     }
-    if length < DIGITS {
+    if length < HEX_DIGITS {
         return refuse(format!(
             " must be a 0x-prefixed 16-digit hex value, got {quoted} (did you mean \
              \"0x{digits:0>16}\"?)"

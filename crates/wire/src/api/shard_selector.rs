@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::shard_expression::{self, END};
+use super::shard_expression::{self, END_OF_HASHES};
 pub use super::shard_expression::{InvalidShard, ShardKey, ShardRange};
 
 /// The hash of an object's value of a [`ShardKey`]: FNV-1a with 64 bits.
@@ -15,7 +15,7 @@ pub struct ShardHash(pub u64);
 
 impl ShardHash {
     /// Returns the hash of a value.
-    pub fn of(value: &str) -> Self {
+    pub fn of_value(value: &str) -> Self {
         Self(value.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         }))
@@ -104,7 +104,7 @@ impl fmt::Display for ShardSelector {
             write!(f, "{or}shardRange({path}, '0x{start:016x}', ")?;
             match range.last.checked_add(1) {
                 Some(end) => write!(f, "'0x{end:016x}')")?,
-                None => write!(f, "'{END}')")?,
+                None => write!(f, "'{END_OF_HASHES}')")?,
             }
         }
         Ok(())
@@ -154,11 +154,11 @@ mod tests {
         // "b" with 0xaf, that of "foobar" with 0x85, and that of "uid" with
         // 0x4c.
         for value in ["", "a", "foobar", "b", "uid"] {
-            let hash = ShardHash::of(value);
+            let hash = ShardHash::of_value(value);
             assert!(both.contains(hash));
             assert_eq!(half.contains(hash), hash.0 < 1 << 63, "{value}");
         }
-        assert_eq!(ShardHash::of("foobar").0, 0x8594_4171_f739_67e8);
+        assert_eq!(ShardHash::of_value("foobar").0, 0x8594_4171_f739_67e8);
         let two = "shardRange(object.metadata.uid,'0x0000000000000004','0x0000000000000006')||\
                    shardRange(object.metadata.uid,'0x0000000000000001','0x0000000000000002')";
         let two = shard(two);

@@ -21,7 +21,7 @@ pub enum Encoding {
 }
 
 /// The field number of `items` in every list message.
-const ITEMS: u8 = 2;
+const ITEMS_FIELD: u8 = 2;
 
 /// The most bytes before an item of a list.
 pub const ITEM_PREFIX_MAX: usize = 11;
@@ -45,7 +45,7 @@ impl Encoding {
     pub fn put_item_prefix(self, length: usize, out: &mut BytesMut) {
         match self {
             Self::Json => out.put_u8(b','),
-            Self::Protobuf => put_prefix(ITEMS, length, out),
+            Self::Protobuf => put_prefix(ITEMS_FIELD, length, out),
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn is_slice(encoding: Encoding, envelope: &Envelope) -> bool {
 
 /// Returns the message for a list item. The result is `None` if the metadata
 /// contains an unknown field.
-pub fn of(
+pub fn from_item(
     encoding: Encoding,
     item: &Bytes,
     envelope: &Envelope,

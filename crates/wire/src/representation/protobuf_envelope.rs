@@ -12,10 +12,10 @@ use crate::api::protobuf::MAGIC;
 use crate::api::protobuf_wire::{Fields, Value, field_len, put_bytes, put_prefix, put_varint};
 
 /// Field numbers of `runtime.Unknown`.
-const TYPE_META: u8 = 1;
-const RAW: u8 = 2;
+const TYPE_META_FIELD: u8 = 1;
+const RAW_FIELD: u8 = 2;
 /// Empty `contentEncoding` and `contentType`, which Go writes too.
-const END: &[u8] = &[0x1a, 0, 0x22, 0];
+const EMPTY_CONTENT_FIELDS: &[u8] = &[0x1a, 0, 0x22, 0];
 
 /// A kind with its apiVersion, as the first bytes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,19 +28,19 @@ impl Type {
         put_bytes(1, api_version.as_bytes(), &mut type_meta);
         put_bytes(2, kind.as_bytes(), &mut type_meta);
         let mut out = BytesMut::from(&MAGIC[..]);
-        put_bytes(TYPE_META, &type_meta, &mut out);
+        put_bytes(TYPE_META_FIELD, &type_meta, &mut out);
         Self(out.freeze())
     }
 
     /// Returns the length of an answer whose message has this length.
     fn answer_len(&self, message: usize) -> usize {
-        let around = self.0.len().saturating_add(END.len());
+        let around = self.0.len().saturating_add(EMPTY_CONTENT_FIELDS.len());
         field_len(message).saturating_add(around)
     }
 
     fn put_start(&self, length: usize, out: &mut BytesMut) {
         out.put_slice(&self.0);
-        put_prefix(RAW, length, out);
+        put_prefix(RAW_FIELD, length, out);
     }
 
     /// Returns the body of a GET.
@@ -48,7 +48,7 @@ impl Type {
         let mut out = BytesMut::with_capacity(self.answer_len(message.len()));
         self.put_start(message.len(), &mut out);
         out.put_slice(message);
-        out.put_slice(END);
+        out.put_slice(EMPTY_CONTENT_FIELDS);
         out.freeze()
     }
 
@@ -61,14 +61,14 @@ impl Type {
         let mut out = BytesMut::new();
         self.put_start(length, &mut out);
         put_bytes(1, &metadata, &mut out);
-        (out.freeze(), Bytes::from_static(END))
+        (out.freeze(), Bytes::from_static(EMPTY_CONTENT_FIELDS))
     }
 
     pub(crate) fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
         put_frame_start(event, self.answer_len(message.len()), out);
         self.put_start(message.len(), out);
         out.put_slice(message);
-        out.put_slice(END);
+        out.put_slice(EMPTY_CONTENT_FIELDS);
     }
 
     /// Returns a watch event with a message as its object.
@@ -238,7 +238,7 @@ mod tests {
             message: b"abc",
         };
         assert_eq!(Answer::parse(&whole), Some(answer));
-        for end in 0..whole.len() - END.len() {
+        for end in 0..whole.len() - EMPTY_CONTENT_FIELDS.len() {
             assert_eq!(Answer::parse(&whole[..end]), None, "{end}");
         }
         assert_eq!(Answer::parse(b"k8s\0\x12\x01a\x1a\x04gzip"), None);

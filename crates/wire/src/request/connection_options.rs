@@ -19,7 +19,7 @@ pub fn is_framing(field: &HeaderName) -> bool {
 }
 
 /// The option by which `Connection` asks for an upgrade.
-const OPTION: &[u8] = b"upgrade";
+const UPGRADE_OPTION: &[u8] = b"upgrade";
 
 /// The options in a message's `Connection`, and the upgrade that it requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,12 +62,12 @@ impl ConnectionOptions {
             let line = line.as_bytes();
             let mut read = Line {
                 has_word: line
-                    .windows(OPTION.len())
-                    .any(|word| word.eq_ignore_ascii_case(OPTION)),
+                    .windows(UPGRADE_OPTION.len())
+                    .any(|word| word.eq_ignore_ascii_case(UPGRADE_OPTION)),
                 ..Line::default()
             };
             for option in line.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-                read.has_option |= option.eq_ignore_ascii_case(OPTION);
+                read.has_option |= option.eq_ignore_ascii_case(UPGRADE_OPTION);
                 read.closes |= option.eq_ignore_ascii_case(b"close");
                 read.keeps |= option.eq_ignore_ascii_case(b"keep-alive");
                 // Only names of existing fields are kept: a line may have very many

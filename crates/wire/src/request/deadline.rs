@@ -9,7 +9,7 @@ use crate::api::duration::parse_duration;
 
 /// The shortest limit that is handled here. Whether a request meets a shorter one
 /// is a matter of chance, so upstream decides.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time limit that a request sets for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub enum Deadline {
 
 impl Deadline {
     /// Reads the parameter `timeout`, which has Go's format: `30s`.
-    pub fn of(query: &Query) -> Self {
+    pub fn from_query(query: &Query) -> Self {
         match query.get("timeout") {
             None | Some("") => Self::Default,
             Some(text) => match parse_duration(text) {
-                Some(time) if time >= LEAST => Self::Within(time),
+                Some(time) if time >= MIN_TIMEOUT => Self::Within(time),
                 Some(_) | None => Self::Unclear,
             },
         }
@@ -58,7 +58,11 @@ mod tests {
             ("timeout=1ns", Deadline::Unclear),
             ("timeout=ten", Deadline::Unclear),
         ] {
-            assert_eq!(Deadline::of(&Query::parse(query)), expected, "{query}");
+            assert_eq!(
+                Deadline::from_query(&Query::parse(query)),
+                expected,
+                "{query}"
+            );
         }
     }
 }

@@ -26,7 +26,7 @@ impl RequestInfo {
 
     /// Returns the `scope` label.
     pub fn scope(&self) -> ScopeLabel {
-        ScopeLabel::of(
+        ScopeLabel::for_attributes(
             self.is_resource_request,
             &self.verb,
             &self.namespace,
@@ -37,7 +37,7 @@ impl RequestInfo {
     /// Returns the `verb` label. The content type distinguishes APPLY from
     /// PATCH.
     pub fn metric_verb(&self, content_type: Option<&[u8]>) -> Verb {
-        Verb::of(
+        Verb::for_request(
             &self.method,
             self.scope(),
             self.verb == "watch" || self.asks_watch,

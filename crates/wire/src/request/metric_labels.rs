@@ -37,7 +37,7 @@ impl Verb {
     /// Returns the label's value. `watch`: the request asks for a watch; `apply`:
     /// the body is an apply patch; `connect`: the subresource is attach, exec, log,
     /// portforward or proxy.
-    pub(crate) fn of(
+    pub(crate) fn for_request(
         method: &Method,
         scope: ScopeLabel,
         watch: bool,
@@ -100,7 +100,12 @@ impl ScopeLabel {
 
     /// Returns the label's value. `verb` is the lower-case verb of the
     /// request's attributes.
-    pub(crate) fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
+    pub(crate) fn for_attributes(
+        is_resource: bool,
+        verb: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Self {
         if !name.is_empty() || verb == "create" {
             Self::Resource
         } else if !namespace.is_empty() {
@@ -140,7 +145,7 @@ impl DryRun {
     pub const COUNT: usize = 3;
 
     /// Returns the label's value for all `dryRun` values in the query.
-    pub fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+    pub fn from_values<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let mut dry_run = Self::No;
         for value in values {
             match value {
@@ -180,13 +185,22 @@ mod tests {
             (Method::DELETE, Namespace, false, false, false, "DELETE"),
             (Method::OPTIONS, Cluster, false, false, false, "other"),
         ] {
-            let verb = Verb::of(&method, scope, watch, apply, connect);
+            let verb = Verb::for_request(&method, scope, watch, apply, connect);
             assert_eq!(verb.as_str(), expected, "{method} {scope:?}");
         }
-        assert_eq!(ScopeLabel::of(true, "create", "ns", ""), Resource);
-        assert_eq!(ScopeLabel::of(true, "list", "ns", ""), Namespace);
-        assert_eq!(ScopeLabel::of(true, "list", "", ""), Cluster);
-        assert_eq!(ScopeLabel::of(false, "get", "", ""), None);
-        assert_eq!(DryRun::of(["All", "x"].into_iter()), DryRun::Invalid);
+        assert_eq!(
+            ScopeLabel::for_attributes(true, "create", "ns", ""),
+            Resource
+        );
+        assert_eq!(
+            ScopeLabel::for_attributes(true, "list", "ns", ""),
+            Namespace
+        );
+        assert_eq!(ScopeLabel::for_attributes(true, "list", "", ""), Cluster);
+        assert_eq!(ScopeLabel::for_attributes(false, "get", "", ""), None);
+        assert_eq!(
+            DryRun::from_values(["All", "x"].into_iter()),
+            DryRun::Invalid
+        );
     }
 }

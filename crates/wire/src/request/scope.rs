@@ -30,7 +30,7 @@ impl<'a> Scope<'a> {
     /// `namespaced` says whether the resource is namespaced. The result is
     /// `None` if kube-apiserver serves nothing, or something else, at that
     /// path.
-    pub fn of(granted: &'a Attributes, namespaced: bool, path: &str) -> Option<Self> {
+    pub fn from_grant(granted: &'a Attributes, namespaced: bool, path: &str) -> Option<Self> {
         let Attributes::Resource {
             verb,
             gvr,
@@ -127,7 +127,7 @@ mod tests {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let info = RequestInfo::parse(&Method::GET, path, &Query::parse(query)).unwrap();
         let granted = info.attributes();
-        let scope = Scope::of(&granted, namespaced, path)?;
+        let scope = Scope::from_grant(&granted, namespaced, path)?;
         Some(format!("{}/{}", scope.namespace, scope.name))
     }
 

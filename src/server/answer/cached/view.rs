@@ -217,7 +217,7 @@ fn scope<'a>(
 ) -> Option<Scope<'a>> {
     let info = identified.info();
     let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
-    Scope::of(attributes, namespaced, path)
+    Scope::from_grant(attributes, namespaced, path)
 }
 
 /// Everything that an answer needs, except for the state.

@@ -24,7 +24,7 @@ impl Flow {
     const fn new(clients: usize, executes_ms: u64, thinks_ms: u64) -> Self {
         Self {
             clients,
-            width: Width::of(1),
+            width: Width::from_seats(1),
             executes: Duration::from_millis(executes_ms),
             thinks: Duration::from_millis(thinks_ms),
         }
@@ -247,7 +247,7 @@ fn the_progress_meter_is_wound_back() {
     set.r.0 = u64::MAX / 4 * 3 - 100_000_000;
     let start = |set: &mut QueueSet, ms: u64, flow| {
         let now = Time(ms * 1_000_000);
-        match set.start(now, &of_flow(flow), Width::of(1)) {
+        match set.start(now, &of_flow(flow), Width::from_seats(1)) {
             Started::Executing(id) | Started::Waiting(id, _) => id,
             Started::Rejected(reason) => panic!("{reason}"),
         }

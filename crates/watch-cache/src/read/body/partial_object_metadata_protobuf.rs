@@ -124,5 +124,5 @@ fn joined(resource: &Resource, objects: &[Arc<StoredObject>]) -> Option<Bytes> {
 fn message(resource: &Resource, object: &StoredObject, version: MetaVersion) -> Option<Bytes> {
     let envelope = &resource.envelope;
     let item = object.item(object.encoding(), envelope)?;
-    partial_object_metadata_protobuf::of(object.encoding(), &item, envelope, version)
+    partial_object_metadata_protobuf::from_item(object.encoding(), &item, envelope, version)
 }

@@ -181,7 +181,7 @@ pub(crate) fn print_priority_level(object: &[u8]) -> Result<Row, NotPrintable> {
 }
 
 /// The number of servers that a cell lists before it counts the rest.
-const SHOWN: usize = 3;
+const MAX_SHOWN_SERVERS: usize = 3;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -205,11 +205,15 @@ pub(crate) fn print_storage_version(object: &[u8]) -> Result<Row, NotPrintable> 
     let status = &version.status;
     let servers = status.storage_versions.iter();
     let shown: Vec<String> = servers
-        .take(SHOWN)
+        .take(MAX_SHOWN_SERVERS)
         .map(|version| format!("{}={}", version.server, version.encoding))
         .collect();
     let shown = shown.join(",");
-    let servers = match status.storage_versions.len().saturating_sub(SHOWN) {
+    let servers = match status
+        .storage_versions
+        .len()
+        .saturating_sub(MAX_SHOWN_SERVERS)
+    {
         0 if shown.is_empty() => "<unset>".to_owned(),
         0 => shown,
         more => format!("{shown} + {more} more..."),

@@ -8,7 +8,7 @@ use super::meta::{Object, nullable};
 use super::row::{Cell, Row};
 
 /// The number of metrics that a cell lists before it counts the rest.
-const SHOWN: usize = 2;
+const MAX_SHOWN_METRICS: usize = 2;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -89,8 +89,8 @@ fn metrics(wanted: &[Metric], current: &[Metric]) -> Result<String, NotPrintable
     for (i, metric) in wanted.iter().enumerate() {
         shown.push(metric.text(current.get(i))?);
     }
-    let more = shown.len().saturating_sub(SHOWN);
-    shown.truncate(SHOWN);
+    let more = shown.len().saturating_sub(MAX_SHOWN_METRICS);
+    shown.truncate(MAX_SHOWN_METRICS);
     let shown = shown.join(", ");
     Ok(match more {
         0 => shown,

@@ -10,7 +10,7 @@ use crate::api::{GroupVersionResource, Release};
 /// The minor releases of Kubernetes 1 whose printers
 /// (`pkg/printers/internalversion`) were compared with those of 1.37. The output of
 /// other releases is not known.
-const KNOWN: RangeInclusive<u32> = 31..=37;
+const KNOWN_MINORS: RangeInclusive<u32> = 31..=37;
 
 /// A resource that some releases print differently from 1.37.
 struct Difference {
@@ -185,7 +185,7 @@ pub(crate) fn printer(gvr: &GroupVersionResource, release: Release) -> Option<Pr
     let name = gvr.to_string();
     let name = replaced(&name).unwrap_or(&name);
     let printer = columns::named(name)?;
-    if release.major != 1 || !KNOWN.contains(&release.minor) {
+    if release.major != 1 || !KNOWN_MINORS.contains(&release.minor) {
         return None;
     }
     let mut differences = DIFFERENCES.iter();

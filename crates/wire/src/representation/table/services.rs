@@ -11,7 +11,7 @@ use super::selector::format_labels;
 
 /// The number of addresses or ports that a cell lists before it counts the
 /// rest.
-const SHOWN: usize = 3;
+const MAX_SHOWN_ITEMS: usize = 3;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -170,9 +170,13 @@ fn host_port(ip: &str, port: i64) -> String {
 }
 
 fn shorten(all: &[String]) -> String {
-    let shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
+    let shown: Vec<&str> = all
+        .iter()
+        .take(MAX_SHOWN_ITEMS)
+        .map(String::as_str)
+        .collect();
     let shown = shown.join(",");
-    match all.len().checked_sub(SHOWN) {
+    match all.len().checked_sub(MAX_SHOWN_ITEMS) {
         None | Some(0) => shown,
         Some(more) => format!("{shown} + {more} more..."),
     }

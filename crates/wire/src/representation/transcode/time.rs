@@ -8,9 +8,9 @@ use super::{Result, number};
 
 /// The start of the year 1 is Go's zero time. It is `null` in JSON and an empty
 /// message in protobuf.
-const ZERO: i64 = -62_135_596_800;
+const YEAR_1: i64 = -62_135_596_800;
 /// The end of the year 9999, the last year of RFC 3339.
-const LAST: i64 = 253_402_300_799;
+const END_OF_YEAR_9999: i64 = 253_402_300_799;
 
 /// A time, to the microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +19,16 @@ pub struct Moment(DateTime<Utc>);
 impl Moment {
     /// Returns Go's zero time.
     pub(crate) fn zero() -> Result<Self> {
-        Self::new(ZERO, 0)
+        Self::new(YEAR_1, 0)
     }
 
     pub(crate) fn is_zero(self) -> bool {
-        self.seconds() == ZERO && self.0.nanosecond() == 0
+        self.seconds() == YEAR_1 && self.0.nanosecond() == 0
     }
 
     /// Makes a time from the fields of a `Timestamp`.
     pub fn new(seconds: i64, nanos: i32) -> Result<Self> {
-        if !(ZERO..=LAST).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
+        if !(YEAR_1..=END_OF_YEAR_9999).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
             return Err(Unsupported);
         }
         let nanos = nanos.unsigned_abs();
@@ -97,12 +97,12 @@ impl Moment {
         }
         let offset = offset(zone)?;
         let seconds = local.and_utc().timestamp().saturating_sub(offset);
-        if !(ZERO..=LAST).contains(&seconds) {
+        if !(YEAR_1..=END_OF_YEAR_9999).contains(&seconds) {
             return Err(Unsupported);
         }
         let in_micros = if micros { digits(fraction, 0..6)? } else { 0 };
         // Go does not treat this as its zero time, although the seconds are equal.
-        if seconds == ZERO && !micros && fraction.iter().any(|digit| *digit != b'0') {
+        if seconds == YEAR_1 && !micros && fraction.iter().any(|digit| *digit != b'0') {
             return Err(Unsupported);
         }
         let at = DateTime::from_timestamp(seconds, in_micros.saturating_mul(1000));
@@ -182,13 +182,13 @@ mod tests {
                 "1969-12-31T23:59:59.999999Z",
             ),
             (
-                ZERO,
+                YEAR_1,
                 0,
                 "0001-01-01T00:00:00Z",
                 "0001-01-01T00:00:00.000000Z",
             ),
             (
-                LAST,
+                END_OF_YEAR_9999,
                 0,
                 "9999-12-31T23:59:59Z",
                 "9999-12-31T23:59:59.000000Z",
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn days_of_all_years_are_read_back() {
         let week = 7 * 24 * 3600;
-        for seconds in (ZERO..=LAST).step_by(week) {
+        for seconds in (YEAR_1..=END_OF_YEAR_9999).step_by(week) {
             let moment = Moment::new(seconds, 0).unwrap();
             let mut quoted = Vec::new();
             moment.write(false, &mut quoted);
@@ -249,6 +249,6 @@ mod tests {
         for text in ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.12345Z"] {
             assert!(Moment::parse(text.as_bytes(), true).is_err(), "{text}");
         }
-        assert!(Moment::new(ZERO - 1, 0).is_err() && Moment::new(0, -1).is_err());
+        assert!(Moment::new(YEAR_1 - 1, 0).is_err() && Moment::new(0, -1).is_err());
     }
 }

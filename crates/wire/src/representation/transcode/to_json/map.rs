@@ -64,7 +64,7 @@ impl Writer<'_> {
             Kind::String => text::write(value, self.out),
             Kind::Bytes => self.base64(value),
             Kind::Message(of) => {
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 self.message(of, value, b"", room)?;
             }
             // No map of Kubernetes has such values.

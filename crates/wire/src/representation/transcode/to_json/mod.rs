@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
                     if field.omit_zero && moment(content, false)?.is_zero() {
                         return Ok(());
                     }
-                    let of = self.of(of)?;
+                    let of = self.message_at(of)?;
                     self.key(field);
                     self.message(of, content, &field.added, room)?;
                 }
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
                 let Kind::Message(of) = field.kind else {
                     return Err(Unsupported);
                 };
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 let room = room.checked_sub(1).ok_or(TooDeep)?;
                 return self.members(of, slice(bytes, slot)?, room);
             }
@@ -174,11 +174,11 @@ impl<'a> Writer<'a> {
         };
         match field.shape {
             Shape::Inline => {
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 return self.members(of, &[], room.saturating_sub(1));
             }
             Shape::One => {
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 self.key(field);
                 self.message(of, &[], &field.added, room)?;
             }
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(&field.key);
     }
 
-    fn of(&self, id: u16) -> Result<&'a Message> {
+    fn message_at(&self, id: u16) -> Result<&'a Message> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
@@ -214,7 +214,7 @@ impl<'a> Writer<'a> {
                 self.base64(content);
             }
             Kind::Message(of) => {
-                let (of, content) = (self.of(of)?, reader.content()?);
+                let (of, content) = (self.message_at(of)?, reader.content()?);
                 self.message(of, content, &field.added, room)?;
             }
             kind => {

@@ -127,7 +127,7 @@ impl Writer<'_> {
         })?;
         match schema {
             Some(schema) => {
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 self.message(of, schema, b"", room)
             }
             None => self.scalar(Kind::Bool, allows.into()),
@@ -136,7 +136,7 @@ impl Writer<'_> {
 
     /// Writes a schema (field 1), or the list (field 2) if it has elements.
     fn schema_or_list(&mut self, of: u16, bytes: &[u8], room: usize, schemas: bool) -> Result {
-        let of = self.of(of)?;
+        let of = self.message_at(of)?;
         let (start, mut schema, mut is_list) = (self.out.len(), None, false);
         self.out.push(b'[');
         let mut reader = Reader::new(bytes);

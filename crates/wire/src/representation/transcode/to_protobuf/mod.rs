@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
         encode_varint(tag, self.buffer(target));
     }
 
-    fn of(&self, id: u16) -> Result<&'a Message> {
+    fn message_at(&self, id: u16) -> Result<&'a Message> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
         loop {
             let key = self.json.key()?;
             if let Some((at, member)) = message.member(&key, next) {
-                let owner = self.of(member.owner)?;
+                let owner = self.message_at(member.owner)?;
                 let field = owner.fields().get(usize::from(member.field));
                 let field = field.ok_or(Unsupported)?;
                 let place = base.saturating_add(at);
@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         if self.json.take_null()? {
             // Go's decoder of this form takes null only for a pointer.
             let form = match field.kind {
-                Kind::Message(of) => self.of(of)?.form(),
+                Kind::Message(of) => self.message_at(of)?.form(),
                 _ => Form::Object,
             };
             return match (field.shape, form) {
@@ -207,7 +207,7 @@ impl<'a> Writer<'a> {
     fn value(&mut self, kind: Kind, tag: u64, target: Target) -> Result {
         match kind {
             Kind::Message(of) => {
-                let of = self.of(of)?;
+                let of = self.message_at(of)?;
                 return match of.form() {
                     Form::Object => self.object(of, Some(tag), target),
                     form => self.special(form, Some(tag), target),

@@ -84,7 +84,7 @@ impl Writer<'_> {
     }
 
     fn schema_or_array(&mut self, of: u16, tag: Option<u64>, target: Target) -> Result {
-        let of = self.of(of)?;
+        let of = self.message_at(of)?;
         self.wrapped(tag, target, |this| match this.json.peek() {
             b'{' => this.object(of, Some(KEY), target.other()),
             _ => this.list(|this| this.object(of, Some(VALUE), target.other())),
@@ -92,7 +92,7 @@ impl Writer<'_> {
     }
 
     fn schema_or_strings(&mut self, of: u16, tag: Option<u64>, target: Target) -> Result {
-        let of = self.of(of)?;
+        let of = self.message_at(of)?;
         self.wrapped(tag, target, |this| match this.json.peek() {
             b'{' => this.object(of, Some(KEY), target.other()),
             _ => this.strings(VALUE, target.other()),
@@ -100,7 +100,7 @@ impl Writer<'_> {
     }
 
     fn schema_or_bool(&mut self, of: u16, tag: Option<u64>, target: Target) -> Result {
-        let of = self.of(of)?;
+        let of = self.message_at(of)?;
         self.wrapped(tag, target, |this| {
             let object = this.json.peek() == b'{';
             let allows = object || this.json.boolean()?;
