@@ -42,6 +42,7 @@ mod watcher;
 
 use std::path::PathBuf;
 
+use apifront_upstream::certificate_files;
 use apifront_watch_cache::Policy;
 use kubernetes_wire::api::GroupVersionResource;
 
@@ -133,7 +134,10 @@ impl Config {
         }
         match &self.upstream {
             Upstream::Demo => {}
-            Upstream::Kubeconfig { path, .. } => files.push(path.clone()),
+            Upstream::Kubeconfig { path, context, .. } => {
+                files.push(path.clone());
+                files.extend(certificate_files(path, context.as_deref()));
+            }
             Upstream::Servers {
                 ca_file,
                 token_file,

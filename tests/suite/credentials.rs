@@ -202,6 +202,36 @@ async fn client_certificates() {
     }
 }
 
+/// A kubelet renews the certificate that its kubeconfig names, and leaves the
+/// kubeconfig as it is.
+#[tokio::test]
+async fn certificate_files_are_read_again() {
+    skip_under_oracle!("it is about apifront's credentials for API servers");
+    let users = Users::create().await;
+    let renew = |pair: &Pair| {
+        for (name, file) in [("current.crt", &pair.cert), ("current.key", &pair.key)] {
+            let new = users.folder.join(format!("{name}.new"));
+            std::fs::copy(file, &new).expect("copy");
+            std::fs::rename(new, users.folder.join(name)).expect("rename");
+        }
+    };
+    renew(&users.certificate("carla"));
+    let user = json!({ "client-certificate": "current.crt", "client-key": "current.key" });
+    let config = users.kubeconfig("renewed", user);
+    let front = Apifront::personal_alive(&config, &[]).await;
+    acts_as(&front, "carla").await;
+    renew(&users.certificate("dora"));
+    let client = Client::plain(front.address);
+    eventually(
+        "the second certificate",
+        Duration::from_secs(30),
+        || async { who_am_i(&client).await == "dora" && upgrade_as(&client).await == "dora" },
+    )
+    .await;
+    acts_as(&front, "dora").await;
+    front.stop().await;
+}
+
 #[tokio::test]
 async fn a_token() {
     skip_under_oracle!("it is about apifront's credentials for API servers");

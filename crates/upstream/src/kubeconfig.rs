@@ -27,35 +27,64 @@ pub(super) fn check(
     kubeconfig: &Kubeconfig,
     context: Option<&str>,
 ) -> Result<(), KubeconfigFieldError> {
-    let name = context.or(kubeconfig.current_context.as_deref());
-    let context = kubeconfig
-        .contexts
-        .iter()
-        .find(|c| Some(c.name.as_str()) == name)
-        .and_then(|c| c.context.as_ref());
-    let Some(context) = context else {
-        return Ok(());
-    };
-    let wrong = |of: &str, name: &str, (field, problem): Problem| KubeconfigFieldError {
+    let wrong = |list: &str, name: &str, (field, problem): Problem| KubeconfigFieldError {
         file: file.to_owned(),
-        field: format!("{of}[{name}].{field}"),
+        field: format!("{list}[{name}].{field}"),
         problem,
     };
-    let clusters = &kubeconfig.clusters;
-    if let Some(found) = clusters.iter().find(|c| c.name == context.cluster)
-        && let Some(cluster) = &found.cluster
-    {
-        check_cluster(cluster).map_err(|p| wrong("clusters", &found.name, p))?;
+    let Some(used) = Used::by(kubeconfig, context) else {
+        return Ok(());
+    };
+    if let Some((name, cluster)) = used.cluster {
+        check_cluster(cluster).map_err(|p| wrong("clusters", name, p))?;
     }
-    let users = &kubeconfig.auth_infos;
-    if let Some(found) = users
-        .iter()
-        .find(|u| Some(&u.name) == context.user.as_ref())
-        && let Some(user) = &found.auth_info
-    {
-        check_user(user).map_err(|p| wrong("users", &found.name, p))?;
+    if let Some((name, user)) = used.user {
+        check_user(user).map_err(|p| wrong("users", name, p))?;
     }
     Ok(())
+}
+
+/// Returns the files of certificates and keys that the cluster and the user of
+/// `context`, by default of the current one, name. They may be renewed in place. A
+/// token file is not among them, because each request reads it. The result is empty
+/// if the kubeconfig cannot be read: whoever uses it reports that.
+pub fn certificate_files(file: &Path, context: Option<&str>) -> Vec<PathBuf> {
+    let Ok(kubeconfig) = Kubeconfig::read_from(file) else {
+        return Vec::new();
+    };
+    let Some(used) = Used::by(&kubeconfig, context) else {
+        return Vec::new();
+    };
+    let authority = used.cluster.map(|(_, c)| &c.certificate_authority);
+    let pair = used
+        .user
+        .map(|(_, user)| [&user.client_certificate, &user.client_key]);
+    let names = authority.into_iter().chain(pair.into_iter().flatten());
+    let names = names.flatten().filter(|name| !name.is_empty());
+    names.map(PathBuf::from).collect()
+}
+
+/// The cluster and the user of a context, with their names.
+struct Used<'a> {
+    cluster: Option<(&'a str, &'a Cluster)>,
+    user: Option<(&'a str, &'a AuthInfo)>,
+}
+
+impl<'a> Used<'a> {
+    /// Returns `None` if the context does not exist.
+    fn by(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<Self> {
+        let name = context.or(kubeconfig.current_context.as_deref())?;
+        let context = kubeconfig.contexts.iter().find(|c| c.name == name)?;
+        let context = context.context.as_ref()?;
+        let mut clusters = kubeconfig.clusters.iter();
+        let cluster = clusters.find(|c| c.name == context.cluster);
+        let mut users = kubeconfig.auth_infos.iter();
+        let user = users.find(|u| Some(&u.name) == context.user.as_ref());
+        Some(Self {
+            cluster: cluster.and_then(|c| Some((c.name.as_str(), c.cluster.as_ref()?))),
+            user: user.and_then(|u| Some((u.name.as_str(), u.auth_info.as_ref()?))),
+        })
+    }
 }
 
 type Problem = (String, String);

@@ -73,7 +73,7 @@ pub use endpoint::{Endpoint, causes};
 pub use head_size::{LARGE_HEAD, field_size, head_size};
 pub use health_check::check_health;
 pub use hop_by_hop::{HOP_BY_HOP, is_hop_by_hop};
-pub use kubeconfig::KubeconfigFieldError;
+pub use kubeconfig::{KubeconfigFieldError, certificate_files};
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
 pub use settings::{
