@@ -10,10 +10,10 @@ use kube::client::Body;
 use parking_lot::Mutex;
 
 use super::cdn_loop::{self, CDN_LOOP};
+use super::certificates::certificate_only;
 use super::health_check::LOOP_CHECK;
 use super::shared_connections::SharedConnections;
 use super::silence::Silence;
-use super::transport::certificate_only;
 use super::{
     HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,
 };

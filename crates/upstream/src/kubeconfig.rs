@@ -3,13 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use secrecy::ExposeSecret;
 
-use super::transport::pem_certificates;
+use super::pem::{Problem, certificates_in, inline_or_file, read};
 
 #[derive(Debug, thiserror::Error)]
 #[error("kubeconfig {file:?}: {field}: {problem}")]
@@ -87,8 +86,6 @@ impl<'a> Used<'a> {
     }
 }
 
-type Problem = (String, String);
-
 fn check_cluster(cluster: &Cluster) -> Result<(), Problem> {
     if let Some(server) = &cluster.server {
         let url = server.parse::<http::Uri>();
@@ -120,7 +117,7 @@ fn check_user(user: &AuthInfo) -> Result<(), Problem> {
     );
     certificates("client-certificate", data, file)?;
     let data = user.client_key_data.as_ref().map(|d| d.expose_secret());
-    let key = pem("client-key", data, user.client_key.as_deref())?;
+    let key = inline_or_file("client-key", data, user.client_key.as_deref())?;
     match key {
         Some((field, pem)) if PrivateKeyDer::from_pem_slice(&pem).is_err() => {
             Err((field, "holds no PEM private key".to_owned()))
@@ -130,36 +127,10 @@ fn check_user(user: &AuthInfo) -> Result<(), Problem> {
 }
 
 fn certificates(field: &str, data: Option<&str>, file: Option<&str>) -> Result<(), Problem> {
-    match pem(field, data, file)? {
-        Some((field, pem)) if pem_certificates(&pem).is_empty() => {
+    match inline_or_file(field, data, file)? {
+        Some((field, pem)) if certificates_in(&pem).is_empty() => {
             Err((field, "holds no PEM certificate".to_owned()))
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the field that was used and its PEM text. Inline data takes
-/// precedence over a file, as in kubectl.
-fn pem(
-    field: &str,
-    data: Option<&str>,
-    file: Option<&str>,
-) -> Result<Option<(String, Vec<u8>)>, Problem> {
-    if let Some(data) = data.filter(|d| !d.is_empty()) {
-        let field = format!("{field}-data");
-        let decoded = base64::engine::general_purpose::STANDARD.decode(data.trim());
-        return match decoded {
-            Ok(pem) => Ok(Some((field, pem))),
-            Err(error) => Err((field, format!("not base64: {error}"))),
-        };
-    }
-    let Some(file) = file.filter(|f| !f.is_empty()) else {
-        return Ok(None);
-    };
-    let pem = read(field.to_owned(), file)?;
-    Ok(Some((format!("{field} {file:?}"), pem)))
-}
-
-fn read(field: String, file: &str) -> Result<Vec<u8>, Problem> {
-    std::fs::read(file).map_err(|error| (field, format!("cannot read {file:?}: {error}")))
 }

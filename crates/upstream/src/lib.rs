@@ -37,8 +37,9 @@
 )]
 
 pub mod cdn_loop;
+mod certificates;
 mod connect;
-mod credentials;
+mod credential_headers;
 mod endpoint;
 mod exec;
 mod head_size;
@@ -49,6 +50,7 @@ pub mod long_running;
 mod long_running_body;
 mod long_running_error;
 mod metrics;
+mod pem;
 mod pool;
 pub mod request_body;
 pub mod review;
@@ -68,7 +70,7 @@ mod unreachable;
 mod webhook;
 
 pub use apifront_source::{BodyError, BodyLimit, ResponseBody};
-pub use credentials::HeaderSource;
+pub use credential_headers::HeaderSource;
 pub use endpoint::{Endpoint, causes};
 pub use head_size::{LARGE_HEAD, field_size, head_size};
 pub use health_check::check_health;

@@ -172,7 +172,7 @@ impl Server {
         own.tls_server_name = Some(backend.server_name.to_owned());
         own.accept_invalid_certs = backend.insecure_skip_tls_verify;
         if !backend.ca_bundle.is_empty() {
-            let found = super::transport::pem_certificates(backend.ca_bundle);
+            let found = super::pem::certificates_in(backend.ca_bundle);
             if found.is_empty() {
                 return Err(SettingsError::Transport {
                     server: own.cluster_url.to_string(),
@@ -231,7 +231,7 @@ impl Server {
 
 fn certificates(field: &'static str, file: &Path) -> Result<Vec<Vec<u8>>, SettingsError> {
     let pem = read(field, file)?;
-    let found: Vec<_> = super::transport::pem_certificates(&pem);
+    let found: Vec<_> = super::pem::certificates_in(&pem);
     if found.is_empty() {
         return Err(SettingsError::NoCertificate {
             field,

@@ -5,17 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base64::Engine;
 use kube::client::ConfigExt;
 use pingora_core::protocols::ALPN;
-use pingora_core::protocols::tls::CaType;
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
-use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use secrecy::ExposeSecret;
+use rustls::pki_types::ServerName;
 
 use super::HeaderSource;
+use super::certificates::{authorities, certificate_only, client_certificate};
 use crate::Timeouts;
 
 /// The most requests on one upstream connection. kube-apiserver needs fewer to
@@ -161,104 +157,4 @@ impl Transport {
         }
         peer
     }
-}
-
-/// Returns the configuration without the credentials that [`HeaderSource`] adds
-/// to each request. The exec plugin is left out too: kube would run it again
-/// for a certificate, which apifront already has.
-pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
-    let mut config = config.clone();
-    let full = std::mem::take(&mut config.auth_info);
-    config.auth_info.client_certificate = full.client_certificate;
-    config.auth_info.client_certificate_data = full.client_certificate_data;
-    config.auth_info.client_key = full.client_key;
-    config.auth_info.client_key_data = full.client_key_data;
-    config
-}
-
-/// Returns the certificates in a PEM text. Anything else in it is skipped.
-pub(super) fn pem_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
-    CertificateDer::pem_slice_iter(pem)
-        .flatten()
-        .map(|der| der.to_vec())
-        .collect()
-}
-
-fn authorities(config: &kube::Config) -> Result<Option<Arc<CaType>>, String> {
-    let from_file;
-    let bundle = match (&config.root_cert, &config.root_cert_file) {
-        (_, Some(file)) => {
-            from_file = pem_certificates(
-                &std::fs::read(file).map_err(|e| format!("cannot read {file:?}: {e}"))?,
-            );
-            &from_file
-        }
-        (Some(bundle), None) => bundle,
-        (None, None) => return Ok(None),
-    };
-    let parsed: Vec<WrappedX509> = bundle
-        .iter()
-        .map(|der| {
-            check_certificate(der)?;
-            Ok(WrappedX509::new(der.clone(), parse_x509))
-        })
-        .collect::<Result<_, String>>()?;
-    Ok(Some(parsed.into()))
-}
-
-/// Checks that pingora can parse a certificate. pingora panics if it cannot.
-fn check_certificate(der: &[u8]) -> Result<(), String> {
-    x509_parser::parse_x509_certificate(der)
-        .map(|_| ())
-        .map_err(|e| format!("not an X.509 certificate: {e}"))
-}
-
-fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, String> {
-    let auth = &config.auth_info;
-    let key_data = auth
-        .client_key_data
-        .as_ref()
-        .map(|secret| secret.expose_secret().to_owned());
-    let certificate = pem(
-        "client certificate",
-        &auth.client_certificate_data,
-        &auth.client_certificate,
-    )?;
-    let key = pem("client key", &key_data, &auth.client_key)?;
-    let (Some(certificate), Some(key)) = (certificate, key) else {
-        return Ok(None);
-    };
-    let chain = pem_certificates(&certificate);
-    if chain.is_empty() {
-        return Err("the client certificate is not PEM".to_owned());
-    }
-    for der in &chain {
-        check_certificate(der)?;
-    }
-    let key = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|e| format!("the client key is not PEM: {e:?}"))?;
-    // pingora hands the key to rustls, which guesses the kind of the key from
-    // its bytes.
-    let key = key.secret_der().to_vec();
-    PrivateKeyDer::try_from(key.clone())
-        .map_err(|e| format!("the client key is of no known kind: {e}"))?;
-    Ok(Some(Arc::new(CertKey::new(chain, key))))
-}
-
-/// Returns the PEM text from inline data (base64) or from a file. Inline data
-/// takes precedence, as in kubectl.
-fn pem(
-    what: &str,
-    data: &Option<String>,
-    file: &Option<String>,
-) -> Result<Option<Vec<u8>>, String> {
-    if let Some(data) = data {
-        return base64::engine::general_purpose::STANDARD
-            .decode(data.trim())
-            .map(Some)
-            .map_err(|e| format!("{what}: not base64: {e}"));
-    }
-    file.as_ref()
-        .map(|f| std::fs::read(f).map_err(|e| format!("{what}: cannot read {f:?}: {e}")))
-        .transpose()
 }

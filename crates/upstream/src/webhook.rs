@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 
-use super::transport::certificate_only;
+use super::certificates::certificate_only;
 use super::{Credentials, HeaderSource, Server, SettingsError};
 
 /// kube-apiserver's timeout for all webhooks.

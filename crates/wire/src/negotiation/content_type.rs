@@ -1,6 +1,6 @@
 //! The Content-Type of a request's body.
 
-use super::{MediaType, OFFERED};
+use super::representation::{MediaType, OFFERED};
 
 /// Returns the encoding of a request body. Without a Content-Type it is JSON.
 /// `None` leads to a 415.

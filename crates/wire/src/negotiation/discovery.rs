@@ -4,10 +4,12 @@
 
 use http::HeaderMap;
 
-use super::{
-    Clause, MediaType, OFFERED, accept, first_accept, first_match, is_read_otherwise, media_pretty,
-    stream_allowed, transform_of, wants_pretty,
+use super::accept_header::{self, Clause};
+use super::clause::{
+    asks_for_pretty, first_accept, first_match, is_read_otherwise, stream_allowed, transform_of,
 };
+use super::pretty::wants_pretty;
+use super::representation::{MediaType, OFFERED};
 use crate::api::Query;
 
 /// The kind that a client names for the aggregated document.
@@ -120,10 +122,10 @@ pub fn negotiate_discovery(
     if header.is_empty() {
         return accepted(None, MediaType::Json, false);
     }
-    if offer.routed && !accept::route_matches(header, &OFFERED.map(MediaType::as_str)) {
+    if offer.routed && !accept_header::route_matches(header, &OFFERED.map(MediaType::as_str)) {
         return DiscoveryNegotiation::NotAcceptable;
     }
-    let Some(clauses) = accept::parse(header) else {
+    let Some(clauses) = accept_header::parse(header) else {
         return DiscoveryNegotiation::Unknown;
     };
     let is_served = |kind: (&str, &str, &str)| kind == AGGREGATED || offer.v2beta1 && kind == BETA;
@@ -155,7 +157,7 @@ pub fn negotiate_discovery(
         Some("nopeer") => Aggregated::V2WithoutPeers,
         _ => Aggregated::V2,
     });
-    accepted(aggregated, media_type, media_pretty(clause))
+    accepted(aggregated, media_type, asks_for_pretty(clause))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Accept headers and the answers of kube-apiserver 1.36 to them.
 
-use http::header::HeaderValue;
+use http::HeaderMap;
+use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
 use super::*;
+use crate::api::Query;
 
 fn headers(accept: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();

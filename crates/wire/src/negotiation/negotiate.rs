@@ -1,0 +1,163 @@
+//! Chooses the representation of a read, or finds that none is acceptable.
+
+use http::HeaderMap;
+
+use super::accept_header::{self, Clause};
+use super::clause::{
+    asks_for_pretty, first_accept, first_match, is_read_otherwise, stream_allowed, transform_of,
+};
+use super::pretty::wants_pretty;
+use super::representation::{MediaType, MetaVersion, OFFERED, Representation, Transform};
+use crate::api::Query;
+
+/// The outcome of a negotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Negotiation {
+    /// The client accepts this representation.
+    Accepted(Representation),
+    /// kube-apiserver answers 406, with one of two texts: see [`not_acceptable`].
+    NotAcceptable,
+    /// Only the API server can decide.
+    Unknown,
+}
+
+/// The representations that a resource has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// True if go-restful's filter runs before the handler. The filter refuses
+    /// `application/*`, which the handler would accept.
+    pub routed: bool,
+    /// True if objects exist as protobuf. Objects of custom resources do not,
+    /// but their PartialObjectMetadata does.
+    pub protobuf: bool,
+    /// True if another server decides in the end and may know more: CBOR, which is
+    /// behind a feature gate, or parameters of a newer release. A header that has
+    /// one of them is then [`Negotiation::Unknown`].
+    pub perhaps_more: bool,
+}
+
+impl Offer {
+    /// The offer of the resources that are built into Kubernetes.
+    pub const BUILT_IN: Self = Self {
+        routed: true,
+        protobuf: true,
+        perhaps_more: true,
+    };
+    /// The offer of custom resources.
+    pub const CUSTOM_RESOURCE: Self = Self {
+        routed: false,
+        protobuf: false,
+        perhaps_more: true,
+    };
+}
+
+/// Chooses the representation of a GET or LIST.
+///
+/// ```
+/// use http::{HeaderMap, header::ACCEPT};
+/// use kubernetes_wire::api::Query;
+/// use kubernetes_wire::negotiation::{
+///     MediaType, MetaVersion, Negotiation, Offer, Transform, negotiate,
+/// };
+///
+/// // kubectl get: a Table, or else the objects.
+/// let mut headers = HeaderMap::new();
+/// let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+/// headers.insert(ACCEPT, accept.parse()?);
+/// let chosen = negotiate(&headers, &Query::default(), Offer::BUILT_IN);
+/// let Negotiation::Accepted(representation) = chosen else {
+///     panic!("not acceptable");
+/// };
+/// assert_eq!(representation.media_type, MediaType::Json);
+/// assert_eq!(representation.transform, Transform::Table(MetaVersion::V1));
+///
+/// // Objects of custom resources do not exist as protobuf.
+/// headers.insert(ACCEPT, MediaType::Protobuf.as_str().parse()?);
+/// let chosen = negotiate(&headers, &Query::default(), Offer::CUSTOM_RESOURCE);
+/// assert_eq!(chosen, Negotiation::NotAcceptable);
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiation {
+    let Some((media_type, transform, pretty)) = (match choose(headers, offer) {
+        Ok(chosen) => chosen,
+        Err(AmbiguousHeader) => return Negotiation::Unknown,
+    }) else {
+        return Negotiation::NotAcceptable;
+    };
+    Negotiation::Accepted(Representation {
+        media_type,
+        transform,
+        pretty: media_type == MediaType::Json && (pretty || wants_pretty(headers, query)),
+    })
+}
+
+/// Chooses the representation of a WATCH. The choice is the same as for a GET.
+/// If it cannot be streamed, no other is chosen.
+pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
+    match choose(headers, offer) {
+        Err(AmbiguousHeader) => Negotiation::Unknown,
+        Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
+        // An event is never a list. Converting the first event fails and ends the
+        // stream.
+        Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
+        Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
+            media_type,
+            transform,
+            pretty: false,
+        }),
+    }
+}
+
+struct AmbiguousHeader;
+
+type Choice = (MediaType, Transform, bool);
+
+fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, AmbiguousHeader> {
+    let header = first_accept(headers).ok_or(AmbiguousHeader)?;
+    if offer.perhaps_more && header.contains("application/cbor") {
+        return Err(AmbiguousHeader);
+    }
+    if header.is_empty() {
+        return Ok(Some((MediaType::Json, Transform::None, false)));
+    }
+    if offer.routed && !accept_header::route_matches(header, &OFFERED.map(MediaType::as_str)) {
+        return Ok(None);
+    }
+    let clauses = accept_header::parse(header).ok_or(AmbiguousHeader)?;
+    let found = first_match(&clauses, |clause, media_type| {
+        allowed_transform(clause, media_type, offer).is_some()
+            && clause.param("sv").is_none_or(|v| v.is_empty() || v == "v1")
+            && stream_allowed(clause, media_type)
+    });
+    if offer.perhaps_more && is_read_otherwise(&clauses, found.map(|(clause, _)| clause)) {
+        return Err(AmbiguousHeader);
+    }
+    Ok(found.map(|(clause, media_type)| {
+        let transform = allowed_transform(clause, media_type, offer).unwrap_or(Transform::None);
+        (media_type, transform, asks_for_pretty(clause))
+    }))
+}
+
+/// Returns the transformation that the clause asks for, or `None` if it may not
+/// be answered in this media type.
+fn allowed_transform(
+    clause: &Clause<'_>,
+    media_type: MediaType,
+    offer: Offer,
+) -> Option<Transform> {
+    let protobuf = media_type == MediaType::Protobuf;
+    let Some((kind, group, version)) = transform_of(clause) else {
+        return (offer.protobuf || !protobuf).then_some(Transform::None);
+    };
+    let version = match (group, version) {
+        ("meta.k8s.io", "v1") => MetaVersion::V1,
+        ("meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
+        _ => return None,
+    };
+    match kind {
+        "Table" if !protobuf => Some(Transform::Table(version)),
+        "PartialObjectMetadata" => Some(Transform::PartialObjectMetadata(version)),
+        "PartialObjectMetadataList" => Some(Transform::PartialObjectMetadataList(version)),
+        _ => None,
+    }
+}
