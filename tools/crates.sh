@@ -17,5 +17,7 @@ for crate in kubernetes-wire; do
     continue
   fi
   released=$(git describe --tags --abbrev=0 --match "$crate-*" 2>/dev/null || echo HEAD)
-  cargo semver-checks -p "$crate" --baseline-rev "${baseline:-$released}"
+  # In one target folder, cargo takes the documents of one revision for the other's.
+  env -u CARGO_TARGET_DIR cargo semver-checks -p "$crate" --baseline-rev "${baseline:-$released}"
+  rm -rf target/semver-checks
 done

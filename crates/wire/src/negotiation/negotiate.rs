@@ -15,7 +15,7 @@ use crate::api::Query;
 pub enum Negotiation {
     /// The client accepts this representation.
     Accepted(Representation),
-    /// kube-apiserver answers 406, with one of two texts: see [`not_acceptable`].
+    /// kube-apiserver answers 406, with one of two texts: see [`super::not_acceptable`].
     NotAcceptable,
     /// Only the API server can decide.
     Unknown,

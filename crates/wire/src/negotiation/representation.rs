@@ -3,7 +3,7 @@
 
 /// The media types that kube-apiserver encodes, in the order in which it offers
 /// them. CBOR is behind a feature gate, so a client that names it gets
-/// [`Negotiation::Unknown`].
+/// [`super::Negotiation::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {
     /// JSON, the default.
