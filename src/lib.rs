@@ -1,14 +1,15 @@
 //! apifront: a reverse proxy, watch cache and API aggregation layer in front of
 //! Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
-// A value from the wire or a file must never overflow a number or cause indexing out
-// of bounds.
+// No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),
     deny(
         clippy::arithmetic_side_effects,
+        clippy::expect_used,
         clippy::indexing_slicing,
-        clippy::string_slice
+        clippy::string_slice,
+        clippy::unwrap_used
     )
 )]
 

@@ -13,14 +13,15 @@
 //! may do everything, and a Deployment makes no pods. It must be served on
 //! loopback only.
 
-// These modules read values from the wire. No value may overflow a number, or
-// cause indexing out of bounds.
+// No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),
     deny(
         clippy::arithmetic_side_effects,
+        clippy::expect_used,
         clippy::indexing_slicing,
-        clippy::string_slice
+        clippy::string_slice,
+        clippy::unwrap_used
     )
 )]
 

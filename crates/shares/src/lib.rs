@@ -1,14 +1,15 @@
 //! Places, bytes and turns that callers share, with a limit for all callers
 //! together and a part for each.
 
-// No value from the wire or a file may cause an arithmetic overflow or an index
-// out of bounds.
+// No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),
     deny(
         clippy::arithmetic_side_effects,
+        clippy::expect_used,
         clippy::indexing_slicing,
-        clippy::string_slice
+        clippy::string_slice,
+        clippy::unwrap_used
     )
 )]
 

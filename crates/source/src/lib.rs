@@ -31,13 +31,15 @@
 //! # }
 //! ```
 
-// No value from the wire may cause an arithmetic overflow or an index out of bounds.
+// No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),
     deny(
         clippy::arithmetic_side_effects,
+        clippy::expect_used,
         clippy::indexing_slicing,
-        clippy::string_slice
+        clippy::string_slice,
+        clippy::unwrap_used
     )
 )]
 

@@ -56,13 +56,15 @@
 //! # }
 //! ```
 
-// Values from the wire or a file must not overflow a number or exceed a bound.
+// No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),
     deny(
         clippy::arithmetic_side_effects,
+        clippy::expect_used,
         clippy::indexing_slicing,
-        clippy::string_slice
+        clippy::string_slice,
+        clippy::unwrap_used
     )
 )]
 
