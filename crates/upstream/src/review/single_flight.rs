@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use parking_lot::Mutex;
 
 /// An answer that is awaited. The request continues as long as somebody waits.
-pub type Asked<V> = Shared<BoxFuture<'static, V>>;
+pub(super) type Asked<V> = Shared<BoxFuture<'static, V>>;
 
 type InFlight<K, V> = Mutex<HashMap<K, (u64, WeakShared<BoxFuture<'static, V>>)>>;
 
