@@ -18,6 +18,7 @@ pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod config;
+pub mod config_errors;
 pub mod deprecation;
 pub mod discovery;
 pub mod doctor;

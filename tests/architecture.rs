@@ -31,7 +31,8 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("metrics", &["fairness", "request", "upstream"]),
-    ("config", &["upstream"]),
+    ("config", &["config_errors", "upstream"]),
+    ("config_errors", &[]),
     ("request", &[]),
     ("negotiation", &[]),
     ("schema", &[]),
@@ -61,12 +62,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("fingerprint", &[]),
-    ("authn", &["request", "upstream", "config"]),
+    ("authn", &["request", "upstream"]),
     ("authz", &["request", "upstream", "config", "authn"]),
-    (
-        "identity",
-        &["config", "request", "upstream", "authn", "authz"],
-    ),
+    ("identity", &["request", "upstream", "authn", "authz"]),
     (
         "aggregation",
         &["config", "upstream", "request", "representation"],
@@ -100,6 +98,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "audit",
         &[
             "config",
+            "config_errors",
             "negotiation",
             "representation",
             "request",
@@ -118,8 +117,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("spans", &["config", "request"]),
-    ("health", &["request", "config", "resource_pattern"]),
+    ("spans", &["config_errors", "request"]),
+    ("health", &["request", "resource_pattern"]),
     ("fairness", &["request"]),
     ("shares", &[]),
     ("flow", &["fairness", "request", "config"]),

@@ -56,7 +56,8 @@ use event::Unfinished;
 use kubernetes_wire::api::UserInfo;
 use losses::LostEvents;
 
-use crate::config::{self, ConfigErrors};
+use crate::config;
+use crate::config_errors::ConfigErrors;
 
 /// When apifront stops, it waits this long for all events to be written.
 const FLUSH_WITHIN: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::level::{Decision, Level, Stage, Stages};
 use super::rule::{GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
-use crate::config::{ConfigErrors, FieldError, read_text};
+use crate::config_errors::{ConfigErrors, FieldError, read_text};
 
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";

@@ -19,15 +19,12 @@ mod browsers;
 mod cache;
 mod check;
 mod degraded;
-mod error;
 pub mod flags;
 mod flow;
 mod live;
-mod named_file;
 pub mod observability;
 mod overrides;
 mod parse;
-
 mod quantity;
 pub mod raw;
 mod restart;
@@ -52,12 +49,10 @@ pub use audit::Audit;
 pub use browsers::Browsers;
 pub use cache::api_services;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
-pub use error::{ConfigErrors, FieldError};
 pub use flags::{Flags, VERSION};
 pub use flow::{Flow, flow_schemas, priority_levels};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};
-pub use named_file::read_text;
 pub use observability::{LogFormat, Logging, Observability};
 pub use restart::restart_required;
 pub use runtime_config::{RuntimeConfig, is_built_in_group};
@@ -66,6 +61,8 @@ pub use source::{Demo, Source};
 pub use upstream::Upstream;
 pub use views::Views;
 pub use watcher::Watcher;
+
+pub use crate::config_errors::{ConfigErrors, FieldError};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::endpoint::{self, Endpoint};
-use crate::config::{ConfigErrors, FieldError, read_text};
+use crate::config_errors::{ConfigErrors, FieldError, read_text};
 
 /// All versions have the same fields.
 const API_VERSIONS: [&str; 3] = [

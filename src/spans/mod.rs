@@ -31,7 +31,7 @@ pub use export::ExportError;
 pub use metrics::TracingMetrics;
 pub use request_span::{Beginning, Ending, RequestSpan};
 
-use crate::config::ConfigErrors;
+use crate::config_errors::ConfigErrors;
 use file::Settings;
 
 /// The instrumentation scope of the spans.
