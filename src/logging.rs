@@ -11,10 +11,21 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use crate::config::{LogFormat, Logging};
-
 /// The target of the access log: `tracing::info!(target: logging::ACCESS, …)`.
 pub const ACCESS: &str = "apifront::access";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    pub format: LogFormat,
+    /// The verbosity of Kubernetes components: 0, 2, 4 or 6.
+    pub verbosity: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
 
 /// Changes the verbosity of a running process.
 #[derive(Clone)]

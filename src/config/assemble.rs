@@ -7,8 +7,8 @@ use super::aggregation::{Aggregation, Apis};
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
-    Config, Demo, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, degraded,
-    raw, views,
+    Config, Demo, FieldError, Flow, Observability, Serving, Upstream, cache, degraded,
+    observability, raw, views,
 };
 
 /// The default ports of a front. 6443 and 9443 are documented and must not change.
@@ -77,7 +77,7 @@ impl Config {
         let serving = Serving::check(&raw.serving, ports, front, &mut check);
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
-        let logging = Logging::check(&raw.logging, &mut check);
+        let logging = observability::logging(&raw.logging, &mut check);
         // The demo's server proves freshness in microseconds, and a person who
         // tries apifront wants to see its cache answer at once.
         let cache_defaults = match shape {

@@ -53,7 +53,7 @@ pub use flags::{Flags, VERSION};
 pub use flow::{Flow, flow_schemas, priority_levels};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};
-pub use observability::{LogFormat, Logging, Observability};
+pub use observability::Observability;
 pub use restart::restart_required;
 pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
@@ -63,6 +63,7 @@ pub use views::Views;
 pub use watcher::Watcher;
 
 pub use crate::config_errors::{ConfigErrors, FieldError};
+use crate::logging::Logging;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::audit::Audit;
 use super::check::Check;
 use super::raw;
+use crate::logging::{LogFormat, Logging};
 use crate::metrics::KUBERNETES;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,19 +21,6 @@ pub struct Observability {
     pub tracing_config_file: Option<PathBuf>,
     /// Whether deprecated metrics are shown that this release hides.
     pub show_hidden_metrics: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logging {
-    pub format: LogFormat,
-    /// The verbosity of Kubernetes components: 0, 2, 4 or 6.
-    pub verbosity: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    Text,
-    Json,
 }
 
 impl Observability {
@@ -84,16 +72,14 @@ fn show_hidden_metrics(raw: &raw::Observability, check: &mut Check) -> bool {
     true
 }
 
-impl Logging {
-    pub(super) fn check(raw: &raw::Logging, check: &mut Check) -> Self {
-        Self {
-            format: check.one_of(
-                "logging.format",
-                &raw.format,
-                LogFormat::Text,
-                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
-            ),
-            verbosity: check.count("logging.verbosity", raw.verbosity, 0, 0..=10) as u8,
-        }
+pub(super) fn logging(raw: &raw::Logging, check: &mut Check) -> Logging {
+    Logging {
+        format: check.one_of(
+            "logging.format",
+            &raw.format,
+            LogFormat::Text,
+            &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+        ),
+        verbosity: check.count("logging.verbosity", raw.verbosity, 0, 0..=10) as u8,
     }
 }
