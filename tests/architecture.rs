@@ -31,7 +31,10 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("metrics", &["fairness", "request", "upstream"]),
-    ("config", &["config_errors", "logging", "upstream"]),
+    (
+        "config",
+        &["config_errors", "deprecation", "logging", "upstream"],
+    ),
     ("config_errors", &[]),
     ("request", &[]),
     ("negotiation", &[]),
@@ -93,7 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("deprecation", &["config", "source", "upstream"]),
+    ("deprecation", &["source", "upstream"]),
     (
         "audit",
         &[

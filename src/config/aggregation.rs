@@ -1,17 +1,14 @@
-//! `aggregation` and `apis`: extension API groups, hidden APIs and
-//! deprecations.
+//! `aggregation`: extension API groups and their servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use apifront_upstream::Timeouts;
-use kubernetes_wire::api::GroupVersion;
 use url::Url;
 
 use super::api_service::{self, ApiService, ServiceReference};
 use super::check::Check;
 use super::raw;
-use super::runtime_config::RuntimeConfig;
 use super::upstream::{ClientCert, check_servers};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,23 +47,6 @@ const CONSECUTIVE_ERRORS: usize = 5;
 const EJECTION_TIME: Duration = Duration::from_secs(30);
 /// `serving.maxRequestsInflight` has the same limit. It is far beyond any use.
 const MOST_INFLIGHT: usize = 1_000_000;
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Apis {
-    pub runtime_config: RuntimeConfig,
-    pub deprecations: Vec<Deprecation>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Deprecation {
-    pub group_version: GroupVersion,
-    /// `None` means every kind of the version.
-    pub kind: Option<String>,
-    /// The release as (major, minor).
-    pub deprecated: (u32, u32),
-    pub removed: Option<(u32, u32)>,
-    pub replacement: Option<String>,
-}
 
 impl Aggregation {
     pub(super) fn check(
@@ -184,59 +164,4 @@ impl Backend {
             namespace: namespace?,
         })
     }
-}
-
-impl Apis {
-    pub(super) fn check(raw: &raw::Apis, check: &mut Check) -> Self {
-        let deprecations = raw.deprecations.iter().flatten().enumerate();
-        Self {
-            runtime_config: RuntimeConfig::check(&raw.runtime_config, check),
-            deprecations: deprecations
-                .filter_map(|(i, d)| {
-                    Deprecation::check(&format!("apis.deprecations[{i}]"), d, check)
-                })
-                .collect(),
-        }
-    }
-}
-
-impl Deprecation {
-    fn check(field: &str, raw: &raw::Deprecation, check: &mut Check) -> Option<Self> {
-        let group_version = check.needed_text(&format!("{field}.groupVersion"), &raw.group_version);
-        let group_version = group_version.and_then(|text| {
-            let parsed = GroupVersion::parse(&text);
-            if parsed.is_none() {
-                check.error(
-                    &format!("{field}.groupVersion"),
-                    &text,
-                    "must be like batch/v1beta1 or v1",
-                );
-            }
-            parsed
-        });
-        let deprecated = check.needed_text(&format!("{field}.deprecated"), &raw.deprecated);
-        let deprecated =
-            deprecated.and_then(|v| release(&format!("{field}.deprecated"), &v, check));
-        let removed = match &raw.removed {
-            Some(v) => Some(release(&format!("{field}.removed"), v, check)?),
-            None => None,
-        };
-        Some(Self {
-            group_version: group_version?,
-            kind: raw.kind.clone(),
-            deprecated: deprecated?,
-            removed,
-            replacement: raw.replacement.clone(),
-        })
-    }
-}
-
-fn release(field: &str, text: &str, check: &mut Check) -> Option<(u32, u32)> {
-    let parsed = text
-        .split_once('.')
-        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    if parsed.is_none() {
-        check.error(field, text, "must be a Kubernetes release like 1.25");
-    }
-    parsed
 }

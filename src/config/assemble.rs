@@ -3,7 +3,8 @@
 use apifront_watch_cache::{Consistency, ResourcePattern};
 
 use super::access::{Access, Delegated};
-use super::aggregation::{Aggregation, Apis};
+use super::aggregation::Aggregation;
+use super::apis::Apis;
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{

@@ -13,6 +13,7 @@
 pub mod access;
 pub mod aggregation;
 mod api_service;
+mod apis;
 mod assemble;
 pub mod audit;
 mod browsers;
@@ -45,6 +46,7 @@ use kubernetes_wire::api::GroupVersionResource;
 
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
+pub use apis::Apis;
 pub use audit::Audit;
 pub use browsers::Browsers;
 pub use cache::api_services;
@@ -80,7 +82,7 @@ pub struct Config {
     /// `views`, if any caller may have one.
     pub views: Option<Views>,
     pub aggregation: aggregation::Aggregation,
-    pub apis: aggregation::Apis,
+    pub apis: Apis,
 }
 
 /// The kind of process, as the log and the banner name it.

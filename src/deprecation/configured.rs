@@ -9,8 +9,7 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-use super::Lifecycle;
-use crate::config::aggregation::Deprecation;
+use super::{Deprecation, Lifecycle};
 
 /// The kinds of the group versions that the configuration names, by resource
 /// (`flunders`) and subresource (`flunders/status`), as discovery lists them.

@@ -10,6 +10,7 @@ mod built_in_kinds;
 mod configured;
 mod custom_resources;
 mod lifecycle;
+mod settings;
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 pub use built_in_kinds::BuiltInKinds;
 pub use lifecycle::{BuiltInWarning, Lifecycle};
+pub use settings::Deprecation;
 
 use apifront_source::Source;
 use apifront_upstream::Upstream;
@@ -26,7 +28,6 @@ use configured::Kinds;
 use custom_resources::CustomVersions;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release, warning};
 
-use crate::config::aggregation::Deprecation;
 use crate::metrics::DeprecationMetrics;
 
 /// The time limit of a request for `/version` or a discovery document, which are
