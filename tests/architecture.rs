@@ -33,7 +33,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("metrics", &["fairness", "request", "upstream"]),
     (
         "config",
-        &["config_errors", "deprecation", "logging", "upstream"],
+        &[
+            "audit",
+            "config_errors",
+            "deprecation",
+            "logging",
+            "upstream",
+        ],
     ),
     ("config_errors", &[]),
     ("request", &[]),
@@ -100,7 +106,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "audit",
         &[
-            "config",
             "config_errors",
             "negotiation",
             "representation",

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 
 use super::metrics::AuditMetrics;
 use super::queue::Queue;
+use super::settings::{AuditLog, AuditWebhook};
 use super::{log, webhook};
-use crate::config::audit::{AuditLog, AuditWebhook};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
@@ -115,7 +115,7 @@ impl Backend {
     pub(super) fn for_tests(queue: Arc<Queue>) -> Arc<Self> {
         let settings = Settings::Log(AuditLog {
             path: "-".into(),
-            rotation: crate::config::audit::Rotation {
+            rotation: crate::audit::settings::Rotation {
                 max_bytes: None,
                 max_backups: 0,
                 max_age_days: 0,

@@ -14,8 +14,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 
+use super::settings::Rotation;
 use super::text::file_time;
-use crate::config::audit::Rotation;
 
 /// Only apifront's own user may read the log.
 const NEW_FILE_MODE: u32 = 0o600;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::file::RotatingFile;
 use super::metrics::{AuditMetrics, Plugin};
 use super::queue::{Batch, Item, Queue};
-use crate::config::audit::AuditLog;
+use super::settings::AuditLog;
 
 /// The time for which the first event of a batch waits for others. Fifty writes a
 /// second are cheap, and a reader of the log notices no delay.

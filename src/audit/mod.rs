@@ -28,6 +28,7 @@ mod policy;
 mod queue;
 mod record;
 mod rule;
+pub mod settings;
 mod source_ips;
 mod text;
 mod trail;
@@ -47,6 +48,7 @@ pub use level::{Decision, Level, Stage, Stages};
 pub use metrics::{AuditMetrics, Plugin};
 pub use record::Request;
 pub use rule::Policy;
+pub use settings::AuditSettings;
 pub use trail::Trail;
 
 use apifront_upstream::WebhookClient;
@@ -56,7 +58,6 @@ use event::Unfinished;
 use kubernetes_wire::api::UserInfo;
 use losses::LostEvents;
 
-use crate::config;
 use crate::config_errors::ConfigErrors;
 
 /// When apifront stops, it waits this long for all events to be written.
@@ -75,7 +76,7 @@ pub enum AuditError {
 }
 
 /// Checks that the files are usable. Connects to no server and writes nothing.
-pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
+pub async fn check(settings: &AuditSettings) -> Result<(), AuditError> {
     policy::load(&settings.policy_file)?;
     if let Some(webhook) = &settings.webhook {
         let client = WebhookClient::from_kubeconfig(&webhook.config_file).await;
@@ -123,7 +124,7 @@ impl Audit {
 
     /// Reads the files that the settings name, and opens the backends. Keeps
     /// backends whose settings and files did not change.
-    pub async fn prepare(&self, settings: Option<&config::Audit>) -> Result<Prepared, AuditError> {
+    pub async fn prepare(&self, settings: Option<&AuditSettings>) -> Result<Prepared, AuditError> {
         let Some(settings) = settings else {
             return Ok(Prepared {
                 policy: None,

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::metrics::{AuditMetrics, Plugin};
 use super::queue::{Batch, Item, Queue};
 use super::record::TYPE;
-use crate::config::audit::{AuditWebhook, Throttle, Truncate};
+use super::settings::{AuditWebhook, Throttle, Truncate};
 
 /// The most batches in flight, retries included. Further events wait in the queue
 /// while the webhook does not answer. kube-apiserver has no such limit.

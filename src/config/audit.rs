@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::check::Check;
 use super::raw;
+use crate::audit::settings::{AuditLog, AuditSettings, AuditWebhook, Rotation, Throttle, Truncate};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -19,213 +20,146 @@ const DEFAULT_BATCH_BYTES: usize = 10 << 20;
 /// Larger events would not fit into the memory for waiting events.
 const MAX_TRUNCATE_BYTES: usize = 64 << 20;
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Audit {
-    pub policy_file: PathBuf,
-    pub log: Option<AuditLog>,
-    pub webhook: Option<AuditWebhook>,
+/// Returns `None` without a policy, since no event is recorded then.
+pub(super) fn check(raw: &raw::Observability, check: &mut Check) -> Option<AuditSettings> {
+    let log = log(raw, check);
+    let webhook = webhook(raw, check);
+    let policy_file = check.file("observability.auditPolicyFile", &raw.audit_policy_file)?;
+    Some(AuditSettings {
+        policy_file,
+        log,
+        webhook,
+    })
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditLog {
-    /// `-` is standard output.
-    pub path: PathBuf,
-    pub rotation: Rotation,
-    pub buffer: usize,
-    /// Larger events lose their objects. `None` means no limit.
-    pub max_event_bytes: Option<usize>,
+fn log(raw: &raw::Observability, check: &mut Check) -> Option<AuditLog> {
+    let mut count = |name: &str, raw, default, allowed| {
+        check.count(&format!("observability.{name}"), raw, default, allowed)
+    };
+    let megabytes = count("auditLogMaxSize", raw.audit_log_max_size, 100, 0..=1 << 20);
+    let max_backups = count(
+        "auditLogMaxBackups",
+        raw.audit_log_max_backups,
+        100,
+        0..=100_000,
+    );
+    let days = count("auditLogMaxAge", raw.audit_log_max_age, 366, 0..=100_000);
+    let buffer = count(
+        "auditLogBatchBufferSize",
+        raw.audit_log_batch_buffer_size,
+        DEFAULT_BUFFER,
+        BUFFERS,
+    );
+    let event_bytes = count(
+        "auditLogTruncateMaxEventSize",
+        raw.audit_log_truncate_max_event_size,
+        DEFAULT_EVENT_BYTES,
+        1..=MAX_TRUNCATE_BYTES,
+    );
+    let path = raw.audit_log_path.as_deref().unwrap_or("-");
+    (!path.is_empty()).then(|| AuditLog {
+        path: PathBuf::from(path),
+        rotation: Rotation {
+            max_bytes: (megabytes > 0).then_some((megabytes as u64).saturating_mul(MEGABYTE)),
+            max_backups,
+            max_age_days: days as u64,
+            compress: raw.audit_log_compress.unwrap_or(false),
+        },
+        buffer,
+        max_event_bytes: raw
+            .audit_log_truncate_enabled
+            .unwrap_or(false)
+            .then_some(event_bytes),
+    })
 }
 
-/// The size of a log's files, and how many of them are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rotation {
-    /// `None`: the file has no limit.
-    pub max_bytes: Option<u64>,
-    /// 0: any number.
-    pub max_backups: usize,
-    /// 0: for ever.
-    pub max_age_days: u64,
-    pub compress: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct AuditWebhook {
-    /// A kubeconfig.
-    pub config_file: PathBuf,
-    pub initial_backoff: Duration,
-    pub buffer: usize,
-    pub max_batch_events: usize,
-    pub max_batch_wait: Duration,
-    pub throttle: Option<Throttle>,
-    pub truncate: Option<Truncate>,
-}
-
-/// The limits for the rate of batches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Throttle {
-    pub per_second: f64,
-    pub burst: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncate {
-    pub max_event_bytes: usize,
-    pub max_batch_bytes: usize,
-}
-
-impl Audit {
-    /// Returns `None` without a policy, since no event is recorded then.
-    pub(super) fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
-        let log = AuditLog::check(raw, check);
-        let webhook = AuditWebhook::check(raw, check);
-        let policy_file = check.file("observability.auditPolicyFile", &raw.audit_policy_file)?;
-        Some(Self {
-            policy_file,
-            log,
-            webhook,
-        })
+fn webhook(raw: &raw::Observability, check: &mut Check) -> Option<AuditWebhook> {
+    let initial_backoff = check.duration(
+        "observability.auditWebhookInitialBackoff",
+        &raw.audit_webhook_initial_backoff,
+        Duration::from_secs(10),
+    );
+    let max_batch_wait = check.duration(
+        "observability.auditWebhookBatchMaxWait",
+        &raw.audit_webhook_batch_max_wait,
+        Duration::from_secs(30),
+    );
+    let per_second = raw.audit_webhook_batch_throttle_qps.unwrap_or(10.0);
+    if !(per_second.is_finite() && per_second > 0.0) {
+        check.error(
+            "observability.auditWebhookBatchThrottleQPS",
+            &per_second.to_string(),
+            "must be more than 0",
+        );
     }
-
-    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let webhook = self.webhook.as_ref().map(|w| w.config_file.clone());
-        [self.policy_file.clone()].into_iter().chain(webhook)
-    }
+    let mut count = |name: &str, raw, default, allowed| {
+        check.count(&format!("observability.{name}"), raw, default, allowed)
+    };
+    let buffer = count(
+        "auditWebhookBatchBufferSize",
+        raw.audit_webhook_batch_buffer_size,
+        DEFAULT_BUFFER,
+        BUFFERS,
+    );
+    let max_batch_events = count(
+        "auditWebhookBatchMaxSize",
+        raw.audit_webhook_batch_max_size,
+        400,
+        BUFFERS,
+    );
+    let burst = count(
+        "auditWebhookBatchThrottleBurst",
+        raw.audit_webhook_batch_throttle_burst,
+        15,
+        1..=100_000,
+    );
+    let truncate = truncate(raw, check);
+    let config_file = check.file(
+        "observability.auditWebhookConfigFile",
+        &raw.audit_webhook_config_file,
+    )?;
+    let throttles = raw.audit_webhook_batch_throttle_enable.unwrap_or(true);
+    Some(AuditWebhook {
+        config_file,
+        initial_backoff,
+        buffer,
+        max_batch_events,
+        max_batch_wait,
+        throttle: throttles.then_some(Throttle {
+            per_second,
+            burst: u32::try_from(burst).unwrap_or(u32::MAX),
+        }),
+        truncate,
+    })
 }
 
-impl AuditLog {
-    fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
-        let mut count = |name: &str, raw, default, allowed| {
-            check.count(&format!("observability.{name}"), raw, default, allowed)
-        };
-        let megabytes = count("auditLogMaxSize", raw.audit_log_max_size, 100, 0..=1 << 20);
-        let max_backups = count(
-            "auditLogMaxBackups",
-            raw.audit_log_max_backups,
-            100,
-            0..=100_000,
+/// Returns `None` if nothing is truncated. The sizes are checked even so.
+fn truncate(raw: &raw::Observability, check: &mut Check) -> Option<Truncate> {
+    let mut count = |name: &str, raw, default, allowed| {
+        check.count(&format!("observability.{name}"), raw, default, allowed)
+    };
+    let max_event_bytes = count(
+        "auditWebhookTruncateMaxEventSize",
+        raw.audit_webhook_truncate_max_event_size,
+        DEFAULT_EVENT_BYTES,
+        1..=MAX_TRUNCATE_BYTES,
+    );
+    let max_batch_bytes = count(
+        "auditWebhookTruncateMaxBatchSize",
+        raw.audit_webhook_truncate_max_batch_size,
+        DEFAULT_BATCH_BYTES,
+        1..=MAX_TRUNCATE_BYTES,
+    );
+    if max_batch_bytes < max_event_bytes {
+        check.error(
+            "observability.auditWebhookTruncateMaxBatchSize",
+            &max_batch_bytes.to_string(),
+            "must not be less than observability.auditWebhookTruncateMaxEventSize",
         );
-        let days = count("auditLogMaxAge", raw.audit_log_max_age, 366, 0..=100_000);
-        let buffer = count(
-            "auditLogBatchBufferSize",
-            raw.audit_log_batch_buffer_size,
-            DEFAULT_BUFFER,
-            BUFFERS,
-        );
-        let event_bytes = count(
-            "auditLogTruncateMaxEventSize",
-            raw.audit_log_truncate_max_event_size,
-            DEFAULT_EVENT_BYTES,
-            1..=MAX_TRUNCATE_BYTES,
-        );
-        let path = raw.audit_log_path.as_deref().unwrap_or("-");
-        (!path.is_empty()).then(|| Self {
-            path: PathBuf::from(path),
-            rotation: Rotation {
-                max_bytes: (megabytes > 0).then_some((megabytes as u64).saturating_mul(MEGABYTE)),
-                max_backups,
-                max_age_days: days as u64,
-                compress: raw.audit_log_compress.unwrap_or(false),
-            },
-            buffer,
-            max_event_bytes: raw
-                .audit_log_truncate_enabled
-                .unwrap_or(false)
-                .then_some(event_bytes),
-        })
     }
-}
-
-impl AuditWebhook {
-    fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
-        let initial_backoff = check.duration(
-            "observability.auditWebhookInitialBackoff",
-            &raw.audit_webhook_initial_backoff,
-            Duration::from_secs(10),
-        );
-        let max_batch_wait = check.duration(
-            "observability.auditWebhookBatchMaxWait",
-            &raw.audit_webhook_batch_max_wait,
-            Duration::from_secs(30),
-        );
-        let per_second = raw.audit_webhook_batch_throttle_qps.unwrap_or(10.0);
-        if !(per_second.is_finite() && per_second > 0.0) {
-            check.error(
-                "observability.auditWebhookBatchThrottleQPS",
-                &per_second.to_string(),
-                "must be more than 0",
-            );
-        }
-        let mut count = |name: &str, raw, default, allowed| {
-            check.count(&format!("observability.{name}"), raw, default, allowed)
-        };
-        let buffer = count(
-            "auditWebhookBatchBufferSize",
-            raw.audit_webhook_batch_buffer_size,
-            DEFAULT_BUFFER,
-            BUFFERS,
-        );
-        let max_batch_events = count(
-            "auditWebhookBatchMaxSize",
-            raw.audit_webhook_batch_max_size,
-            400,
-            BUFFERS,
-        );
-        let burst = count(
-            "auditWebhookBatchThrottleBurst",
-            raw.audit_webhook_batch_throttle_burst,
-            15,
-            1..=100_000,
-        );
-        let truncate = Truncate::check(raw, check);
-        let config_file = check.file(
-            "observability.auditWebhookConfigFile",
-            &raw.audit_webhook_config_file,
-        )?;
-        let throttles = raw.audit_webhook_batch_throttle_enable.unwrap_or(true);
-        Some(Self {
-            config_file,
-            initial_backoff,
-            buffer,
-            max_batch_events,
-            max_batch_wait,
-            throttle: throttles.then_some(Throttle {
-                per_second,
-                burst: u32::try_from(burst).unwrap_or(u32::MAX),
-            }),
-            truncate,
-        })
-    }
-}
-
-impl Truncate {
-    /// Returns `None` if nothing is truncated. The sizes are checked even so.
-    fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
-        let mut count = |name: &str, raw, default, allowed| {
-            check.count(&format!("observability.{name}"), raw, default, allowed)
-        };
-        let max_event_bytes = count(
-            "auditWebhookTruncateMaxEventSize",
-            raw.audit_webhook_truncate_max_event_size,
-            DEFAULT_EVENT_BYTES,
-            1..=MAX_TRUNCATE_BYTES,
-        );
-        let max_batch_bytes = count(
-            "auditWebhookTruncateMaxBatchSize",
-            raw.audit_webhook_truncate_max_batch_size,
-            DEFAULT_BATCH_BYTES,
-            1..=MAX_TRUNCATE_BYTES,
-        );
-        if max_batch_bytes < max_event_bytes {
-            check.error(
-                "observability.auditWebhookTruncateMaxBatchSize",
-                &max_batch_bytes.to_string(),
-                "must not be less than observability.auditWebhookTruncateMaxEventSize",
-            );
-        }
-        let truncates = raw.audit_webhook_truncate_enabled.unwrap_or(false);
-        truncates.then_some(Self {
-            max_event_bytes,
-            max_batch_bytes,
-        })
-    }
+    let truncates = raw.audit_webhook_truncate_enabled.unwrap_or(false);
+    truncates.then_some(Truncate {
+        max_event_bytes,
+        max_batch_bytes,
+    })
 }

@@ -15,7 +15,7 @@ pub mod aggregation;
 mod api_service;
 mod apis;
 mod assemble;
-pub mod audit;
+mod audit;
 mod browsers;
 mod cache;
 mod check;
@@ -47,7 +47,6 @@ use kubernetes_wire::api::GroupVersionResource;
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use apis::Apis;
-pub use audit::Audit;
 pub use browsers::Browsers;
 pub use cache::api_services;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
@@ -64,6 +63,7 @@ pub use upstream::Upstream;
 pub use views::Views;
 pub use watcher::Watcher;
 
+use crate::audit::AuditSettings;
 pub use crate::config_errors::{ConfigErrors, FieldError};
 use crate::logging::Logging;
 
@@ -147,7 +147,12 @@ impl Config {
                 files.extend(token_file.clone());
             }
         }
-        files.extend(self.observability.audit.iter().flat_map(Audit::files));
+        files.extend(
+            self.observability
+                .audit
+                .iter()
+                .flat_map(AuditSettings::files),
+        );
         files.extend(self.observability.tracing_config_file.clone());
         if let Some(delegated) = self.access.delegated() {
             let authentication = &delegated.authentication;

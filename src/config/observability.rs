@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::audit::Audit;
 use super::check::Check;
-use super::raw;
+use super::{audit, raw};
+use crate::audit::AuditSettings;
 use crate::logging::{LogFormat, Logging};
 use crate::metrics::KUBERNETES;
 
@@ -16,7 +16,7 @@ pub struct Observability {
     /// the health paths.
     pub address: Option<SocketAddr>,
     /// `None` if nothing is audited.
-    pub audit: Option<Audit>,
+    pub audit: Option<AuditSettings>,
     /// A TracingConfiguration. `None` if nothing is traced.
     pub tracing_config_file: Option<PathBuf>,
     /// Whether deprecated metrics are shown that this release hides.
@@ -41,7 +41,7 @@ impl Observability {
         let port = check.port("observability.port", raw.port, default_port);
         Self {
             address: (port != 0).then(|| SocketAddr::new(ip, port)),
-            audit: Audit::check(raw, check),
+            audit: audit::check(raw, check),
             tracing_config_file: check
                 .file("observability.tracingConfigFile", &raw.tracing_config_file),
             show_hidden_metrics: show_hidden_metrics(raw, check),
