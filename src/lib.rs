@@ -30,6 +30,7 @@ pub mod logging;
 pub mod metrics;
 pub mod openapi;
 pub mod outage;
+pub mod runtime_config;
 pub mod server;
 pub mod shadow;
 pub mod spans;

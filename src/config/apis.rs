@@ -1,11 +1,13 @@
 //! `apis`: hidden APIs and deprecations.
 
+use std::collections::BTreeMap;
+
 use kubernetes_wire::api::GroupVersion;
 
 use super::check::Check;
 use super::raw;
-use super::runtime_config::RuntimeConfig;
 use crate::deprecation::Deprecation;
+use crate::runtime_config::RuntimeConfig;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Apis {
@@ -17,12 +19,24 @@ impl Apis {
     pub(super) fn check(raw: &raw::Apis, check: &mut Check) -> Self {
         let deprecations = raw.deprecations.iter().flatten().enumerate();
         Self {
-            runtime_config: RuntimeConfig::check(&raw.runtime_config, check),
+            runtime_config: runtime_config(&raw.runtime_config, check),
             deprecations: deprecations
                 .filter_map(|(i, d)| deprecation(&format!("apis.deprecations[{i}]"), d, check))
                 .collect(),
         }
     }
+}
+
+fn runtime_config(raw: &Option<BTreeMap<String, bool>>, check: &mut Check) -> RuntimeConfig {
+    let Some(settings) = raw else {
+        return RuntimeConfig::default();
+    };
+    RuntimeConfig::parse(settings).unwrap_or_else(|errors| {
+        for (setting, problem) in errors {
+            check.error("apis.runtimeConfig", &setting, problem);
+        }
+        RuntimeConfig::default()
+    })
 }
 
 fn deprecation(field: &str, raw: &raw::Deprecation, check: &mut Check) -> Option<Deprecation> {

@@ -7,7 +7,7 @@ use clap::Parser;
 
 use super::assemble::Shape;
 use super::raw;
-use super::runtime_config::parse_setting;
+use crate::runtime_config::parse_setting;
 
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.37 semantics");
 

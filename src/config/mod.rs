@@ -29,7 +29,6 @@ mod parse;
 mod quantity;
 pub mod raw;
 mod restart;
-mod runtime_config;
 pub mod serving;
 mod source;
 #[cfg(test)]
@@ -56,7 +55,6 @@ pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};
 pub use observability::Observability;
 pub use restart::restart_required;
-pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
 pub use source::{Demo, Source};
 pub use upstream::Upstream;

@@ -9,7 +9,7 @@ use super::path::DiscoveryPath;
 use super::remote_document::MAX_AGE;
 use super::version_documents::VersionDocument;
 use super::{Discovery, EncodedDocument};
-use crate::config::is_built_in_group;
+use crate::runtime_config::is_built_in_group;
 
 pub enum Found {
     Document(Arc<EncodedDocument>),

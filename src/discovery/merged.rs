@@ -15,7 +15,7 @@ use super::merge::{self, Entry, TieBreak};
 use super::priorities::Priorities;
 use super::remote_document::Document;
 use crate::aggregation::SourceVersion;
-use crate::config::RuntimeConfig;
+use crate::runtime_config::RuntimeConfig;
 
 /// The `APIGroupDiscoveryList` of `/api` or `/apis`.
 pub(super) struct Merged {

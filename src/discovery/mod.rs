@@ -54,8 +54,8 @@ use tokio::sync::watch;
 use version_documents::VersionDocuments;
 
 use crate::aggregation::{Source, SourceVersion};
-use crate::config::RuntimeConfig;
 use crate::documents::{Interest, Rhythm};
+use crate::runtime_config::RuntimeConfig;
 
 pub use document::ResourceFacts;
 pub use encoded_document::EncodedDocument;

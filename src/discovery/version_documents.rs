@@ -10,7 +10,7 @@ use super::derived::Derived;
 use super::encoded_document::EncodedDocument;
 use super::remote_document::{Document, RemoteDocument, Wanted};
 use super::{JSON, resource_list};
-use crate::config::RuntimeConfig;
+use crate::runtime_config::RuntimeConfig;
 
 /// The most plain documents that are kept. No cluster has as many versions. Requests
 /// for others are forwarded.

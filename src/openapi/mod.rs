@@ -44,7 +44,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use v3_cache::V3Cache;
 
 use crate::aggregation::Source;
-use crate::config::RuntimeConfig;
+use crate::runtime_config::RuntimeConfig;
 
 pub struct OpenApi {
     main: Arc<Server>,

@@ -6,7 +6,7 @@ use kubernetes_wire::api::GroupVersion;
 
 use super::server::Server;
 use crate::aggregation::SourceVersion;
-use crate::config::RuntimeConfig;
+use crate::runtime_config::RuntimeConfig;
 
 /// The shown servers and group versions. A change of the configuration replaces the
 /// whole value.

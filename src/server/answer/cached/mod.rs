@@ -36,8 +36,8 @@ use prepared::Prepared;
 use served::Served;
 pub(in crate::server) use view::coverage as view_coverage;
 
-use crate::config::is_built_in_group;
 use crate::flow::RETRY_AFTER;
+use crate::runtime_config::is_built_in_group;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::refusal;
 use crate::server::reply::watch_stream::WatchHead;

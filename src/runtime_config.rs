@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 
-use super::check::Check;
-
 /// Keys for many versions at once, each with the test for its versions. They are
 /// applied in this order, whatever their order in the file. A key for one version
 /// takes precedence over them, and a key for a resource over that.
@@ -99,18 +97,6 @@ impl RuntimeConfig {
         }
     }
 
-    pub(super) fn check(raw: &Option<BTreeMap<String, bool>>, check: &mut Check) -> Self {
-        let Some(settings) = raw else {
-            return Self::default();
-        };
-        Self::parse(settings).unwrap_or_else(|errors| {
-            for (setting, problem) in errors {
-                check.error("apis.runtimeConfig", &setting, problem);
-            }
-            Self::default()
-        })
-    }
-
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -197,7 +183,7 @@ pub fn is_built_in_group(group: &str) -> bool {
 }
 
 /// Parses one `key=value` of the flag. A missing value means true.
-pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
+pub fn parse_setting(text: &str) -> Result<(String, bool), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     let (key, value) = (key.trim(), value.trim());
     let class = CLASSES.iter().any(|(name, _)| *name == key);
