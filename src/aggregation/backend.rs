@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use apifront_shares::{Exceeded, Limits, Share, Shares};
 use apifront_upstream::{
-    OutlierDetection, Server, Settings, SettingsError, Upstream, UpstreamMetrics,
+    ClientCert, OutlierDetection, Server, Settings, SettingsError, Upstream, UpstreamMetrics,
 };
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::UserInfo;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::upstream::ClientCert;
 use crate::config::{self, ApiService, ServiceReference};
 
 /// The properties that APIServices must have in common to share connections.
@@ -67,7 +66,7 @@ fn servers(
         server_name: config.server_name.as_ref().unwrap_or(&service_name),
         ca_bundle: &key.ca_bundle,
         insecure_skip_tls_verify: key.insecure_skip_tls_verify,
-        proxy_client: (&proxy_client.cert_file, &proxy_client.key_file),
+        proxy_client,
     };
     let server = |url: &url::Url| {
         let uri = http::Uri::try_from(url.as_str()).map_err(|e| SettingsError::Transport {

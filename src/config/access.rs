@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apifront_upstream::ClientCert;
+
 use super::check::Check;
 use super::raw;
-use super::upstream::ClientCert;
+use super::upstream::client_cert;
 
 /// The rights with which requests are made.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +124,7 @@ impl Delegated {
         let identity = Identity::check(&raw.identity, aggregates, check)?;
         let proxy_client = match &identity {
             Identity::RequestHeader(cert) => Some(cert.clone()),
-            Identity::Impersonate | Identity::PassThrough => ClientCert::check(
+            Identity::Impersonate | Identity::PassThrough => client_cert(
                 (
                     "identity.proxyClientCertFile",
                     &raw.identity.proxy_client_cert_file,
@@ -296,7 +298,7 @@ impl Identity {
                         );
                     }
                 }
-                ClientCert::check(cert, key, check).map(Self::RequestHeader)
+                client_cert(cert, key, check).map(Self::RequestHeader)
             }
             IdentityMode::Impersonate | IdentityMode::PassThrough => {
                 for (field, value) in [cert, key] {

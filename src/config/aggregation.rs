@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apifront_upstream::Timeouts;
+use apifront_upstream::{ClientCert, Timeouts};
 use url::Url;
 
 use super::api_service::{self, ApiService, ServiceReference};
 use super::check::Check;
 use super::raw;
-use super::upstream::{ClientCert, check_servers};
+use super::upstream::check_servers;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {

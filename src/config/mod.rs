@@ -33,13 +33,13 @@ pub mod serving;
 mod source;
 #[cfg(test)]
 mod tests;
-pub mod upstream;
+mod upstream;
 mod views;
 mod watcher;
 
 use std::path::PathBuf;
 
-use apifront_upstream::certificate_files;
+use apifront_upstream::{ClientCert, certificate_files};
 use apifront_watch_cache::Policy;
 use kubernetes_wire::api::GroupVersionResource;
 
@@ -106,7 +106,7 @@ impl Config {
 
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        let mut cert = |cert: &upstream::ClientCert| {
+        let mut cert = |cert: &ClientCert| {
             files.extend([cert.cert_file.clone(), cert.key_file.clone()]);
         };
         if let Some(delegated) = self.access.delegated()

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use apifront_upstream::Timeouts;
+use apifront_upstream::{ClientCert, Timeouts};
 use url::Url;
 
 use super::check::Check;
@@ -31,13 +31,6 @@ pub enum Upstream {
         token_file: Option<PathBuf>,
         timing: Timeouts,
     },
-}
-
-/// A client certificate and its key, PEM.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientCert {
-    pub cert_file: PathBuf,
-    pub key_file: PathBuf,
 }
 
 impl Upstream {
@@ -109,7 +102,7 @@ impl Upstream {
                 "belongs to upstream.kubeconfig",
             );
         }
-        let client_cert = ClientCert::check(
+        let client_cert = client_cert(
             ("upstream.clientCertFile", &raw.client_cert_file),
             ("upstream.clientKeyFile", &raw.client_key_file),
             check,
@@ -150,31 +143,29 @@ fn timing(raw: &raw::Upstream, check: &mut Check) -> Timeouts {
     }
 }
 
-impl ClientCert {
-    /// Both files must be named, or neither.
-    pub(super) fn check(
-        (cert_field, cert): (&str, &Option<String>),
-        (key_field, key): (&str, &Option<String>),
-        check: &mut Check,
-    ) -> Option<Self> {
-        match (cert, key) {
-            (None, None) => None,
-            (Some(_), Some(_)) => {
-                let cert_file = check.file(cert_field, cert);
-                let key_file = check.file(key_field, key);
-                Some(Self {
-                    cert_file: cert_file?,
-                    key_file: key_file?,
-                })
-            }
-            (Some(_), None) => {
-                check.error(key_field, "", &format!("needed with {cert_field}"));
-                None
-            }
-            (None, Some(_)) => {
-                check.error(cert_field, "", &format!("needed with {key_field}"));
-                None
-            }
+/// Both files must be named, or neither.
+pub(super) fn client_cert(
+    (cert_field, cert): (&str, &Option<String>),
+    (key_field, key): (&str, &Option<String>),
+    check: &mut Check,
+) -> Option<ClientCert> {
+    match (cert, key) {
+        (None, None) => None,
+        (Some(_), Some(_)) => {
+            let cert_file = check.file(cert_field, cert);
+            let key_file = check.file(key_field, key);
+            Some(ClientCert {
+                cert_file: cert_file?,
+                key_file: key_file?,
+            })
+        }
+        (Some(_), None) => {
+            check.error(key_field, "", &format!("needed with {cert_field}"));
+            None
+        }
+        (None, Some(_)) => {
+            check.error(cert_field, "", &format!("needed with {key_field}"));
+            None
         }
     }
 }

@@ -80,7 +80,7 @@ pub use kubeconfig::{KubeconfigFieldError, certificate_files};
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
 pub use settings::{
-    BackendSettings, Credentials, OutlierDetection, Server, Settings, SettingsError,
+    BackendSettings, ClientCert, Credentials, OutlierDetection, Server, Settings, SettingsError,
 };
 pub use shared_connections::is_unprocessed;
 pub use timeouts::Timeouts;

@@ -13,6 +13,13 @@ use super::exec;
 use super::kubeconfig::{self, KubeconfigFieldError};
 use crate::Timeouts;
 
+/// A client certificate and its key, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCert {
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+}
+
 /// The identity that connections with callers' requests show to upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
@@ -20,10 +27,7 @@ pub enum Credentials {
     Own,
     /// The front-proxy client certificate, which allows apifront to name
     /// callers in headers.
-    FrontProxy {
-        cert_file: PathBuf,
-        key_file: PathBuf,
-    },
+    FrontProxy(ClientCert),
     /// No identity: each request carries its caller's own token.
     None,
 }
@@ -65,8 +69,8 @@ pub struct BackendSettings<'a> {
     /// PEM. If empty, the system's certificate authorities are used.
     pub ca_bundle: &'a [u8],
     pub insecure_skip_tls_verify: bool,
-    /// The certificate and key that allow apifront to name callers.
-    pub proxy_client: (&'a Path, &'a Path),
+    /// The certificate that allows apifront to name callers.
+    pub proxy_client: &'a ClientCert,
 }
 
 /// apifront's identity for its own requests to a backend. The aggregator of
@@ -138,7 +142,7 @@ impl Server {
     pub fn from_files(
         url: http::Uri,
         ca_file: Option<&Path>,
-        cert_and_key: Option<(&Path, &Path)>,
+        client_cert: Option<&ClientCert>,
         token_file: Option<&Path>,
         forward: &Credentials,
     ) -> Result<Self, SettingsError> {
@@ -146,17 +150,17 @@ impl Server {
         if let Some(file) = ca_file {
             own.root_cert = Some(certificates("upstream.caFile", file)?);
         }
-        if let Some((cert_file, key_file)) = cert_and_key {
-            certificates("upstream.clientCertFile", cert_file)?;
-            private_key("upstream.clientKeyFile", key_file)?;
+        if let Some(client) = client_cert {
+            certificates("upstream.clientCertFile", &client.cert_file)?;
+            private_key("upstream.clientKeyFile", &client.key_file)?;
         }
         if let Some(file) = token_file {
             read("upstream.tokenFile", file)?;
         }
         let text = |p: &Path| p.to_string_lossy().into_owned();
         own.auth_info = AuthInfo {
-            client_certificate: cert_and_key.map(|(c, _)| text(c)),
-            client_key: cert_and_key.map(|(_, k)| text(k)),
+            client_certificate: client_cert.map(|c| text(&c.cert_file)),
+            client_key: client_cert.map(|c| text(&c.key_file)),
             token_file: token_file.map(text),
             ..AuthInfo::default()
         };
@@ -167,7 +171,6 @@ impl Server {
     /// apifront itself; the server trusts them because of the client
     /// certificate.
     pub fn of_backend(url: http::Uri, backend: BackendSettings<'_>) -> Result<Self, SettingsError> {
-        let (cert_file, key_file) = backend.proxy_client;
         let mut own = kube::Config::new(url);
         own.tls_server_name = Some(backend.server_name.to_owned());
         own.accept_invalid_certs = backend.insecure_skip_tls_verify;
@@ -181,10 +184,7 @@ impl Server {
             }
             own.root_cert = Some(found);
         }
-        let credentials = Credentials::FrontProxy {
-            cert_file: cert_file.to_owned(),
-            key_file: key_file.to_owned(),
-        };
+        let credentials = Credentials::FrontProxy(backend.proxy_client.clone());
         let mut server = Self::with_forward(own, &credentials)?;
         server.own = server.forward.clone();
         server.own.headers = AGGREGATOR
@@ -208,15 +208,12 @@ impl Server {
         match credentials {
             Credentials::Own => {}
             Credentials::None => forward.auth_info = AuthInfo::default(),
-            Credentials::FrontProxy {
-                cert_file,
-                key_file,
-            } => {
-                certificates("identity.proxyClientCertFile", cert_file)?;
-                private_key("identity.proxyClientKeyFile", key_file)?;
+            Credentials::FrontProxy(client) => {
+                certificates("identity.proxyClientCertFile", &client.cert_file)?;
+                private_key("identity.proxyClientKeyFile", &client.key_file)?;
                 forward.auth_info = AuthInfo {
-                    client_certificate: Some(cert_file.to_string_lossy().into_owned()),
-                    client_key: Some(key_file.to_string_lossy().into_owned()),
+                    client_certificate: Some(client.cert_file.to_string_lossy().into_owned()),
+                    client_key: Some(client.key_file.to_string_lossy().into_owned()),
                     ..AuthInfo::default()
                 };
             }

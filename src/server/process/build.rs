@@ -69,10 +69,7 @@ pub(in crate::server) async fn upstream(
     let forward = match config.access.delegated().map(|d| &d.identity) {
         None | Some(access::Identity::Impersonate) => Credentials::Own,
         Some(access::Identity::PassThrough) => Credentials::None,
-        Some(access::Identity::RequestHeader(files)) => Credentials::FrontProxy {
-            cert_file: files.cert_file.clone(),
-            key_file: files.key_file.clone(),
-        },
+        Some(access::Identity::RequestHeader(client)) => Credentials::FrontProxy(client.clone()),
     };
     let servers = match &config.upstream {
         config::Upstream::Demo => demo
@@ -107,9 +104,7 @@ pub(in crate::server) async fn upstream(
                 Server::from_files(
                     uri,
                     Some(ca_file),
-                    client_cert
-                        .as_ref()
-                        .map(|c| (c.cert_file.as_path(), c.key_file.as_path())),
+                    client_cert.as_ref(),
                     token_file.as_deref(),
                     &forward,
                 )
