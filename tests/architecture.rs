@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "config",
         &[
+            "aggregation",
             "audit",
             "config_errors",
             "deprecation",
@@ -76,10 +77,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("authn", &["request", "upstream"]),
     ("authz", &["request", "upstream", "config", "authn"]),
     ("identity", &["request", "upstream", "authn", "authz"]),
-    (
-        "aggregation",
-        &["config", "upstream", "request", "representation"],
-    ),
+    ("aggregation", &["upstream", "request", "representation"]),
     ("documents", &["upstream"]),
     (
         "discovery",

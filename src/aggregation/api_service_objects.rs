@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use kubernetes_wire::api::status::{self, Details};
-use kubernetes_wire::api::{GroupResource, Status, go_json};
+use kubernetes_wire::api::{GroupResource, GroupVersionResource, Status, go_json};
 use kubernetes_wire::representation::list::List;
 use kubernetes_wire::representation::scan;
 use serde::Serialize;
@@ -18,11 +18,17 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::condition::{Condition, Reason};
-use crate::config::ApiService;
+use super::settings::ApiService;
 
 pub const GROUP: &str = "apiregistration.k8s.io";
 pub const VERSION: &str = "v1";
 pub const RESOURCE: &str = "apiservices";
+/// Returns the resource of APIServices, which tell what the API server serves
+/// itself.
+pub fn api_services() -> GroupVersionResource {
+    GroupVersionResource::new(GROUP, VERSION, RESOURCE)
+}
+
 /// The annotation with the file of a configured APIService. Only configured
 /// APIServices have it.
 const SOURCE_ANNOTATION: &str = "apifront.dev/source";
@@ -255,7 +261,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::ServiceReference;
+    use crate::aggregation::ServiceReference;
 
     fn wardle() -> ApiService {
         ApiService {

@@ -19,8 +19,7 @@ use super::backend::{self, Backend, Key};
 use super::condition::Condition;
 use super::discovery_source::{Source, SourceVersion};
 use super::metrics::AvailabilityMetrics;
-use crate::config::ApiService;
-use crate::config::aggregation::Aggregation as Settings;
+use super::settings::{AggregationSettings, ApiService};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AggregationError {
@@ -131,7 +130,7 @@ pub type IsBuiltIn = fn(&GroupVersion) -> bool;
 
 impl Prepared {
     pub fn new(
-        settings: &Settings,
+        settings: &AggregationSettings,
         is_built_in: IsBuiltIn,
         metrics: &UpstreamMetrics,
     ) -> Result<Self, AggregationError> {

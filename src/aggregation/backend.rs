@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use kubernetes_wire::api::UserInfo;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::{self, ApiService, ServiceReference};
+use super::settings::{AggregationSettings, ApiService, ConfiguredBackend, ServiceReference};
 
 /// The properties that APIServices must have in common to share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ impl Key {
 
 fn servers(
     key: &Key,
-    config: &config::aggregation::Backend,
+    config: &ConfiguredBackend,
     proxy_client: &ClientCert,
 ) -> Result<Vec<Server>, SettingsError> {
     let service_name = key.service.server_name();
@@ -80,7 +80,7 @@ fn servers(
 
 /// Returns the first server of an APIService. `None` if upstream answers.
 pub fn first_server(
-    settings: &config::aggregation::Aggregation,
+    settings: &AggregationSettings,
     api_service: &ApiService,
 ) -> Result<Option<Server>, SettingsError> {
     let (Some(service), Some(proxy_client)) = (&api_service.service, &settings.proxy_client) else {
@@ -94,7 +94,7 @@ pub fn first_server(
 /// Makes the servers of a backend. Connects to none of them.
 pub(super) fn connect(
     key: &Key,
-    config: &config::aggregation::Backend,
+    config: &ConfiguredBackend,
     proxy_client: &ClientCert,
     metrics: &UpstreamMetrics,
 ) -> Result<Upstream, SettingsError> {

@@ -7,11 +7,12 @@ mod backend;
 mod condition;
 mod discovery_source;
 mod metrics;
+pub mod settings;
 
-pub use crate::config::{ApiService, ServiceReference};
 pub use api_services::{Aggregation, AggregationError, Prepared, Registered, Remote};
 pub use availability::Availability;
 pub use backend::{Backend, InFlight, first_server};
 pub use condition::{Condition, ConditionStatus, Reason};
 pub use discovery_source::{Source, SourceVersion};
 pub use metrics::AvailabilityMetrics;
+pub use settings::{AggregationSettings, ApiService, ServiceReference};

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::check::Check;
+use crate::aggregation::{ApiService, ServiceReference};
 
 /// The most bytes of one file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -25,36 +26,6 @@ const MAX_DOCUMENTS: usize = 1_000;
 const API_VERSION: &str = "apiregistration.k8s.io/v1";
 /// The port of a service whose manifest names none.
 const DEFAULT_PORT: u16 = 443;
-
-/// A group version and the service that serves it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ApiService {
-    /// For example `v1alpha1.wardle.example.com`.
-    pub name: String,
-    pub group_version: GroupVersion,
-    /// `None` if upstream itself serves it.
-    pub service: Option<ServiceReference>,
-    /// PEM. Empty means the system's certificate authorities.
-    pub ca_bundle: Vec<u8>,
-    pub insecure_skip_tls_verify: bool,
-    pub group_priority_minimum: i32,
-    pub version_priority: i32,
-    pub manifest: Value,
-    pub file: PathBuf,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServiceReference {
-    pub namespace: String,
-    pub name: String,
-    pub port: u16,
-}
-
-impl ServiceReference {
-    pub fn server_name(&self) -> String {
-        format!("{}.{}.svc", self.name, self.namespace)
-    }
-}
 
 #[derive(Deserialize)]
 struct Object {

@@ -3,14 +3,14 @@
 use apifront_watch_cache::{Consistency, ResourcePattern};
 
 use super::access::{Access, Delegated};
-use super::aggregation::Aggregation;
 use super::apis::Apis;
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
-    Config, Demo, FieldError, Flow, Observability, Serving, Upstream, cache, degraded,
+    Config, Demo, FieldError, Flow, Observability, Serving, Upstream, aggregation, cache, degraded,
     observability, raw, views,
 };
+use crate::aggregation::api_service_objects::api_services;
 
 /// The default ports of a front. 6443 and 9443 are documented and must not change.
 const FRONT: DefaultPorts = DefaultPorts {
@@ -97,13 +97,13 @@ impl Config {
         let flow = Flow::check(&raw.flow, &mut check);
         flow.check_seats(&serving, &mut check);
         cache.pinned = flow.pinned();
-        let api_services = ResourcePattern::Exact(cache::api_services());
+        let api_services = ResourcePattern::Exact(api_services());
         cache.pinned.push(api_services);
         let proxy_client = access
             .as_ref()
             .and_then(Access::delegated)
             .and_then(|d| d.proxy_client.clone());
-        let aggregation = Aggregation::check(&raw.aggregation, proxy_client, &mut check);
+        let aggregation = aggregation::check(&raw.aggregation, proxy_client, &mut check);
         let apis = Apis::check(&raw.apis, &mut check);
         match (upstream, access) {
             (Some(upstream), Some(access)) if check.errors().is_empty() => Ok(Self {
@@ -117,6 +117,7 @@ impl Config {
                 degraded,
                 views,
                 aggregation,
+                api_service_files: aggregation::watched_files(&raw.aggregation),
                 apis,
             }),
             _ => Err(check.into_errors()),

@@ -18,12 +18,6 @@ const CHECKS_IN_SHADOW: Duration = Duration::from_secs(10 * 60);
 /// The least memory for comparisons. One object of any size fits.
 const LEAST_HELD: u64 = 4 << 20;
 
-/// Returns the resource of APIServices, which tell what the API server serves
-/// itself.
-pub fn api_services() -> GroupVersionResource {
-    GroupVersionResource::new("apiregistration.k8s.io", "v1", "apiservices")
-}
-
 /// The defaults that depend on the kind of process.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {

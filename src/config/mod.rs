@@ -11,7 +11,7 @@
 //! default. On reload the same flags are applied to the new file again.
 
 pub mod access;
-pub mod aggregation;
+mod aggregation;
 mod api_service;
 mod apis;
 mod assemble;
@@ -44,10 +44,8 @@ use apifront_watch_cache::Policy;
 use kubernetes_wire::api::GroupVersionResource;
 
 pub use access::{Access, Authentication, Delegated, Identity};
-pub use api_service::{ApiService, ServiceReference};
 pub use apis::Apis;
 pub use browsers::Browsers;
-pub use cache::api_services;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use flags::{Flags, VERSION};
 pub use flow::{Flow, flow_schemas, priority_levels};
@@ -61,6 +59,7 @@ pub use upstream::Upstream;
 pub use views::Views;
 pub use watcher::Watcher;
 
+use crate::aggregation::AggregationSettings;
 use crate::audit::AuditSettings;
 pub use crate::config_errors::{ConfigErrors, FieldError};
 use crate::logging::Logging;
@@ -79,7 +78,9 @@ pub struct Config {
     pub degraded: Option<Degraded>,
     /// `views`, if any caller may have one.
     pub views: Option<Views>,
-    pub aggregation: aggregation::Aggregation,
+    pub aggregation: AggregationSettings,
+    /// The files of the APIServices, and the patterns that found them.
+    pub api_service_files: Vec<PathBuf>,
     pub apis: Apis,
 }
 
@@ -162,7 +163,7 @@ impl Config {
                     .map(|h| h.client_ca_file.clone()),
             );
         }
-        files.extend(self.aggregation.files.iter().cloned());
+        files.extend(self.api_service_files.iter().cloned());
         files
     }
 }

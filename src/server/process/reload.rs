@@ -10,10 +10,11 @@ use arc_swap::ArcSwap;
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
 use super::start_error::StartError;
+use crate::aggregation::api_service_objects::api_services;
 use crate::aggregation::{self, AvailabilityMetrics};
 use crate::audit;
 use crate::authn::CaBundle;
-use crate::config::{Config, LiveConfig, api_services};
+use crate::config::{Config, LiveConfig};
 use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
 use crate::spans;

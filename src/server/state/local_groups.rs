@@ -14,7 +14,8 @@ use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use super::generation::Generation;
-use crate::config::{Config, api_services};
+use crate::aggregation::api_service_objects::api_services;
+use crate::config::Config;
 
 /// How long one look waits for the first list.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
