@@ -15,8 +15,8 @@ use kubernetes_wire::api::{Attributes, UserInfo};
 use tokio::time::Instant;
 
 use super::cache::Remembered;
+use super::settings::{DegradedAuthorization, DegradedBounds};
 use super::{Authorizer, Decision, Question, Verdict, WaitsAs};
-use crate::config::{DegradedAuthorization, DegradedBounds};
 
 /// The time between two searches for decisions that must be renewed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

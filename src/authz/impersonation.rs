@@ -20,10 +20,10 @@ use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
 use moka::future::Cache;
 
 use super::impersonation_mode::Mode;
+use super::settings::ConstrainedImpersonation;
 use super::well_known_usernames::{node_name, service_account};
 use super::{Authorizer, Decision, Purpose, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
-use crate::config::access::ConstrainedImpersonation;
 
 /// The number of callers whose last mode is remembered, as in the API server. A
 /// forgotten caller costs a few more reviews.

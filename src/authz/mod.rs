@@ -14,6 +14,7 @@ pub mod rbac;
 mod review;
 mod review_since;
 mod self_reviews;
+pub mod settings;
 pub mod well_known_usernames;
 
 use std::sync::Arc;
@@ -36,9 +37,10 @@ use rbac::SavedRbac;
 pub use review_since::PlaceReview;
 use self_reviews::SelfReviews;
 pub use self_reviews::{SelfReview, self_review_key};
+pub use settings::{
+    AuthzSettings, ConstrainedImpersonation, DegradedAuthorization, DegradedBounds, NamedCallers,
+};
 use tokio::time::Instant;
-
-use crate::config::DegradedBounds;
 
 /// Health checks are allowed even while no API server can be asked, as with
 /// `--authorization-always-allow-paths` of delegating API servers.
@@ -64,21 +66,6 @@ const TURNS_OF_PLACES: QueueLimits = QueueLimits {
     waiting: 1 << 19,
     waiting_of_one: 1 << 12,
 };
-
-/// The time for which an answer is used; zero means not at all. The settings are
-/// applied when an answer is read, so that a reload affects earlier answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuthzSettings {
-    pub allow_ttl: Duration,
-    /// The time for denials and for answers without an opinion.
-    pub deny_ttl: Duration,
-    /// While no API server can be reached, the time for which allowances hold after
-    /// the last answer of an API server, if they could be used then.
-    pub outage: Duration,
-    /// The time for which decisions are kept for degraded mode. Each request in
-    /// degraded mode applies its own limit.
-    pub degraded: Duration,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {

@@ -7,7 +7,7 @@ use super::impersonation_mode::Mode;
 use super::*;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;
-use crate::config::access::ConstrainedImpersonation;
+use crate::authz::ConstrainedImpersonation;
 
 fn user(name: &str, groups: &[&str]) -> UserInfo {
     UserInfo {

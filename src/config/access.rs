@@ -9,6 +9,7 @@ use apifront_upstream::ClientCert;
 use super::check::Check;
 use super::raw;
 use super::upstream::client_cert;
+use crate::authz::ConstrainedImpersonation;
 
 /// The rights with which requests are made.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,16 +62,6 @@ pub struct Authorization {
     pub allow_ttl: Duration,
     pub deny_ttl: Duration,
     pub constrained_impersonation: ConstrainedImpersonation,
-}
-
-/// The state of the feature gate `ConstrainedImpersonation` in upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ConstrainedImpersonation {
-    /// The default of the upstream's release.
-    #[default]
-    Auto,
-    Enabled,
-    Disabled,
 }
 
 /// The way in which a forwarded request names its user.

@@ -3,99 +3,18 @@
 use std::time::Duration;
 
 use apifront_watch_cache::{ResourcePattern, Settings};
-use kubernetes_wire::api::{GroupVersionResource, UserInfo};
+use kubernetes_wire::api::GroupVersionResource;
 
 use super::cache::patterns;
 use super::check::Check;
 use super::raw;
-
-/// The resources of Kubernetes' RBAC.
-pub const RBAC: [&str; 4] = [
-    "clusterroles.v1.rbac.authorization.k8s.io",
-    "clusterrolebindings.v1.rbac.authorization.k8s.io",
-    "roles.v1.rbac.authorization.k8s.io",
-    "rolebindings.v1.rbac.authorization.k8s.io",
-];
+use crate::authz::rbac::RBAC;
+use crate::authz::{DegradedAuthorization, DegradedBounds, NamedCallers};
+use crate::outage::{Degraded, DegradedReads};
 
 /// Unreachable servers are asked once a second. In less time than this, a single
 /// lost connection would start the mode.
 const LEAST_AFTER: Duration = Duration::from_secs(2);
-
-const ANY: &str = "*";
-
-/// There is at least one read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Degraded {
-    reads: Vec<DegradedReads>,
-    /// The mode begins when no API server could be reached for this time.
-    pub after: Duration,
-    pub bounds: DegradedBounds,
-}
-
-/// The limits for answers in degraded mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DegradedBounds {
-    /// The greatest age of a cached state, of an authorization decision and of a
-    /// token review.
-    pub max_age: Duration,
-    pub authorization: DegradedAuthorization,
-}
-
-/// The source of authorization decisions in degraded mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DegradedAuthorization {
-    /// Decisions that upstream made earlier.
-    Cached,
-    /// RBAC objects in memory, which this process evaluates.
-    Rbac,
-}
-
-impl DegradedAuthorization {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cached => "Cached",
-            Self::Rbac => "RBAC",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct DegradedReads {
-    resources: Vec<ResourcePattern>,
-    groups: Vec<String>,
-    users: Vec<String>,
-}
-
-impl DegradedReads {
-    /// Secrets are chosen only by their name, never by a pattern for many resources.
-    fn names_resource(&self, gvr: &GroupVersionResource) -> bool {
-        let secret = gvr.group.is_empty() && gvr.resource == "secrets";
-        let mut named = self.resources.iter().filter(|p| p.matches(gvr));
-        named.any(|pattern| !secret || pattern.names_one_resource())
-    }
-}
-
-/// Tells whether the user or one of their groups is listed.
-pub(super) fn names_user(user: &UserInfo, users: &[String], groups: &[String]) -> bool {
-    let chosen = |name: &str, by: &[String]| by.iter().any(|n| n == ANY || n == name);
-    chosen(&user.name, users)
-        || groups.iter().any(|group| group == ANY)
-        || user.groups.iter().any(|group| chosen(group, groups))
-}
-
-impl Degraded {
-    /// Tells whether any caller may read the resource in degraded mode.
-    pub fn names_resource(&self, gvr: &GroupVersionResource) -> bool {
-        self.reads.iter().any(|reads| reads.names_resource(gvr))
-    }
-
-    /// Tells whether this user may read the resource in degraded mode, if
-    /// authorized.
-    pub fn names(&self, gvr: &GroupVersionResource, user: &UserInfo) -> bool {
-        let mut named = self.reads.iter().filter(|r| r.names_resource(gvr));
-        named.any(|reads| names_user(user, &reads.users, &reads.groups))
-    }
-}
 
 /// Checks the section. Adds the resources that the mode needs to the preloaded ones.
 pub(super) fn check(
@@ -195,8 +114,7 @@ fn checked_reads(
     }
     DegradedReads {
         resources,
-        groups,
-        users,
+        callers: NamedCallers { users, groups },
     }
 }
 
@@ -217,62 +135,5 @@ fn preload(cache: &mut Settings, patterns: impl IntoIterator<Item = ResourcePatt
         if !cache.preload.contains(&pattern) {
             cache.preload.push(pattern);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reads(resources: &[&str], groups: &[&str], users: &[&str]) -> DegradedReads {
-        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        DegradedReads {
-            resources: resources
-                .iter()
-                .map(|p| ResourcePattern::parse(p).unwrap())
-                .collect(),
-            groups: texts(groups),
-            users: texts(users),
-        }
-    }
-
-    #[test]
-    fn reads_are_for_those_who_are_named() {
-        let degraded = Degraded {
-            reads: vec![
-                reads(&["pods", "*.apps"], &["system:nodes"], &["ingress"]),
-                reads(&["services"], &["*"], &[]),
-                reads(&["*"], &["admins"], &[]),
-                reads(&["secrets"], &["vault"], &[]),
-            ],
-            after: Duration::from_secs(5),
-            bounds: DegradedBounds {
-                max_age: Duration::from_secs(600),
-                authorization: DegradedAuthorization::Cached,
-            },
-        };
-        let gvr = |group: &str, resource: &str| GroupVersionResource::new(group, "v1", resource);
-        for (resource, name, groups, expected) in [
-            (gvr("", "pods"), "node-1", vec!["system:nodes"], true),
-            (gvr("", "pods"), "ingress", vec![], true),
-            (gvr("", "pods"), "eve", vec!["others"], false),
-            (gvr("", "pods"), "system:nodes", vec![], false),
-            (gvr("apps", "deployments"), "ingress", vec![], true),
-            (gvr("", "services"), "eve", vec![], true),
-            (gvr("", "configmaps"), "ingress", vec![], false),
-            (gvr("", "configmaps"), "ann", vec!["admins"], true),
-            (gvr("", "secrets"), "ann", vec!["admins"], false),
-            (gvr("", "secrets"), "key", vec!["vault"], true),
-            (gvr("example.com", "secrets"), "ann", vec!["admins"], true),
-        ] {
-            let user = UserInfo {
-                name: name.to_owned(),
-                groups: groups.iter().map(|g| (*g).to_owned()).collect(),
-                ..UserInfo::default()
-            };
-            let named = degraded.names(&resource, &user);
-            assert_eq!(named, expected, "{resource} {name} {groups:?}");
-        }
-        assert!(degraded.names_resource(&gvr("", "secrets")));
     }
 }

@@ -46,7 +46,6 @@ use kubernetes_wire::api::GroupVersionResource;
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use apis::Apis;
 pub use browsers::Browsers;
-pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use flags::{Flags, VERSION};
 pub use flow::{Flow, flow_schemas, priority_levels};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
@@ -63,6 +62,7 @@ use crate::aggregation::AggregationSettings;
 use crate::audit::AuditSettings;
 pub use crate::config_errors::{ConfigErrors, FieldError};
 use crate::logging::Logging;
+use crate::outage::Degraded;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

@@ -11,6 +11,8 @@ use prometheus::Registry;
 use tempfile::TempDir;
 
 use super::*;
+use crate::authz::DegradedAuthorization;
+use crate::authz::rbac::RBAC;
 
 const MINIMAL: &str = include_str!("../../config/minimal.yaml");
 
@@ -314,7 +316,7 @@ fn there_are_seats_to_share() {
 
 #[test]
 fn impersonation_follows_upstreams_feature_gate() {
-    use super::access::ConstrainedImpersonation::{Auto, Disabled, Enabled};
+    use crate::authz::ConstrainedImpersonation::{Auto, Disabled, Enabled};
     for (value, expected) in [("Auto", Auto), ("Enabled", Enabled), ("Disabled", Disabled)] {
         let line = format!("  constrainedImpersonation: {value}");
         let config = load_text(&minimal_with("authorization", &line), &[]).unwrap();
@@ -439,10 +441,10 @@ fn views_are_for_those_who_are_named() {
             groups: groups.iter().map(|g| (*g).to_owned()).collect(),
             ..UserInfo::default()
         };
-        assert_eq!(some.names(&user), expected, "{name} {groups:?}");
+        assert_eq!(some.callers.names(&user), expected, "{name} {groups:?}");
     }
     let (by_header, _) = views("  requestHeader: true").unwrap();
-    assert!(by_header.is_some_and(|views| views.request_header));
+    assert!(by_header.is_some_and(|views| views.callers.request_header));
     for (lines, expected) in [
         (
             "  users: [a]\n  reviewTTL: 999ms",

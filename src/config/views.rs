@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use apifront_watch_cache::Settings;
-use kubernetes_wire::api::UserInfo;
 
 use super::check::Check;
-use super::degraded::{names_user, preload_rbac};
+use super::degraded::preload_rbac;
 use super::raw;
+use crate::authz::NamedCallers;
+use crate::views::ViewCallers;
 
 /// The default age of a review. RBAC's withdrawals are noticed at once; this is for
 /// other authorizers. kube-apiserver's webhook authorizer remembers an allowance for
@@ -32,26 +33,16 @@ const MOST_GRANTS: usize = 10_000;
 /// chooses them.
 const MAX_NAMES: usize = 100;
 
-/// It names at least one caller, or the header.
+/// The views' callers and limits. There is at least one caller, or the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Views {
-    users: Vec<String>,
-    groups: Vec<String>,
-    /// Whether the header of a request may ask for a view.
-    pub request_header: bool,
+    pub callers: ViewCallers,
     pub review_ttl: Duration,
     pub max_views: usize,
     /// The most namespaces and single names in one view.
     pub max_grants: usize,
     /// The most single names in one view's namespace.
     pub max_names: usize,
-}
-
-impl Views {
-    /// Tells whether the user gets views without asking for them.
-    pub fn names(&self, user: &UserInfo) -> bool {
-        names_user(user, &self.users, &self.groups)
-    }
 }
 
 /// Checks the section. If there may be views, RBAC's resources are preloaded.
@@ -67,9 +58,13 @@ pub(super) fn check(
         check.error("views.reviewTTL", text, "must be at least 1s");
     }
     let views = Views {
-        users: raw.users.clone().unwrap_or_default(),
-        groups: raw.groups.clone().unwrap_or_default(),
-        request_header: raw.request_header.unwrap_or_default(),
+        callers: ViewCallers {
+            named: NamedCallers {
+                users: raw.users.clone().unwrap_or_default(),
+                groups: raw.groups.clone().unwrap_or_default(),
+            },
+            request_header: raw.request_header.unwrap_or_default(),
+        },
         review_ttl,
         max_views: check.count("views.maxViews", raw.max_views, MAX_VIEWS, 1..=MOST_VIEWS),
         max_grants: check.count(
@@ -85,15 +80,14 @@ pub(super) fn check(
             0..=MOST_GRANTS,
         ),
     };
-    if views
-        .users
-        .iter()
-        .chain(&views.groups)
-        .any(String::is_empty)
-    {
+    let ViewCallers {
+        named: NamedCallers { users, groups },
+        request_header,
+    } = &views.callers;
+    if users.iter().chain(groups).any(String::is_empty) {
         check.error("views", "", "a group or a user must not be empty");
     }
-    if views.users.is_empty() && views.groups.is_empty() && !views.request_header {
+    if users.is_empty() && groups.is_empty() && !request_header {
         return None;
     }
     if !has_callers {

@@ -2,6 +2,7 @@
 //! server can be reached.
 
 mod metrics;
+mod settings;
 mod state;
 
 use std::sync::Arc;
@@ -11,9 +12,8 @@ use apifront_upstream::Upstream;
 use parking_lot::Mutex;
 
 pub use metrics::OutageMetrics;
+pub use settings::{Degraded, DegradedReads};
 use state::{Servers, State};
-
-use crate::config::Config;
 
 /// The time between two looks at the state of the API servers. A look costs nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -46,21 +46,22 @@ impl Outage {
         Some(now.saturating_duration_since(since))
     }
 
-    /// Follows the API servers of the current configuration, forever.
-    pub async fn run(&self, current: impl Fn() -> (Arc<Config>, Arc<Upstream>)) {
+    /// Follows the current API servers, forever. `current` also returns the time after
+    /// which degraded mode begins; `None` if there is no degraded mode.
+    pub async fn run(&self, current: impl Fn() -> (Option<Duration>, Arc<Upstream>)) {
         loop {
-            let (config, upstream) = current();
-            self.look(&config, &upstream, Instant::now());
+            let (after, upstream) = current();
+            self.look(after, &upstream, Instant::now());
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    fn look(&self, config: &Config, upstream: &Upstream, now: Instant) {
+    fn look(&self, after: Option<Duration>, upstream: &Upstream, now: Instant) {
         let mut state = self.state.lock();
         let before = *state;
-        *state = match &config.degraded {
+        *state = match after {
             None => State::Fine,
-            Some(degraded) => before.next(servers(upstream), degraded.after, now),
+            Some(after) => before.next(servers(upstream), after, now),
         };
         let is_lost = state.is_lost();
         if before.is_lost() == is_lost {

@@ -34,7 +34,7 @@ use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::{Refusal, ViewsMetrics};
 pub use registry::{Asked, Views};
-pub use settings::ViewsSettings;
+pub use settings::{ViewCallers, ViewsSettings};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 pub use view::{Coverage, Lacks, View};

@@ -25,6 +25,14 @@ pub use index::{Index, Key};
 pub use places::{CandidatePlaces, PlacesLimits, TooMany};
 use rules::Rules;
 
+/// The resources of Kubernetes' RBAC.
+pub const RBAC: [&str; 4] = [
+    "clusterroles.v1.rbac.authorization.k8s.io",
+    "clusterrolebindings.v1.rbac.authorization.k8s.io",
+    "roles.v1.rbac.authorization.k8s.io",
+    "rolebindings.v1.rbac.authorization.k8s.io",
+];
+
 /// The RBAC objects in memory.
 #[async_trait]
 pub trait SavedRbac: Send + Sync {

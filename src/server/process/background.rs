@@ -57,7 +57,10 @@ async fn evict(current: Arc<ArcSwap<Generation>>) {
 
 async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcSwap<Upstream>>) {
     let outage = current.load().outage.clone();
-    let now = || (current.load().config.clone(), upstream.load_full());
+    let now = || {
+        let degraded = current.load().config.degraded.as_ref().map(|d| d.after);
+        (degraded, upstream.load_full())
+    };
     outage.run(now).await;
 }
 

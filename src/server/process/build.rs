@@ -18,10 +18,13 @@ use crate::authn::{
     RequestHeaderSettings, TokenReviewSettings,
 };
 use crate::authz::rbac::SavedRbac;
-use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, ImpersonationAuthorizer};
-use crate::config::access::{self, ConstrainedImpersonation};
+use crate::authz::{
+    Authorizer, AuthzMetrics, AuthzSettings, ConstrainedImpersonation, DegradedAuthorization,
+    ImpersonationAuthorizer,
+};
+use crate::config::access;
 use crate::config::serving::SecureServing;
-use crate::config::{self, Config, DegradedAuthorization};
+use crate::config::{self, Config};
 use crate::identity;
 use crate::metrics::{Metrics, SavedMetrics};
 use crate::server::listener::tls::{CertificateError, CertificateFiles};

@@ -15,10 +15,9 @@ use kubernetes_wire::api::{GroupVersionResource, Status, UserInfo, warning};
 
 use super::granted::PendingGrant;
 use super::identified::Identified;
-use crate::config;
 use crate::identity::VIEW;
 use crate::server::state::gate::Gate;
-use crate::views::{Asked, Coverage, Refusal, Versions, View};
+use crate::views::{Asked, Coverage, Refusal, Versions, View, ViewCallers};
 
 /// How long a request waits for its caller's rights. A review takes milliseconds,
 /// and a thousand reviews take seconds.
@@ -56,10 +55,11 @@ pub(in crate::server) fn is_wanted(identified: &Identified, headers: &HeaderMap)
 
 /// Tells whether lists and watches of the request's caller may have views.
 pub(in crate::server) fn is_of_viewer(identified: &Identified, headers: &HeaderMap) -> bool {
-    let wants = |views: &config::Views, user: &UserInfo| {
+    let wants = |views: &ViewCallers, user: &UserInfo| {
         views.names(user) || views.request_header && asks(headers)
     };
     let views = identified.generation().config.views.as_ref();
+    let views = views.map(|views| &views.callers);
     identified.degraded().is_none()
         && views
             .zip(identified.user())

@@ -11,9 +11,8 @@ use pingora_proxy::Session;
 
 use super::received::{Received, peer};
 use crate::authn::{Impersonation, Peer, Presented};
-use crate::authz::Purpose;
 use crate::authz::impersonation_mode::Mode;
-use crate::config::DegradedBounds;
+use crate::authz::{DegradedBounds, Purpose};
 use crate::flow::RequestDigest;
 use crate::identity::{self, Caller as Named};
 use crate::server::listener::{client_gone, loopback_guard};

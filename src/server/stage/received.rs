@@ -16,7 +16,7 @@ use pingora_proxy::Session;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
-use crate::config::DegradedBounds;
+use crate::authz::DegradedBounds;
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 

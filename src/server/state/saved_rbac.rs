@@ -16,8 +16,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use tokio::sync::Mutex;
 use tokio::sync::watch::Receiver;
 
-use crate::authz::rbac::{Binding, Index, Key, MalformedRbac, Rights, Role, SavedRbac};
-use crate::config::RBAC;
+use crate::authz::rbac::{Binding, Index, Key, MalformedRbac, RBAC, Rights, Role, SavedRbac};
 
 /// How many events are read at a time. Between two reads, the log can be written.
 const EVENTS_AT_A_TIME: usize = 1_000;
