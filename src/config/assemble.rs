@@ -7,7 +7,7 @@ use super::apis::Apis;
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
-    Config, Demo, FieldError, Flow, Observability, Serving, Upstream, aggregation, cache, degraded,
+    Config, Demo, FieldError, Observability, Serving, Upstream, aggregation, cache, degraded, flow,
     observability, raw, views,
 };
 use crate::aggregation::api_service_objects::api_services;
@@ -76,6 +76,7 @@ impl Config {
             (OWNER, 0)
         };
         let serving = Serving::check(&raw.serving, ports, front, &mut check);
+        let in_flight = flow::in_flight(&raw.serving, &mut check);
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = observability::logging(&raw.logging, &mut check);
@@ -94,9 +95,8 @@ impl Config {
         let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
         let views = views::check(&raw.views, front, &mut cache, &mut check);
-        let flow = Flow::check(&raw.flow, &mut check);
-        flow.check_seats(&serving, &mut check);
-        cache.pinned = flow.pinned();
+        let flow = flow::check(&raw.flow, in_flight, &mut check);
+        cache.pinned = flow::pinned(&flow);
         let api_services = ResourcePattern::Exact(api_services());
         cache.pinned.push(api_services);
         let proxy_client = access

@@ -4,39 +4,10 @@
 use std::time::Duration;
 
 use apifront_watch_cache::ResourcePattern;
-use kubernetes_wire::api::GroupVersionResource;
 
 use super::check::Check;
 use super::raw;
-use super::serving::Serving;
-
-const GROUP: &str = "flowcontrol.apiserver.k8s.io";
-
-pub fn flow_schemas() -> GroupVersionResource {
-    GroupVersionResource::new(GROUP, "v1", "flowschemas")
-}
-
-pub fn priority_levels() -> GroupVersionResource {
-    GroupVersionResource::new(GROUP, "v1", "prioritylevelconfigurations")
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
-    /// Whether FlowSchemas and PriorityLevelConfigurations decide who waits.
-    /// Otherwise the two limits of `serving` refuse what exceeds them.
-    pub enable_priority_and_fairness: bool,
-    /// The longest time that a request waits for its seats.
-    pub queue_wait: Duration,
-    /// The limit of forwarded requests that upstream has not answered. 0 for no
-    /// limit.
-    pub forwarded_limit: usize,
-    /// The same limit for one user.
-    pub user_forwarded_limit: usize,
-    /// The limit of forwarded requests that stay open. 0 for no limit.
-    pub long_running_limit: usize,
-    /// The same limit for one user.
-    pub user_long_running_limit: usize,
-}
+use crate::flow::{FlowSettings, InFlightLimits, flow_schemas, priority_levels};
 
 /// The highest limit. There are never more requests in flight.
 const MAX_INFLIGHT: usize = 1 << 20;
@@ -63,73 +34,77 @@ const LONG_RUNNING_LIMIT: usize = 10_000;
 /// nothing to others; one or two do.
 const USER_LONG_RUNNING_LIMIT: usize = 1_000;
 
-impl Default for Flow {
-    fn default() -> Self {
-        Self {
-            enable_priority_and_fairness: true,
-            queue_wait: QUEUE_WAIT,
-            forwarded_limit: FORWARDED_LIMIT,
-            user_forwarded_limit: USER_FORWARDED_LIMIT,
-            long_running_limit: LONG_RUNNING_LIMIT,
-            user_long_running_limit: USER_LONG_RUNNING_LIMIT,
-        }
+pub(super) fn check(raw: &raw::Flow, in_flight: InFlightLimits, check: &mut Check) -> FlowSettings {
+    refuse_removed(raw, check);
+    let settings = FlowSettings {
+        in_flight,
+        enable_priority_and_fairness: raw.enable_priority_and_fairness.unwrap_or(true),
+        queue_wait: check.duration("flow.queueWait", &raw.queue_wait, QUEUE_WAIT),
+        forwarded_limit: check.count(
+            "flow.forwardedLimit",
+            raw.forwarded_limit,
+            FORWARDED_LIMIT,
+            0..=MAX_INFLIGHT,
+        ),
+        user_forwarded_limit: check.count(
+            "flow.userForwardedLimit",
+            raw.user_forwarded_limit,
+            USER_FORWARDED_LIMIT,
+            0..=MAX_INFLIGHT,
+        ),
+        long_running_limit: check.count(
+            "flow.longRunningLimit",
+            raw.long_running_limit,
+            LONG_RUNNING_LIMIT,
+            0..=MAX_INFLIGHT,
+        ),
+        user_long_running_limit: check.count(
+            "flow.userLongRunningLimit",
+            raw.user_long_running_limit,
+            USER_LONG_RUNNING_LIMIT,
+            0..=MAX_INFLIGHT,
+        ),
+    };
+    refuse_without_seats(&settings, check);
+    settings
+}
+
+/// Checks the limits of requests in flight, which are fields of `serving` as they are
+/// flags of kube-apiserver.
+pub(super) fn in_flight(raw: &raw::Serving, check: &mut Check) -> InFlightLimits {
+    InFlightLimits {
+        read_only: check.count(
+            "serving.maxRequestsInflight",
+            raw.max_requests_inflight,
+            400,
+            0..=MAX_INFLIGHT,
+        ),
+        mutating: check.count(
+            "serving.maxMutatingRequestsInflight",
+            raw.max_mutating_requests_inflight,
+            200,
+            0..=MAX_INFLIGHT,
+        ),
     }
 }
 
-impl Flow {
-    pub(super) fn check(raw: &raw::Flow, check: &mut Check) -> Self {
-        refuse_removed(raw, check);
-        Self {
-            enable_priority_and_fairness: raw.enable_priority_and_fairness.unwrap_or(true),
-            queue_wait: check.duration("flow.queueWait", &raw.queue_wait, QUEUE_WAIT),
-            forwarded_limit: check.count(
-                "flow.forwardedLimit",
-                raw.forwarded_limit,
-                FORWARDED_LIMIT,
-                0..=MAX_INFLIGHT,
-            ),
-            user_forwarded_limit: check.count(
-                "flow.userForwardedLimit",
-                raw.user_forwarded_limit,
-                USER_FORWARDED_LIMIT,
-                0..=MAX_INFLIGHT,
-            ),
-            long_running_limit: check.count(
-                "flow.longRunningLimit",
-                raw.long_running_limit,
-                LONG_RUNNING_LIMIT,
-                0..=MAX_INFLIGHT,
-            ),
-            user_long_running_limit: check.count(
-                "flow.userLongRunningLimit",
-                raw.user_long_running_limit,
-                USER_LONG_RUNNING_LIMIT,
-                0..=MAX_INFLIGHT,
-            ),
-        }
+/// Refuses a configuration without seats, as kube-apiserver does.
+fn refuse_without_seats(settings: &FlowSettings, check: &mut Check) {
+    if settings.enable_priority_and_fairness && settings.in_flight.total_seats() == 0 {
+        let why = "must not be 0 together with maxMutatingRequestsInflight while \
+                   flow.enablePriorityAndFairness is true";
+        check.error("serving.maxRequestsInflight", "0", why);
     }
 }
 
-impl Flow {
-    /// Refuses a configuration without seats, as kube-apiserver does.
-    pub(super) fn check_seats(&self, serving: &Serving, check: &mut Check) {
-        if self.enable_priority_and_fairness && serving.total_seats() == 0 {
-            let why = "must not be 0 together with maxMutatingRequestsInflight while \
-                       flow.enablePriorityAndFairness is true";
-            check.error("serving.maxRequestsInflight", "0", why);
-        }
-    }
-
-    /// Returns the resources that stay cached because this process itself needs
-    /// them.
-    pub(super) fn pinned(&self) -> Vec<ResourcePattern> {
-        match self.enable_priority_and_fairness {
-            true => vec![
-                ResourcePattern::Exact(flow_schemas()),
-                ResourcePattern::Exact(priority_levels()),
-            ],
-            false => Vec::new(),
-        }
+/// Returns the resources that stay cached because this process itself needs them.
+pub(super) fn pinned(settings: &FlowSettings) -> Vec<ResourcePattern> {
+    match settings.enable_priority_and_fairness {
+        true => vec![
+            ResourcePattern::Exact(flow_schemas()),
+            ResourcePattern::Exact(priority_levels()),
+        ],
+        false => Vec::new(),
     }
 }
 

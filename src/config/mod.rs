@@ -47,7 +47,6 @@ pub use access::{Access, Authentication, Delegated, Identity};
 pub use apis::Apis;
 pub use browsers::Browsers;
 pub use flags::{Flags, VERSION};
-pub use flow::{Flow, flow_schemas, priority_levels};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};
 pub use observability::Observability;
@@ -61,6 +60,7 @@ pub use watcher::Watcher;
 use crate::aggregation::AggregationSettings;
 use crate::audit::AuditSettings;
 pub use crate::config_errors::{ConfigErrors, FieldError};
+use crate::flow::FlowSettings;
 use crate::logging::Logging;
 use crate::outage::Degraded;
 
@@ -72,7 +72,7 @@ pub struct Config {
     pub upstream: Upstream,
     /// `authentication`, `authorization` and `identity`, which are checked together.
     pub access: Access,
-    pub flow: Flow,
+    pub flow: FlowSettings,
     pub cache: apifront_watch_cache::Settings,
     /// `cache.degraded`, if it names any reads.
     pub degraded: Option<Degraded>,

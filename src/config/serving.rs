@@ -22,12 +22,6 @@ pub struct Serving {
     pub min_request_timeout: Duration,
     pub connection: ConnectionLimits,
     pub browsers: Browsers,
-    /// A part of the seats. Without priority and fairness, the limit of reads in flight:
-    /// 0 for none.
-    pub max_requests_inflight: usize,
-    /// The other part of the seats. Without priority and fairness, the limit of writes
-    /// in flight: 0 for none.
-    pub max_mutating_requests_inflight: usize,
 }
 
 /// The limits of clients' connections, and of each one.
@@ -67,11 +61,6 @@ pub(super) struct DefaultPorts {
 }
 
 impl Serving {
-    pub fn total_seats(&self) -> usize {
-        self.max_requests_inflight
-            .saturating_add(self.max_mutating_requests_inflight)
-    }
-
     /// Checks the section. `front` says that callers are authenticated.
     pub(super) fn check(
         raw: &raw::Serving,
@@ -115,18 +104,6 @@ impl Serving {
             ),
             connection: ConnectionLimits::check(raw, check),
             browsers: Browsers::check(raw, front, check),
-            max_requests_inflight: check.count(
-                "serving.maxRequestsInflight",
-                raw.max_requests_inflight,
-                400,
-                0..=1 << 20,
-            ),
-            max_mutating_requests_inflight: check.count(
-                "serving.maxMutatingRequestsInflight",
-                raw.max_mutating_requests_inflight,
-                200,
-                0..=1 << 20,
-            ),
         }
     }
 

@@ -297,7 +297,7 @@ fn there_are_seats_to_share() {
     assert!(!config.flow.enable_priority_and_fairness);
     assert_eq!(config.cache.pinned.len(), 1);
     let config = load_text(MINIMAL, &none[..1]).unwrap();
-    assert_eq!(config.serving.total_seats(), 200);
+    assert_eq!(config.flow.in_flight.total_seats(), 200);
     let pinned: Vec<_> = config
         .cache
         .pinned

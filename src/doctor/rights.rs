@@ -10,7 +10,8 @@ use serde_json::json;
 use super::client::Client;
 use super::impersonation::{self, Named};
 use super::{Finding, Section};
-use crate::config::{self, Access, Config, Identity};
+use crate::config::{Access, Config, Identity};
+use crate::flow;
 
 const SECTION: Section = Section::Rights;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -110,7 +111,7 @@ pub(super) async fn one(
 /// Examines the right to read the objects by which requests are classified.
 async fn flow_schemas(client: &Client) -> Finding {
     let subject = "get, list and watch flow schemas and priority levels";
-    for gvr in [config::flow_schemas(), config::priority_levels()] {
+    for gvr in [flow::flow_schemas(), flow::priority_levels()] {
         for verb in READ {
             if may(client, &gvr.group, &gvr.resource, verb).await != Ok(true) {
                 let found = format!(

@@ -14,7 +14,7 @@ use apifront_shares::{Exceeded, Limits, Share, Shares};
 use kubernetes_wire::api::UserInfo;
 use prometheus::IntGauge;
 
-use crate::config;
+use super::settings::FlowSettings;
 use crate::metrics::{ForwardSlotMetrics, ForwardedMetrics};
 
 pub struct Forwarded {
@@ -33,11 +33,13 @@ impl Forwarded {
     }
 
     /// Sets the limits. Requests keep their slots, even above new limits.
-    pub(super) fn set_limits(&self, flow: &config::Flow) {
+    pub(super) fn set_limits(&self, settings: &FlowSettings) {
         self.in_flight
-            .set_limits(flow.forwarded_limit, flow.user_forwarded_limit);
-        self.long_running
-            .set_limits(flow.long_running_limit, flow.user_long_running_limit);
+            .set_limits(settings.forwarded_limit, settings.user_forwarded_limit);
+        self.long_running.set_limits(
+            settings.long_running_limit,
+            settings.user_long_running_limit,
+        );
     }
 }
 
@@ -104,20 +106,28 @@ impl ForwardSlots {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kubernetes_wire::api::user::MASTERS;
     use prometheus::Registry;
 
     use super::*;
+    use crate::flow::InFlightLimits;
 
     fn forwarded(limit: usize, user_limit: usize) -> Forwarded {
         let metrics = ForwardedMetrics::register(&Registry::new()).unwrap();
         let forwarded = Forwarded::new(metrics);
-        forwarded.set_limits(&config::Flow {
+        forwarded.set_limits(&FlowSettings {
+            enable_priority_and_fairness: true,
+            in_flight: InFlightLimits {
+                read_only: 0,
+                mutating: 0,
+            },
+            queue_wait: Duration::ZERO,
             forwarded_limit: limit,
             user_forwarded_limit: user_limit,
             long_running_limit: limit,
             user_long_running_limit: user_limit,
-            ..config::Flow::default()
         });
         forwarded
     }

@@ -19,6 +19,7 @@ mod forwarded;
 mod request_kind;
 mod response_bytes;
 mod schemas;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -36,7 +37,6 @@ use kubernetes_wire::api::RETRY_SOON;
 use kubernetes_wire::api::user::UserInfo;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config;
 use crate::metrics::FlowMetrics;
 use cpu_turns::CpuTurns;
 use schemas::Schemas;
@@ -47,7 +47,8 @@ pub use cpu_turns::CpuTurn;
 pub use forwarded::{ForwardSlot, Forwarded};
 pub use request_kind::RequestKind;
 pub use response_bytes::{HeldBytes, ResponseBytes};
-pub use schemas::ObjectsJson;
+pub use schemas::{ObjectsJson, flow_schemas, priority_levels};
+pub use settings::{FlowSettings, InFlightLimits};
 pub use waiting::{Started, Waiting};
 
 /// The body of the answer to a request over the limit. It is not a Status.
@@ -89,33 +90,23 @@ struct Limits {
     queue_wait: Duration,
 }
 
-/// The limits of kube-apiserver without API Priority and Fairness. 0 means no limit.
-struct InFlightLimits {
-    read_only: usize,
-    mutating: usize,
-}
-
 impl Limits {
-    fn from_config(config: &config::Config) -> Self {
-        let serving = &config.serving;
-        let fair = config.flow.enable_priority_and_fairness;
+    fn new(settings: &FlowSettings) -> Self {
+        let fair = settings.enable_priority_and_fairness;
         Self {
-            in_flight: (!fair).then_some(InFlightLimits {
-                read_only: serving.max_requests_inflight,
-                mutating: serving.max_mutating_requests_inflight,
-            }),
-            queue_wait: config.flow.queue_wait,
+            in_flight: (!fair).then_some(settings.in_flight),
+            queue_wait: settings.queue_wait,
         }
     }
 }
 
 impl Flow {
-    pub fn new(config: &config::Config, metrics: FlowMetrics) -> Self {
-        let settings = Settings {
-            total_seats: config.serving.total_seats(),
+    pub fn new(settings: &FlowSettings, metrics: FlowMetrics) -> Self {
+        let engine = Settings {
+            total_seats: settings.in_flight.total_seats(),
         };
-        let this = Self::limited(Limits::from_config(config), settings, metrics);
-        this.forwarded.set_limits(&config.flow);
+        let this = Self::limited(Limits::new(settings), engine, metrics);
+        this.forwarded.set_limits(settings);
         this
     }
 
@@ -134,11 +125,12 @@ impl Flow {
         }
     }
 
-    /// Applies the limits of a configuration. Requests in flight keep their seats.
-    pub fn reload(&self, config: &config::Config) {
-        self.fairness.set_total_seats(config.serving.total_seats());
-        self.limits.store(Arc::new(Limits::from_config(config)));
-        self.forwarded.set_limits(&config.flow);
+    /// Applies new settings. Requests in flight keep their seats.
+    pub fn reload(&self, settings: &FlowSettings) {
+        let total_seats = settings.in_flight.total_seats();
+        self.fairness.set_total_seats(total_seats);
+        self.limits.store(Arc::new(Limits::new(settings)));
+        self.forwarded.set_limits(settings);
     }
 
     /// Applies the cluster's objects, given as JSON. `None` if the cluster has none:

@@ -4,8 +4,19 @@ use std::collections::HashSet;
 
 use apifront_fairness::{Fairness, Objects};
 use bytes::Bytes;
+use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+
+pub fn flow_schemas() -> GroupVersionResource {
+    GroupVersionResource::new(GROUP, "v1", "flowschemas")
+}
+
+pub fn priority_levels() -> GroupVersionResource {
+    GroupVersionResource::new(GROUP, "v1", "prioritylevelconfigurations")
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectsJson {

@@ -140,7 +140,7 @@ impl ProcessParts<'_> {
         let outage = OutageMetrics::register(registry, metrics.known.clone())?;
         let outage = Arc::new(Outage::new(outage));
         let discovery = Discovery::new(upstream.clone(), DiscoveryMetrics::register(registry)?);
-        let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
+        let flow = Arc::new(Flow::new(&config.flow, metrics.flow.clone()));
         let health = health(live, &cache, upstream, &outage, &flow);
         let audit = Audit::new(AuditMetrics::register(registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);

@@ -98,7 +98,7 @@ impl Reloader {
             aggregation,
             process: old.process.clone(),
         });
-        fresh.flow.reload(&fresh.config);
+        fresh.flow.reload(&fresh.config.flow);
         fresh
             .metrics
             .show_hidden(fresh.config.observability.show_hidden_metrics);

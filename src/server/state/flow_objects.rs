@@ -13,8 +13,8 @@ use tokio::sync::watch::Receiver;
 use tokio::time::sleep;
 
 use super::generation::Generation;
-use crate::config::{Config, flow_schemas, priority_levels};
-use crate::flow::ObjectsJson;
+use crate::config::Config;
+use crate::flow::{ObjectsJson, flow_schemas, priority_levels};
 
 /// How long one look waits for the first lists.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
