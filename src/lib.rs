@@ -17,6 +17,7 @@ pub mod aggregation;
 pub mod audit;
 pub mod authn;
 pub mod authz;
+pub mod browsers;
 pub mod config;
 pub mod config_errors;
 pub mod deprecation;

@@ -45,7 +45,6 @@ use kubernetes_wire::api::GroupVersionResource;
 
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use apis::Apis;
-pub use browsers::Browsers;
 pub use flags::{Flags, VERSION};
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::browsers::Browsers;
 use super::check::Check;
-use super::raw;
+use super::{browsers, raw};
+use crate::browsers::Browsers;
 
 /// At least one of the two listeners is there.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,7 @@ impl Serving {
                 Duration::from_secs(1800),
             ),
             connection: ConnectionLimits::check(raw, check),
-            browsers: Browsers::check(raw, front, check),
+            browsers: browsers::check(raw, front, check),
         }
     }
 
