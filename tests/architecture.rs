@@ -177,6 +177,9 @@ const SERVER_ROOMS: [&str; 10] = [
     "listener", "state", "stage", "offload", "reply", "answer", "forward", "steps", "proxy",
     "process",
 ];
+/// The room of the server that gives the other rooms their settings. All others have
+/// what they need of the configuration as types of their own.
+const READS_THE_CONFIGURATION: &str = "process";
 const ALWAYS: [&str; 3] = ["api", "metrics", "shares"];
 /// The crate's own files at the root. They are wiring, not rooms.
 const ROOTS: [&str; 3] = ["lib", "main", "demo"];
@@ -266,6 +269,9 @@ fn rooms_of_the_server_use_those_below() {
         };
         let text = std::fs::read_to_string(&file).expect("source file");
         assert!(!text.contains("super::super::"), "{shown}: name the room");
+        if room != READS_THE_CONFIGURATION && used_modules(&text, "apifront").contains("config") {
+            wrong.insert(format!("{shown}: `{room}` may not use `config`"));
+        }
         for used in used_after(&code_of(&text), "crate::server::") {
             match floor(&used) {
                 Some(floor) if floor <= own => {}

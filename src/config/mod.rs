@@ -40,8 +40,6 @@ mod watcher;
 use std::path::PathBuf;
 
 use apifront_upstream::{ClientCert, certificate_files};
-use apifront_watch_cache::Policy;
-use kubernetes_wire::api::GroupVersionResource;
 
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use apis::Apis;
@@ -93,6 +91,16 @@ pub enum Mode {
     Personal,
     /// Stands in front of a cluster, for its users.
     Front,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Demo => "demo",
+            Self::Personal => "personal",
+            Self::Front => "front",
+        }
+    }
 }
 
 impl Config {
@@ -164,15 +172,5 @@ impl Config {
         }
         files.extend(self.api_service_files.iter().cloned());
         files
-    }
-}
-
-impl Policy for Config {
-    fn settings(&self) -> &apifront_watch_cache::Settings {
-        &self.cache
-    }
-
-    fn serves(&self, gvr: &GroupVersionResource) -> bool {
-        self.apis.runtime_config.is_resource_enabled(gvr)
     }
 }

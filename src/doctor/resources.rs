@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apifront_upstream::Upstream;
-use apifront_watch_cache::reflector::{Diagnosis, Selection, diagnose};
+use apifront_watch_cache::reflector::{Diagnosis, diagnose};
 use futures::StreamExt;
 use futures::stream;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
@@ -65,7 +65,10 @@ pub(super) async fn examine(
     resources: &[GroupVersionResource],
     remote: &BTreeSet<GroupVersion>,
 ) -> Vec<Finding> {
-    let (cached, excluded): (Vec<_>, Vec<_>) = resources.iter().partition(|gvr| config.allows(gvr));
+    let shown = &config.apis.runtime_config;
+    let (cached, excluded): (Vec<_>, Vec<_>) = resources
+        .iter()
+        .partition(|gvr| config.cache.caches(gvr) && shown.is_resource_enabled(gvr));
     let mut findings = Vec::new();
     if !excluded.is_empty() {
         let names = names(excluded.iter().map(|gvr| gvr.group_resource().to_string()));
@@ -74,7 +77,7 @@ pub(super) async fn examine(
     }
     let (forwarded, cached): (Vec<_>, Vec<_>) = cached
         .into_iter()
-        .partition(|gvr| remote.contains(&gvr.group_version()) && !config.trusts(gvr));
+        .partition(|gvr| remote.contains(&gvr.group_version()) && !config.cache.trusts(gvr));
     if !forwarded.is_empty() {
         let names = names(forwarded.iter().map(|gvr| gvr.group_resource().to_string()));
         let found = format!("{names}: their server may show each caller something else");

@@ -117,7 +117,11 @@ async fn admit(
 ) -> Step<Arc<Identified>> {
     ctx.for_browsers = browsers::headers(session, ctx.generation());
     // A request that two parsers could read differently goes no further.
-    match framing::check(session, &ctx.generation().config.serving, large_heads) {
+    match framing::check(
+        session,
+        ctx.generation().settings.max_request_header_bytes,
+        large_heads,
+    ) {
         Ok(None) => {}
         Ok(large) => ctx.large_head = large,
         Err(refusal) => {

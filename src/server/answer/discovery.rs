@@ -126,7 +126,7 @@ pub(in crate::server) async fn refuse_hidden(
     let received = grant.identified().clone();
     let info = received.info();
     let generation = received.generation();
-    let config = &generation.config.apis.runtime_config;
+    let config = &generation.settings.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
         return None;
     }

@@ -23,7 +23,7 @@ pub(in crate::server) fn begin(method: &Method, response: &response::Parts, forw
         && info.is_resource_request
         && info.subresource != "proxy"
         && !forward.query().contains("dryRun")
-        && forward.generation().config.cache.consistency != Consistency::Strict;
+        && forward.generation().settings.cache.consistency != Consistency::Strict;
     if !counts {
         return;
     }

@@ -11,13 +11,12 @@ use pingora_proxy::Session;
 use super::head::HeadRefusal;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
 use super::{http2, http2_head};
-use crate::config::Serving;
 
 /// Checks the head of a request. Returns its share of the budget if the head is
 /// large.
 pub(in crate::server) fn check(
     session: &Session,
-    serving: &Serving,
+    max_bytes: usize,
     large: &LargeHeads,
 ) -> Result<Option<LargeHead>, HeadRefusal> {
     if session.as_http1().is_some() {
@@ -45,7 +44,7 @@ pub(in crate::server) fn check(
         _ => {}
     }
     let size = head_size(target.len(), &request.headers);
-    if size > serving.connection.max_request_header_bytes {
+    if size > max_bytes {
         return Err(HeadRefusal::TooLarge);
     }
     if size <= SMALL_HEAD {

@@ -75,14 +75,14 @@ impl Apifront {
         let config: Arc<Config> = live.load().clone();
         // A taken port is the commonest mistake, so ports come first.
         let listeners = Listeners::bind(&config)?;
-        let reloader = first_generation::build(&live, config, metrics, demo).await?;
+        let reloader = first_generation::build(&live, config.clone(), metrics, demo).await?;
         let current = reloader.current.clone();
         let (certificates, clients) = (reloader.certificates.clone(), reloader.clients.clone());
 
         let generation = current.load_full();
         show_apis(&generation);
-        let cached = &generation.config.cache;
-        generation.cache.resume(cached, generation.config.as_ref());
+        let settings = &generation.settings;
+        generation.cache.resume(&settings.cache, settings.as_ref());
         let background = background::start(reloader, live);
         preload(&generation);
 
@@ -94,7 +94,7 @@ impl Apifront {
             drain: generation.drain.clone(),
             health: generation.health.clone(),
             shutdown,
-            listeners: listeners.serve(&current, certificates, clients, &stop)?,
+            listeners: listeners.serve(&config, &current, certificates, clients, &stop)?,
             background,
             current,
         })
@@ -105,10 +105,10 @@ impl Apifront {
     /// may end within `shutdownGracePeriod`, and the cache is saved. Returns the
     /// number of requests that were cut off.
     pub async fn stop(mut self) -> usize {
-        let serving = self.current.load().config.serving.clone();
+        let settings = self.current.load().settings.clone();
         self.health.shut_down();
-        tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
-        tokio::time::sleep(serving.shutdown_delay_duration).await;
+        tracing::info!(delay = ?settings.shutdown_delay, "shutting down");
+        tokio::time::sleep(settings.shutdown_delay).await;
         // Sending fails only if all listeners have ended already.
         let _stopped = self.shutdown.send(true);
         self.drain.stop();
@@ -119,10 +119,10 @@ impl Apifront {
         }
         // The streams have ended, so no client has seen more than what is saved now.
         let generation = self.current.load_full();
-        let grace = serving.shutdown_grace_period;
+        let grace = settings.shutdown_grace_period;
         let (cut_off, ()) = tokio::join!(
             self.drain.wait(grace),
-            generation.cache.save(&generation.config.cache, grace),
+            generation.cache.save(&generation.settings.cache, grace),
         );
         if cut_off > 0 {
             tracing::warn!(requests = cut_off, "cut off");

@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::learn_deprecations;
 use super::reload::Reloader;
-use crate::config::{LiveConfig, Mode};
+use crate::config::LiveConfig;
 use crate::server::answer::make_ahead;
 use crate::server::state::generation::Generation;
 use crate::server::state::{flow_objects, local_groups};
@@ -52,13 +52,13 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
 
 async fn evict(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
-    cache.run_eviction(|| current.load().config.clone()).await;
+    cache.run_eviction(|| current.load().settings.clone()).await;
 }
 
 async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcSwap<Upstream>>) {
     let outage = current.load().outage.clone();
     let now = || {
-        let degraded = current.load().config.degraded.as_ref().map(|d| d.after);
+        let degraded = current.load().settings.degraded.as_ref().map(|d| d.after);
         (degraded, upstream.load_full())
     };
     outage.run(now).await;
@@ -70,14 +70,15 @@ async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
     let own_user = current.load().own_user.clone();
     let mut learned_of: Option<Arc<Upstream>> = None;
     loop {
-        let (mode, upstream) = {
+        let (has_own_user, upstream) = {
             let generation = current.load();
-            (generation.config.mode(), generation.upstream.load_full())
+            let has_own_user = generation.settings.has_own_user;
+            (has_own_user, generation.upstream.load_full())
         };
         let is_known = learned_of
             .as_ref()
             .is_some_and(|of| Arc::ptr_eq(of, &upstream));
-        if mode == Mode::Personal && !is_known {
+        if has_own_user && !is_known {
             own_user.forget();
             if own_user.learn(&*upstream).await {
                 learned_of = Some(upstream);
@@ -91,16 +92,17 @@ async fn learn_own_user(current: Arc<ArcSwap<Generation>>) {
 async fn follow_rights(current: Arc<ArcSwap<Generation>>) {
     let process = current.load().process.clone();
     let max_staleness = || {
-        let config = &current.load().config;
-        config.views.as_ref().map(|_| config.cache.max_staleness)
+        let settings = &current.load().settings;
+        let views = settings.views.as_ref();
+        views.map(|_| settings.cache.max_staleness)
     };
     process.rights.run(max_staleness).await;
 }
 
-/// Saves the cache as often as the current configuration says.
+/// Saves the cache as often as the current settings say.
 async fn save(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
-    cache.run_saving(|| current.load().config.clone()).await;
+    cache.run_saving(|| current.load().settings.clone()).await;
 }
 
 async fn sample(current: Arc<ArcSwap<Generation>>) {
@@ -117,6 +119,6 @@ async fn sample(current: Arc<ArcSwap<Generation>>) {
 
 async fn self_check(current: Arc<ArcSwap<Generation>>) {
     let process = current.load().process.clone();
-    let interval = || current.load().config.cache.self_check_interval;
+    let interval = || current.load().settings.cache.self_check_interval;
     process.self_checks.run(&process.cache, interval).await;
 }

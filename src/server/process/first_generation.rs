@@ -17,6 +17,7 @@ use bytes::Bytes;
 use super::build::{self, AccessControl, PreparedAccess};
 use super::health_checks::health;
 use super::reload::{Reloader, authorities, server_certificates};
+use super::settings::server_settings;
 use super::start_error::StartError;
 use crate::aggregation::{Aggregation, AvailabilityMetrics};
 use crate::audit::{Audit, AuditMetrics};
@@ -82,12 +83,13 @@ pub(super) async fn build(
         .metrics
         .show_hidden(config.observability.show_hidden_metrics);
     let generation = Generation {
-        config,
+        settings: Arc::new(server_settings(&config)),
         gate,
         aggregation,
         process,
     };
     Ok(Reloader {
+        config,
         current: Arc::new(ArcSwap::from_pointee(generation)),
         upstream,
         access,
@@ -152,8 +154,9 @@ impl ProcessParts<'_> {
         let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
         views.reload(build::views(config));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
+        let live = live.clone();
         Ok(ProcessState {
-            live_config: live.clone(),
+            configuration_error: Box::new(move || live.last_error()),
             upstream: upstream.clone(),
             cache,
             current_aggregation: ArcSwap::new(self.aggregation.clone()),

@@ -22,7 +22,7 @@ pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
         let known = &generation.deprecations;
         let upstream = generation.upstream.load_full();
         known.learn_release(&upstream).await;
-        let entries = &generation.config.apis.deprecations;
+        let entries = &generation.settings.deprecations;
         known.forget_kinds(entries);
         let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
         let backends = generation.aggregation.upstreams();

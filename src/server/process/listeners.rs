@@ -73,6 +73,7 @@ impl Listeners {
     /// Serves on each socket until `stop` turns true.
     pub(super) fn serve(
         self,
+        config: &Config,
         current: &Arc<ArcSwap<Generation>>,
         certificates: Option<Arc<ServerCertificates>>,
         client_certificates: Arc<AnyClientCertificate>,
@@ -80,15 +81,15 @@ impl Listeners {
     ) -> Result<Vec<JoinHandle<()>>, StartError> {
         let mut serving = Vec::new();
         let large = LargeHeads::default();
-        let clients = Connections::new(connection_limits(&current.load().config));
+        let clients = Connections::new(connection_limits(config));
         if let (Some(listener), Some(certificates)) = (self.secure, certificates) {
             let tls = tls_settings(certificates, client_certificates)?;
-            let settings = connection_settings(current, "secure", &clients, &large);
+            let settings = connection_settings(config, current, "secure", &clients, &large);
             let app = proxy_app(current, &large);
             serving.push(listener.serve(app, Some(tls), settings, stop.clone()));
         }
         if let Some(listener) = self.insecure {
-            let settings = connection_settings(current, "insecure", &clients, &large);
+            let settings = connection_settings(config, current, "insecure", &clients, &large);
             let app = proxy_app(current, &large);
             serving.push(listener.serve(app, None, settings, stop.clone()));
         }
@@ -96,7 +97,8 @@ impl Listeners {
             // These connections are counted separately, so that a flood of clients
             // does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
-            let settings = connection_settings(current, "observability", &connections, &large);
+            let settings =
+                connection_settings(config, current, "observability", &connections, &large);
             let current = current.clone();
             let app = HttpServer::new_app(Observability { current });
             serving.push(listener.serve(app, None, settings, stop.clone()));
@@ -149,27 +151,27 @@ fn connection_limits(config: &Config) -> Limits {
 }
 
 fn connection_settings(
+    config: &Config,
     current: &Arc<ArcSwap<Generation>>,
     listener: &'static str,
     connections: &Connections,
     large: &LargeHeads,
 ) -> ConnectionSettings {
-    let generation = current.load();
-    let serving = &generation.config.serving;
+    let connection = &config.serving.connection;
     let mut h2 = default_h2_options();
-    h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
+    h2.max_concurrent_streams(connection.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
     h2.initial_window_size(FLOW_CONTROL_WINDOW_BYTES);
     h2.initial_connection_window_size(FLOW_CONTROL_WINDOW_BYTES);
-    let header_bytes = serving.connection.max_request_header_bytes;
+    let header_bytes = connection.max_request_header_bytes;
     let http2_bytes = header_bytes.saturating_add(BESIDE_HEADS);
     h2.max_header_list_size(u32::try_from(http2_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
         connections: connections.clone(),
-        metrics: generation.metrics.connections.listener(listener),
+        metrics: current.load().metrics.connections.listener(listener),
         deadlines: Deadlines {
-            header: serving.connection.request_header_timeout,
-            idle: serving.connection.idle_timeout,
+            header: connection.request_header_timeout,
+            idle: connection.idle_timeout,
         },
         heads: HeadLimits {
             max_bytes: header_bytes,
@@ -177,7 +179,7 @@ fn connection_settings(
         },
         http2: Http2Options {
             h2,
-            max_streams: serving.connection.http2_max_streams_per_connection,
+            max_streams: connection.http2_max_streams_per_connection,
         },
     }
 }

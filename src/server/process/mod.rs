@@ -8,4 +8,5 @@ mod health_checks;
 mod learn_deprecations;
 mod listeners;
 mod reload;
+mod settings;
 pub(super) mod start_error;

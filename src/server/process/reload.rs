@@ -9,6 +9,7 @@ use apifront_watch_cache::reflector::Route;
 use arc_swap::ArcSwap;
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
+use super::settings::server_settings;
 use super::start_error::StartError;
 use crate::aggregation::api_service_objects::api_services;
 use crate::aggregation::{self, AvailabilityMetrics};
@@ -20,6 +21,8 @@ use crate::server::state::generation::Generation;
 use crate::spans;
 
 pub(super) struct Reloader {
+    /// The configuration in force.
+    pub(super) config: Arc<Config>,
     pub(super) current: Arc<ArcSwap<Generation>>,
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
     pub(super) access: AccessControl,
@@ -41,7 +44,7 @@ struct Prepared {
 }
 
 impl Reloader {
-    pub(super) async fn reload_forever(self, live: Arc<LiveConfig>) {
+    pub(super) async fn reload_forever(mut self, live: Arc<LiveConfig>) {
         let mut generation = live.subscribe();
         while generation.changed().await.is_ok() {
             let config: Arc<Config> = live.load().clone();
@@ -52,7 +55,7 @@ impl Reloader {
         }
     }
 
-    async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
+    async fn reload(&mut self, config: Arc<Config>) -> Result<(), StartError> {
         let prepared = self.prepare(config).await?;
         self.commit(prepared);
         Ok(())
@@ -76,7 +79,7 @@ impl Reloader {
     }
 
     /// Replaces the parts that are in force. This cannot fail.
-    fn commit(&self, prepared: Prepared) {
+    fn commit(&mut self, prepared: Prepared) {
         let old = self.current.load_full();
         let Prepared {
             config,
@@ -93,33 +96,35 @@ impl Reloader {
         self.clients.reload(authorities(&access));
         let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
         let fresh = Arc::new(Generation {
-            config,
+            settings: Arc::new(server_settings(&config)),
             gate: self.access.gate(access),
             aggregation,
             process: old.process.clone(),
         });
-        fresh.flow.reload(&fresh.config.flow);
+        fresh.flow.reload(&config.flow);
         fresh
             .metrics
-            .show_hidden(fresh.config.observability.show_hidden_metrics);
+            .show_hidden(config.observability.show_hidden_metrics);
         fresh.audit.apply(audit);
         fresh.tracing.apply(tracing);
         upstream.continue_from(&self.upstream.load());
         self.upstream.store(Arc::new(upstream));
-        if old.config.upstream != fresh.config.upstream {
+        let before = std::mem::replace(&mut self.config, config);
+        let config = &self.config;
+        if before.upstream != config.upstream {
             // Upstream may be another cluster now.
             fresh.cache.upstream_replaced(&api_services());
             self.access.forget();
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }
-        if old.config.cache.aggregated != fresh.config.cache.aggregated {
+        if before.cache.aggregated != config.cache.aggregated {
             fresh.cache.renew_claims();
         }
-        if old.config.views != fresh.config.views || old.config.upstream != fresh.config.upstream {
+        if before.views != config.views || before.upstream != config.upstream {
             fresh.views.forget();
         }
-        fresh.views.reload(build::views(&fresh.config));
+        fresh.views.reload(build::views(config));
         self.current.store(fresh.clone());
         fresh.current_aggregation.store(fresh.aggregation.clone());
         // Requests go to the new servers already; now the cache follows.
@@ -148,16 +153,16 @@ pub(super) fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item
 }
 
 pub(super) fn preload(generation: &Generation) {
-    for pattern in generation.config.cache.preload.clone() {
-        let (cache, config) = (generation.cache.clone(), generation.config.clone());
-        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
+    for pattern in generation.settings.cache.preload.clone() {
+        let (cache, settings) = (generation.cache.clone(), generation.settings.clone());
+        tokio::spawn(async move { cache.preload(&pattern, settings.as_ref()).await });
     }
 }
 
 /// Tells the cache, discovery and OpenAPI which APIs are shown, and which servers
 /// serve them.
 pub(super) fn show_apis(generation: &Generation) {
-    let hidden = &generation.config.apis.runtime_config;
+    let hidden = &generation.settings.runtime_config;
     let routes = generation.aggregation.upstreams().into_iter();
     let routes = routes.map(|(served, backend)| -> Route { (served, backend) });
     generation.cache.route(routes.collect());

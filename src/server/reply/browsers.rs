@@ -41,7 +41,7 @@ pub(in crate::server) fn headers(
     session: &Session,
     generation: &Generation,
 ) -> Option<Box<HeaderMap>> {
-    let browsers = &generation.config.serving.browsers;
+    let browsers = &generation.settings.browsers;
     if browsers.is_silent() {
         return None;
     }

@@ -18,7 +18,7 @@ pub(in crate::server) async fn of_cached(
     store: &Store,
 ) -> Vec<HeaderValue> {
     let learnt = &store.presentation().warnings;
-    let configured = &generation.config.apis.deprecations;
+    let configured = &generation.settings.deprecations;
     let warnings = generation.deprecations.of_cached(gvr, learnt, configured);
     generation
         .deprecations
@@ -32,7 +32,7 @@ pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut Parts) {
     let Some(forward) = &ctx.forward else { return };
     let generation = forward.generation();
     let info = forward.info();
-    let entries = &generation.config.apis.deprecations;
+    let entries = &generation.settings.deprecations;
     let is_silent = entries.is_empty() && !head.headers.contains_key(WARNING);
     if !info.is_resource_request || is_silent {
         return;
@@ -83,7 +83,7 @@ pub(super) fn note(ctx: &mut RequestContext, status: StatusCode, warnings: &[Hea
     let info = info.filter(|info| info.is_resource_request);
     ctx.reply.deprecated = info.and_then(|info| {
         let known = &ctx.generation().deprecations;
-        let configured = &ctx.generation().config.apis.deprecations;
+        let configured = &ctx.generation().settings.deprecations;
         known.requested(&info.gvr, &info.subresource, status, warnings, configured)
     });
     if let (Some(requested), Some(trail)) = (&ctx.reply.deprecated, &mut ctx.audit) {

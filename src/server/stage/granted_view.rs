@@ -58,8 +58,7 @@ pub(in crate::server) fn is_of_viewer(identified: &Identified, headers: &HeaderM
     let wants = |views: &ViewCallers, user: &UserInfo| {
         views.names(user) || views.request_header && asks(headers)
     };
-    let views = identified.generation().config.views.as_ref();
-    let views = views.map(|views| &views.callers);
+    let views = identified.generation().settings.views.as_ref();
     identified.degraded().is_none()
         && views
             .zip(identified.user())

@@ -154,7 +154,7 @@ impl Identified {
         if let Some(bounds) = self.degraded {
             return Purpose::Degraded(bounds);
         }
-        let degraded = &self.generation().config.degraded;
+        let degraded = &self.generation().settings.degraded;
         let named = self.is_named()
             && degraded
                 .as_ref()
@@ -230,7 +230,7 @@ async fn delegated(
     // degraded mode.
     if let Some(bounds) = received.degraded()
         && let Ok(known) = known(&received, session, gate, Some(bounds)).await
-        && let Some(degraded) = &received.generation().config.degraded
+        && let Some(degraded) = &received.generation().settings.degraded
         && degraded.names(&received.info().gvr, &known.user)
     {
         return Ok(identified(received, known, gate, Some(bounds))?);

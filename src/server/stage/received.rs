@@ -207,7 +207,7 @@ impl Deref for Received {
 }
 
 fn is_named(generation: &Generation, info: &RequestInfo) -> bool {
-    let Some(degraded) = &generation.config.degraded else {
+    let Some(degraded) = &generation.settings.degraded else {
         return false;
     };
     info.method == Method::GET
@@ -218,7 +218,7 @@ fn is_named(generation: &Generation, info: &RequestInfo) -> bool {
 }
 
 fn degraded(generation: &Generation) -> Option<DegradedBounds> {
-    let degraded = generation.config.degraded.as_ref()?;
+    let degraded = generation.settings.degraded.as_ref()?;
     generation.outage.is_degraded().then_some(degraded.bounds)
 }
 

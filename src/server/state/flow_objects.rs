@@ -13,7 +13,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::sleep;
 
 use super::generation::Generation;
-use crate::config::Config;
+use super::settings::ServerSettings;
 use crate::flow::{ObjectsJson, flow_schemas, priority_levels};
 
 /// How long one look waits for the first lists.
@@ -31,11 +31,11 @@ const CHANGE_DELAY: Duration = Duration::from_millis(50);
 /// Lets the cache hold what apifront itself needs, whichever reads the configuration
 /// lets the cache answer. Hidden resources are not served and therefore decide
 /// nothing, as in kube-apiserver.
-struct Needed<'a>(&'a Config);
+struct Needed<'a>(&'a ServerSettings);
 
 impl Selection for Needed<'_> {
     fn allows(&self, gvr: &GroupVersionResource) -> bool {
-        self.0.cache.pins(gvr) && self.0.apis.runtime_config.is_resource_enabled(gvr)
+        self.0.cache.pins(gvr) && self.0.runtime_config.is_resource_enabled(gvr)
     }
 
     fn trusts(&self, gvr: &GroupVersionResource) -> bool {
@@ -70,7 +70,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
         };
         // While the objects are listed again, those in force stay.
         if why != Unavailable::Filling && in_force != Err(why) {
-            if generation.config.flow.enable_priority_and_fairness {
+            if generation.settings.enable_priority_and_fairness {
                 let why = reason(why);
                 tracing::warn!(why, "flow schemas of a new cluster in force");
             }
@@ -104,7 +104,7 @@ fn reason(why: Unavailable) -> &'static str {
 
 impl Stores {
     async fn find(generation: &Generation) -> Result<Self, Unavailable> {
-        let needed = Needed(&generation.config);
+        let needed = Needed(&generation.settings);
         let (schemas, levels) = (flow_schemas(), priority_levels());
         let lookup = |gvr| generation.cache.lookup_within(gvr, &needed, FILLS_WITHIN);
         let (schemas, levels) = tokio::join!(lookup(&schemas), lookup(&levels));
@@ -122,7 +122,7 @@ impl Stores {
         let mut configured = None;
         loop {
             let closed = is_closed(&mut schemas) | is_closed(&mut levels);
-            if closed || !Needed(&current.load().config).allows(&flow_schemas()) {
+            if closed || !Needed(&current.load().settings).allows(&flow_schemas()) {
                 return;
             }
             let stores = self.clone();
@@ -144,7 +144,7 @@ impl Stores {
                     changed = levels.changed() => if changed.is_ok() { break },
                     () = sleep(LOOK_INTERVAL) => {}
                 }
-                if !Needed(&current.load().config).allows(&flow_schemas()) {
+                if !Needed(&current.load().settings).allows(&flow_schemas()) {
                     return;
                 }
             }

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use super::generation::Generation;
+use super::settings::ServerSettings;
 use crate::aggregation::api_service_objects::api_services;
-use crate::config::Config;
 
 /// How long one look waits for the first list.
 const FILLS_WITHIN: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
                     );
                 }
                 warned = true;
-                cache.served_by(servers, None, generation.config.as_ref());
+                cache.served_by(servers, None, generation.settings.as_ref());
                 drop(generation);
                 // Another upstream may have them.
                 let _ = timeout(REFUSED_LOOK_INTERVAL, cache.unknown()).await;
@@ -124,15 +124,15 @@ pub(in crate::server) async fn follow(current: Arc<ArcSwap<Generation>>) {
 async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
     let Some(store) = entry.store() else { return };
     let mut progress = store.subscribe();
-    // The last report to the cache, and the configuration at that time.
-    let mut told: Option<(ByGroup, Arc<Config>)> = None;
+    // The last report to the cache, and the settings at that time.
+    let mut told: Option<(ByGroup, Arc<ServerSettings>)> = None;
     let mut is_readable = true;
     loop {
         if progress.borrow_and_update().closed {
             return;
         }
         let generation = current.load_full();
-        let (cache, config) = (&generation.cache, &generation.config);
+        let (cache, settings) = (&generation.cache, &generation.settings);
         // If nobody else reads the resource, the cache would drop it.
         cache.touch(&api_services());
         let read = servers(&store);
@@ -143,11 +143,11 @@ async fn follow_entry(current: &ArcSwap<Generation>, entry: &Entry) {
         if let Some(servers) = read {
             let is_told = told
                 .as_ref()
-                .is_some_and(|told| told.0 == servers && Arc::ptr_eq(&told.1, config));
+                .is_some_and(|told| told.0 == servers && Arc::ptr_eq(&told.1, settings));
             if !is_told {
                 let known = Servers::Known(servers.clone());
-                cache.served_by(known, Some(entry), config.as_ref());
-                told = Some((servers, config.clone()));
+                cache.served_by(known, Some(entry), settings.as_ref());
+                told = Some((servers, settings.clone()));
             }
         }
         drop(generation);

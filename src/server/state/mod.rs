@@ -12,3 +12,4 @@ pub(super) mod local_groups;
 pub(super) mod process_state;
 mod reading;
 pub(super) mod saved_rbac;
+pub(super) mod settings;

@@ -16,7 +16,6 @@ use super::known_rights::RightsFeed;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
 use crate::authn::OwnUser;
-use crate::config::LiveConfig;
 use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
 use crate::flow::Flow;
@@ -32,8 +31,8 @@ use crate::views::Views;
 
 /// The parts that a reload keeps. Some of them are told the new configuration.
 pub struct ProcessState {
-    /// Tells whether the file on disk is in force.
-    pub live_config: Arc<LiveConfig>,
+    /// Tells why the configuration on disk is not in force. `None` if it is.
+    pub configuration_error: Box<dyn Fn() -> Option<String> + Send + Sync>,
     pub upstream: Arc<ArcSwap<Upstream>>,
     pub cache: Arc<Cache>,
     /// The aggregation of the current generation, for tasks that outlive their

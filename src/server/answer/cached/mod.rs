@@ -120,7 +120,7 @@ pub(in crate::server) fn watch_plan(identified: &Identified) -> Option<WatchPlan
 fn is_in_shadow(identified: &Identified) -> bool {
     let generation = identified.generation();
     let gvr = &identified.info().gvr;
-    let in_shadow = generation.config.cache.modes.of(gvr) == CacheMode::Shadow
+    let in_shadow = generation.settings.cache.modes.of(gvr) == CacheMode::Shadow
         && !overlay::is_for(generation, gvr)
         && !sharded::is_kept(identified);
     if in_shadow {
@@ -197,7 +197,7 @@ async fn read(
 fn costs_a_request(identified: &Identified, plan: &Plan) -> bool {
     let generation = identified.generation();
     matches!(plan, Plan::Get(Freshness::MostRecent))
-        && generation.config.cache.consistency != Consistency::Bounded
+        && generation.settings.cache.consistency != Consistency::Bounded
         && !overlay::is_for(generation, &identified.info().gvr)
         && !sharded::is_kept(identified)
 }
@@ -342,7 +342,7 @@ async fn find(
     waits: Duration,
 ) -> Result<Arc<Entry>, BypassReason> {
     let generation = identified.generation();
-    let selection = generation.config.as_ref();
+    let selection = generation.settings.as_ref();
     let began = Instant::now();
     let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
     let found = found.await;

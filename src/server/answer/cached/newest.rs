@@ -43,7 +43,7 @@ pub(super) struct Resource<'a> {
 
 impl<'a> Resource<'a> {
     fn consistent(&self) -> Consistent<'a> {
-        let config = &self.generation.config.cache;
+        let config = &self.generation.settings.cache;
         let own_writes = &self.generation.own_writes;
         Consistent {
             entry: self.entry,
@@ -147,7 +147,7 @@ pub(super) async fn newest(
         };
         return Ok((newest, cost));
     }
-    let patience = generation.config.upstream.timing().request_timeout;
+    let patience = generation.settings.upstream_request_timeout;
     let overlaid = overlay::is_for(generation, scope.gvr);
     if matches!(plan, Plan::Get(_)) && !overlaid {
         let one = (scope.namespace, scope.name);
@@ -276,7 +276,7 @@ async fn whole(resource: Resource<'_>) -> Result<Arc<Snapshot>, Unanswered> {
         store,
         ..
     } = resource;
-    let patience = generation.config.upstream.timing().request_timeout;
+    let patience = generation.settings.upstream_request_timeout;
     let everything = Question::List(ListQuery::everything(""));
     let read = generation
         .shared_reads

@@ -84,7 +84,7 @@ pub(super) async fn open(
                 }
                 Err(status) if status.code == 410 => {
                     let start = watch::Start::Expired(version, status);
-                    let lasts = generation.config.serving.min_request_timeout;
+                    let lasts = generation.settings.min_request_timeout;
                     return watch::watch("", options, start, base, shape, lasts).map(Ok);
                 }
                 Err(status) => return Ok(Err(status)),
@@ -112,7 +112,7 @@ pub(super) async fn open(
         },
         WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => watch::Start::State(merged.snapshot()),
     };
-    let min_request_timeout = generation.config.serving.min_request_timeout;
+    let min_request_timeout = generation.settings.min_request_timeout;
     let watch = watch::watch(
         "",
         options,

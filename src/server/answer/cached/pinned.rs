@@ -77,7 +77,7 @@ impl Pinned {
         resource: Resource<'_>,
         is_exact: bool,
     ) -> Result<Newest, BypassReason> {
-        let config = &resource.generation.config.cache;
+        let config = &resource.generation.settings.cache;
         if resource.entry.disconnected_for(Instant::now()) > config.max_staleness {
             return Err(BypassReason::Stale);
         }

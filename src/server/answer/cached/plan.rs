@@ -96,7 +96,7 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !matches!(verb, "get" | "list" | "watch") || info.parts.len() > 2 {
         return Ok(None);
     }
-    if !received.generation().config.cache.caches(&info.gvr) {
+    if !received.generation().settings.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
     // The cache answers an upgrade only if it is a WebSocket watch with a correct

@@ -227,7 +227,7 @@ impl<'a> Prepared<'a> {
                 .map(watch::Start::State)
                 .ok_or(BypassReason::NotProvenFresh)?,
         };
-        let lasts = self.granted.generation().config.serving.min_request_timeout;
+        let lasts = self.granted.generation().settings.min_request_timeout;
         let Located { store, scope, .. } = self.located;
         let namespace = scope.namespace;
         let watch = watch::watch(namespace, options, start, store, self.shape, lasts)?;

@@ -18,7 +18,7 @@ use crate::server::stage::{NotGranted, PendingGrant, Received};
 /// Tells whether the cache answers the shards of this request, whatever upstream can
 /// do.
 pub(super) fn is_always_served(received: &Received) -> bool {
-    let cache = &received.generation().config.cache;
+    let cache = &received.generation().settings.cache;
     cache.sharded_list_and_watch == ShardedListAndWatch::Always
 }
 

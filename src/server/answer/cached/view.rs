@@ -114,7 +114,7 @@ pub(in crate::server) async fn coverage(
     let generation = identified.generation();
     // As for a list, nothing is read into memory for a caller who may see nothing.
     if overlay::is_for(generation, gvr)
-        || generation.config.cache.modes.of(gvr) == CacheMode::Shadow
+        || generation.settings.cache.modes.of(gvr) == CacheMode::Shadow
         || !may_have_view(identified, verb, gvr).await
     {
         return None;
@@ -331,7 +331,7 @@ impl Prepared<'_> {
         let compressed = self.store.presentation().compresses_watches
             && self.granted.handshake().is_none()
             && watch::is_compressed(&options, headers);
-        let lasts = generation.config.serving.min_request_timeout;
+        let lasts = generation.settings.min_request_timeout;
         let watch = watch::watch("", options, start, self.store.clone(), self.shape, lasts)?;
         let watch = match plan {
             WatchPlan::Unmarked => watch.unmarked(),

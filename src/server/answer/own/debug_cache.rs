@@ -17,7 +17,6 @@ use serde::Serialize;
 
 use super::nameless::{AnyResource, Named, ProvenResource, VersionNumber, named, nameless};
 use super::open_answer::OpenAnswer;
-use crate::config::Mode;
 use crate::metrics::BYTES;
 use crate::server::reply::answer::Answer;
 use crate::server::stage::Granted;
@@ -187,12 +186,12 @@ pub(super) fn open(generation: &Generation, query: &Query, now: Instant) -> Open
 }
 
 fn settings(generation: &Generation, now: Instant) -> CacheSettings {
-    let cache = &generation.config.cache;
+    let cache = &generation.settings.cache;
     let uptime = now.saturating_duration_since(generation.started);
     CacheSettings {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: uptime.as_secs_f64(),
-        mode: mode(generation),
+        mode: generation.settings.mode,
         cache_mode: cache.modes.default.as_str(),
         consistency: cache.consistency.as_str(),
         max_staleness_seconds: cache.max_staleness.as_secs_f64(),
@@ -215,14 +214,6 @@ pub(super) fn states(
     });
     let entries = entries.into_iter();
     entries.map(move |entry| (entry.gvr.clone(), state(generation, &entry, now)))
-}
-
-pub(super) fn mode(generation: &Generation) -> &'static str {
-    match generation.config.mode() {
-        Mode::Demo => "demo",
-        Mode::Personal => "personal",
-        Mode::Front => "front",
-    }
 }
 
 impl StoreReport {
@@ -293,7 +284,7 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
         },
         staleness_seconds: state.staleness.as_secs_f64(),
         lag_seconds: state.lag.as_secs_f64(),
-        probes: (generation.config.cache.consistency != Consistency::Strict).then(|| {
+        probes: (generation.settings.cache.consistency != Consistency::Strict).then(|| {
             ProbesReport {
                 settle_seconds: entry.settle(now).as_secs_f64(),
                 suspended: entry.is_suspended(now),

@@ -22,7 +22,7 @@ pub(super) enum Dump {
 
 pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
     let generation = granted.generation();
-    if !generation.config.flow.enable_priority_and_fairness {
+    if !generation.settings.enable_priority_and_fairness {
         // Then kube-apiserver does not have these paths either.
         return not_found().into_answer();
     }
@@ -45,7 +45,7 @@ pub(super) fn answer(granted: &Granted, dump: Dump) -> Answer {
 
 /// Tells a caller without a grant where the dumps are.
 pub(super) fn open(generation: &Generation) -> OpenAnswer {
-    match generation.config.flow.enable_priority_and_fairness {
+    match generation.settings.enable_priority_and_fairness {
         true => OpenAnswer::text(StatusCode::FORBIDDEN, NEEDS_A_GRANT),
         false => not_found(),
     }

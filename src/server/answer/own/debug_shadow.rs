@@ -107,7 +107,7 @@ nameless! {
 
 pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
     let generation = granted.generation();
-    let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
+    let (found, modes) = (generation.shadow.report(), &generation.settings.cache.modes);
     let sums = sums(generation, &found, now);
     let known = &generation.metrics.known;
     let differences = found.differences.iter().map(FoundReport::from_found);
@@ -145,7 +145,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
 
 /// Returns the answer for the port without authentication.
 pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
-    let (found, modes) = (generation.shadow.report(), &generation.config.cache.modes);
+    let (found, modes) = (generation.shadow.report(), &generation.settings.cache.modes);
     let sums = sums(generation, &found, now);
     let resources = sorted(found.resources).map(|(gvr, found)| {
         let counts = ResourceCounts::from_found(modes.of(&gvr), found);
@@ -160,7 +160,7 @@ pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
 }
 
 fn sums(generation: &Generation, found: &Report, now: Instant) -> Sums {
-    let modes = &generation.config.cache.modes;
+    let modes = &generation.settings.cache.modes;
     let mut comparisons = Counts::default();
     for tally in found.resources.values().flat_map(|r| r.tallies.values()) {
         comparisons.add(tally);

@@ -10,7 +10,6 @@ use apifront_watch_cache::read::BypassReason;
 use apifront_watch_cache::reflector::system_memory;
 use serde::Serialize;
 
-use super::debug_cache;
 use super::nameless::{AnyResource, ProvenResource, ServerAddress, nameless};
 use super::status_resources::{ByResource, by_resource};
 use super::status_talkers::{TopTalkers, top_talkers};
@@ -147,7 +146,7 @@ pub(super) fn report(granted: &Granted, now: Instant) -> StatusReport {
                 servers: servers(&backend.upstream.load()),
             })
             .collect(),
-        configuration_error: generation.live_config.last_error(),
+        configuration_error: (generation.configuration_error)(),
         by_resource: by_resource(generation, &reads, now),
         top_talkers: top_talkers(granted, now),
     }
@@ -182,8 +181,8 @@ fn process(generation: &Generation, reads: &[Reads], now: Instant) -> ProcessRep
     let ready = generation.health.respond("/readyz", "", now);
     ProcessReport {
         version: env!("CARGO_PKG_VERSION"),
-        mode: debug_cache::mode(generation),
-        consistency: generation.config.cache.consistency.as_str(),
+        mode: generation.settings.mode,
+        consistency: generation.settings.cache.consistency.as_str(),
         uptime_seconds: now
             .saturating_duration_since(generation.started)
             .as_secs_f64(),

@@ -30,7 +30,7 @@ nameless! {
 
 /// Returns the results, if there are any or may be some later.
 pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<ShadowSummary<N>> {
-    let modes = &generation.config.cache.modes;
+    let modes = &generation.settings.cache.modes;
     let found = generation.shadow.report();
     if found.resources.is_empty() && !modes.have_shadow() {
         return None;

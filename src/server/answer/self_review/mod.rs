@@ -205,7 +205,7 @@ fn remembered(known: &SelfReview, viewed: Option<&Viewed>, authorizer: &Authoriz
 /// answer with a warning of upstream's own is not remembered.
 fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
     let generation = identified.generation();
-    let configured = &generation.config.apis.deprecations;
+    let configured = &generation.settings.deprecations;
     let gvr = &identified.info().gvr;
     generation.deprecations.of_cached(gvr, &[], configured)
 }

@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::capture::Whole;
 use super::{HEARS_WITHIN, Sampled, is_allowed};
-use crate::config::Access;
 use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
 use crate::server::offload::threads;
 use crate::server::reply::answer::Answer;
@@ -53,7 +52,7 @@ pub(super) async fn compare(mut sampled: Sampled, mut whole: Whole) {
         false => Label::Other,
     };
     let mut subject = sampled.subject(label);
-    let limits = &sampled.identified.generation().config.cache.modes.shadow;
+    let limits = &sampled.identified.generation().settings.cache.modes.shadow;
     let upstream = match unpacked(&mut whole, limits.max_held_bytes).await {
         Ok(upstream) => upstream,
         Err(why) => return shadow.judged(&subject, Verdict::NotComparable(why)),
@@ -256,9 +255,8 @@ async fn excused(sampled: &mut Sampled, verdict: Verdict, upstream: StatusCode) 
     if !is_of_rights {
         return verdict;
     }
-    if let Access::Delegated(delegated) = &sampled.identified.generation().config.access {
-        let believed = &delegated.authorization;
-        tokio::time::sleep(believed.allow_ttl.max(believed.deny_ttl)).await;
+    if let Some(believed) = sampled.identified.generation().settings.decision_ttl {
+        tokio::time::sleep(believed).await;
     }
     let now = is_allowed(&sampled.identified).await;
     let before = (&mut sampled.allowed).await.unwrap_or(now);

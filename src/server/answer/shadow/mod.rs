@@ -45,7 +45,7 @@ pub(in crate::server) fn begin(
     cache: CacheResult,
 ) -> Option<Box<Capture>> {
     let generation = identified.generation();
-    let limits = &generation.config.cache.modes.shadow;
+    let limits = &generation.settings.cache.modes.shadow;
     let is_shadow = cache == CacheResult::Bypass(BypassReason::Shadow);
     // Streams of HTTP/1.0 and WebSockets are framed in another way.
     let is_plain = request.version != Version::HTTP_10 && identified.upgrade().is_none();
@@ -86,7 +86,7 @@ impl Sampled {
     }
 
     fn begin(&self) -> HeldBytes {
-        let limits = &self.identified.generation().config.cache.modes.shadow;
+        let limits = &self.identified.generation().settings.cache.modes.shadow;
         self.shadow().begin(self.caller(), limits.max_held_bytes)
     }
 
@@ -96,7 +96,7 @@ impl Sampled {
         let is_difference = matches!(verdict, Verdict::Difference(_));
         self.shadow().judged(subject, verdict);
         let generation = self.identified.generation();
-        let (cache, config) = (&generation.cache, generation.config.as_ref());
+        let (cache, config) = (&generation.cache, generation.settings.as_ref());
         if is_difference && cache.withdraw_claim(&subject.gvr, config) {
             self.shadow().withdrawn(&subject.gvr);
         }
