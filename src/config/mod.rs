@@ -4,11 +4,12 @@
 //! file ─parse─▶ raw::FrontConfiguration ◀─override─ Flags
 //!                      │ check: defaults, limits, cross-checks, all errors at once
 //!                      ▼
-//!                   Config ─swap─▶ Live ─▶ everyone
+//!                   Config ─swap─▶ Live ─▶ start and reload ─settings─▶ rooms
 //! ```
 //!
-//! A flag takes precedence over the value in the file, and that over the
-//! default. On reload the same flags are applied to the new file again.
+//! Most parts of a `Config` are the settings of other rooms, which own the types and
+//! know nothing of this room. A flag takes precedence over the value in the file, and
+//! that over the default. On reload the same flags are applied to the new file again.
 
 pub mod access;
 mod aggregation;
