@@ -14,8 +14,8 @@ use crate::authz::ConstrainedImpersonation;
 /// The rights with which requests are made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Access {
-    /// The rights of this process's owner: personal and demo mode. No caller is
-    /// authenticated, so every listener is on loopback.
+    /// The rights of the process itself, those of its kubeconfig: personal and demo
+    /// mode. No caller is authenticated, so every listener is on loopback.
     Owner,
     /// The caller's own rights.
     Delegated(Box<Delegated>),

@@ -1,4 +1,4 @@
-//! The settings of a cache, which its owner chooses.
+//! The settings of a cache, which the program around it chooses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,14 +22,14 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
-    /// Resources of aggregated servers. The owner vouches that their server shows
-    /// the same objects to every caller who may list them.
+    /// Resources of aggregated servers. To name one is to promise that its server
+    /// shows the same objects to every caller who may list them.
     pub aggregated: Vec<ResourcePattern>,
     /// The resources that are cached before the first request. Each pattern
     /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
-    /// The resources that the cache's owner reads itself. They stay cached:
-    /// `include` and `exclude` are about the reads of others.
+    /// The resources that the program around the cache reads itself. They stay
+    /// cached: `include` and `exclude` are about the reads of its clients.
     pub pinned: Vec<ResourcePattern>,
     /// `None` if stores are not saved.
     pub persistence: Option<Persistence>,
@@ -75,7 +75,7 @@ pub struct ShadowLimits {
     pub max_held_bytes: usize,
 }
 
-/// The owner's decisions about a cache. They may change while it runs.
+/// What the program around the cache decides. It may change while the cache runs.
 pub trait Policy {
     fn settings(&self) -> &Settings;
 
@@ -168,12 +168,12 @@ impl Settings {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
     }
 
-    /// Tells whether the owner vouches for the server of `gvr`.
+    /// Tells whether the server of `gvr` is promised to show every caller the same.
     pub fn trusts(&self, gvr: &GroupVersionResource) -> bool {
         self.aggregated.iter().any(|p| p.matches(gvr))
     }
 
-    /// Tells whether the cache's owner needs `gvr` itself.
+    /// Tells whether the program around the cache reads `gvr` itself.
     pub fn pins(&self, gvr: &GroupVersionResource) -> bool {
         self.pinned.iter().any(|p| p.matches(gvr))
     }

@@ -1,5 +1,5 @@
 //! Follows upstream's APIServices, which tell which group versions upstream serves
-//! itself. Only those are cached, and those that the owner vouches for.
+//! itself. Only those are cached, and the resources that `cache.aggregated` names.
 
 use std::sync::Arc;
 use std::time::Duration;
