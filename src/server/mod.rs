@@ -2,7 +2,7 @@
 //! that knows all others. Start at `steps.rs`.
 //!
 //! Its modules are listed from the ground up. Each uses only modules that are
-//! listed before it (`tests/architecture.rs` checks this):
+//! listed before it (`tests/architecture/rooms.rs` checks this):
 //!
 //! - `listener`: sockets, TLS, HTTP/1 and HTTP/2 framing, limits of connections;
 //! - `state`: the parts that serve requests, and those that a reload replaces;

@@ -12,7 +12,6 @@ use crate::outage::Degraded;
 use crate::runtime_config::RuntimeConfig;
 use crate::views::ViewCallers;
 
-#[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// The kind of process, as reports name it.
     pub mode: &'static str,
