@@ -31,9 +31,9 @@ pub enum BackendError {
 #[derive(Clone, PartialEq)]
 enum Settings {
     Log(AuditLog),
-    /// The second value is the time at which the kubeconfig was last changed: a
-    /// changed file may hold other credentials.
-    Webhook(AuditWebhook, Option<SystemTime>),
+    /// The second value is when the kubeconfig and the files that it names were last
+    /// changed: a changed file may hold other credentials.
+    Webhook(AuditWebhook, Vec<Option<SystemTime>>),
 }
 
 pub(super) struct Backend {
@@ -71,14 +71,15 @@ pub(super) fn log(
     ))
 }
 
-/// Returns the current webhook if its settings and its kubeconfig are the same, else
-/// a new one.
+/// Returns the current webhook if its settings and the files of its credentials are the
+/// same, else a new one.
 pub(super) async fn webhook(
     settings: &AuditWebhook,
     current: &[Arc<Backend>],
     metrics: &AuditMetrics,
 ) -> Result<Arc<Backend>, BackendError> {
-    let wanted = Settings::Webhook(settings.clone(), modified(&settings.config_file));
+    let changed = settings.files().iter().map(|f| modified(f)).collect();
+    let wanted = Settings::Webhook(settings.clone(), changed);
     if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
         return Ok(backend.clone());
     }
@@ -144,5 +145,60 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         self.queue.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prometheus::Registry;
+    use rcgen::{CertificateParams, KeyPair};
+    use serde_json::json;
+
+    use super::*;
+
+    fn renew(folder: &Path, serial: u64) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([]).unwrap();
+        params.serial_number = Some(serial.into());
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(folder.join("client.key"), key.serialize_pem()).unwrap();
+        std::fs::write(folder.join("client.crt"), certificate.pem()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_renewed_certificate_makes_a_new_webhook() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        renew(folder.path(), 1);
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "contexts": [{ "name": "a", "context": { "cluster": "b", "user": "c" } }],
+            "clusters": [{ "name": "b", "cluster": { "server": "https://127.0.0.1:1" } }],
+            "users": [{ "name": "c", "user": {
+                "client-certificate": "client.crt", "client-key": "client.key",
+            } }],
+        });
+        let config_file = folder.path().join("kubeconfig");
+        std::fs::write(&config_file, kubeconfig.to_string()).unwrap();
+        let settings = AuditWebhook {
+            config_file,
+            initial_backoff: Duration::from_secs(1),
+            buffer: 1,
+            max_batch_events: 1,
+            max_batch_wait: Duration::from_secs(1),
+            throttle: None,
+            truncate: None,
+        };
+        let metrics = AuditMetrics::register(&Registry::new()).unwrap();
+        let first = webhook(&settings, &[], &metrics).await.unwrap();
+        let current = [first.clone()];
+        let same = webhook(&settings, &current, &metrics).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &same));
+
+        renew(folder.path(), 2);
+        let other = webhook(&settings, &current, &metrics).await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &other));
     }
 }

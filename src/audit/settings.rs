@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apifront_upstream::certificate_files;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditSettings {
     pub policy_file: PathBuf,
@@ -60,7 +62,16 @@ pub struct Truncate {
 impl AuditSettings {
     /// Returns the files that the backends and the policy are read from.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let webhook = self.webhook.as_ref().map(|w| w.config_file.clone());
+        let webhook = self.webhook.iter().flat_map(AuditWebhook::files);
         [self.policy_file.clone()].into_iter().chain(webhook)
+    }
+}
+
+impl AuditWebhook {
+    /// Returns the kubeconfig, and the certificates and keys that it names.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.config_file.clone()];
+        files.extend(certificate_files(&self.config_file, None));
+        files
     }
 }
