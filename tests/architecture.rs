@@ -11,6 +11,8 @@ mod libraries;
 mod links;
 #[path = "architecture/pauses.rs"]
 mod pauses;
+#[path = "architecture/pingora.rs"]
+mod pingora;
 #[path = "architecture/public_names.rs"]
 mod public_names;
 #[path = "architecture/rooms.rs"]

@@ -5,6 +5,7 @@
 //! listed before it (`tests/architecture/rooms.rs` checks this):
 //!
 //! - `listener`: sockets, TLS, HTTP/1 and HTTP/2 framing, limits of connections;
+//! - `exchange`: a request and its answer, as the rooms above see them;
 //! - `state`: the parts that serve requests, and those that a reload replaces;
 //! - `stage`: what is known of a request so far;
 //! - `offload`: work that would hold up a thread of connections;
@@ -16,6 +17,7 @@
 //! - `process`: start, reload and stop.
 
 mod answer;
+mod exchange;
 mod forward;
 mod listener;
 mod offload;

@@ -13,12 +13,13 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
 use crate::server::answer::self_review;
-use crate::server::forward::{self, record_write};
+use crate::server::exchange::{Culprit, Exchange, wire_head};
+use crate::server::forward::{self, attempts, failed, record_write, request_head};
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::slow_client;
 use crate::server::reply::head::{self, Kind};
-use crate::server::reply::{send, watch_stream, wire_head};
+use crate::server::reply::{send, watch_stream};
 use crate::server::stage::access_log;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
@@ -48,7 +49,7 @@ impl ProxyHttp for Proxy {
     ) {
         if let Ok(read) = user_context.downcast::<HeadRead>() {
             ctx.next_request = Some(read.next);
-            ctx.large_head = read.rest.complete(session.req_header_mut());
+            ctx.large_head = Exchange::new(session).complete_head(read.rest);
         }
     }
 
@@ -59,9 +60,12 @@ impl ProxyHttp for Proxy {
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<bool> {
-        match steps::reply(session, ctx, &self.large_heads).await? {
-            Reply::Whole(answer) => send::send(session, answer, ctx).await?,
-            Reply::Watch(watch, head) => watch_stream::start(session, ctx, watch, &head).await?,
+        let mut exchange = Exchange::new(session);
+        match steps::reply(&mut exchange, ctx, &self.large_heads).await? {
+            Reply::Whole(answer) => send::send(&mut exchange, answer, ctx).await?,
+            Reply::Watch(watch, head) => {
+                watch_stream::start(&mut exchange, ctx, watch, &head).await?;
+            }
             Reply::Passed => {}
             Reply::Forwarded => return Ok(false),
         }
@@ -74,8 +78,8 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<Box<HttpPeer>> {
         match &mut ctx.forward {
-            Some(forward) => forward::peer(session, forward).await,
-            None => forward::not_forwarded(),
+            Some(forward) => attempts::peer(&mut Exchange::new(session), forward).await,
+            None => Err(forward::not_forwarded().into()),
         }
     }
 
@@ -88,9 +92,9 @@ impl ProxyHttp for Proxy {
         match &ctx.forward {
             Some(forward) => {
                 let (trail, span) = (ctx.audit.as_deref_mut(), ctx.span.as_deref_mut());
-                forward::rewrite(request, forward, trail, span).await
+                request_head::rewrite(request, forward, trail, span).await
             }
-            None => forward::not_forwarded(),
+            None => Err(forward::not_forwarded().into()),
         }
     }
 
@@ -165,7 +169,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
         error: Box<Error>,
     ) -> Box<Error> {
-        forward::could_not_connect(ctx.forward.as_ref(), error)
+        attempts::could_not_connect(ctx.forward.as_ref(), error)
     }
 
     fn error_while_proxy(
@@ -176,7 +180,12 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
         client_reused: bool,
     ) -> Box<Error> {
-        forward::broke_off(session, ctx.forward.as_mut(), error, client_reused)
+        attempts::broke_off(
+            &Exchange::new(session),
+            ctx.forward.as_mut(),
+            error,
+            client_reused,
+        )
     }
 
     async fn fail_to_proxy(
@@ -185,7 +194,10 @@ impl ProxyHttp for Proxy {
         error: &Error,
         ctx: &mut RequestContext,
     ) -> FailToProxy {
-        forward::failed(session, ctx, error).await
+        FailToProxy {
+            error_code: failed::answer(&mut Exchange::new(session), ctx, error).await,
+            can_reuse_downstream: false,
+        }
     }
 
     async fn logging(
@@ -195,7 +207,8 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) {
         if !ctx.reply.detached {
-            access_log::record_request(session, ctx, error);
+            let broken_by = error.map(Culprit::from_error);
+            access_log::record_request(&Exchange::new(session), ctx, broken_by);
             ctx.audit = None;
         }
     }

@@ -7,13 +7,11 @@ use apifront_upstream::cdn_loop;
 use apifront_watch_cache::watch::Watch;
 use http::request;
 use kubernetes_wire::api::Query;
-use pingora_core::Error;
-use pingora_proxy::Session;
 
 use crate::server::answer::cached::{self, Outcome};
 use crate::server::answer::{discovery, openapi, own, self_review, shadow};
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::forward::{self, aggregate, stream, upgrade};
-use crate::server::listener::framing;
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::watch_stream::WatchHead;
@@ -40,7 +38,7 @@ type Step<T> = Result<T, Stop>;
 enum Stop {
     Answer(Answer),
     /// The client is gone, or nobody can answer it.
-    Failure(Box<Error>),
+    Failure(Failure),
 }
 
 impl From<Answer> for Stop {
@@ -49,31 +47,31 @@ impl From<Answer> for Stop {
     }
 }
 
-impl From<Box<Error>> for Stop {
-    fn from(error: Box<Error>) -> Self {
-        Self::Failure(error)
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
 }
 
 pub(super) async fn reply(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     large_heads: &LargeHeads,
-) -> pingora_core::Result<Reply> {
-    match take_steps(session, ctx, large_heads).await {
+) -> Result<Reply, Failure> {
+    match take_steps(exchange, ctx, large_heads).await {
         Ok(reply) => Ok(reply),
         Err(Stop::Answer(answer)) => Ok(Reply::Whole(answer)),
-        Err(Stop::Failure(error)) => Err(error),
+        Err(Stop::Failure(failure)) => Err(failure),
     }
 }
 
 async fn take_steps(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     large_heads: &LargeHeads,
 ) -> Step<Reply> {
-    let identified = admit(session, ctx, large_heads).await?;
-    let request = session.req_header();
+    let identified = admit(exchange, ctx, large_heads).await?;
+    let request = exchange.request();
     let mut grant = ctx.pending_grant(identified.clone());
     if let Some(answer) = answer_before_cache(request, &mut grant).await {
         return Ok(Reply::Whole(answer));
@@ -87,20 +85,20 @@ async fn take_steps(
     let authority = aggregate::authority(request, &mut grant).await;
     let (authority, backend) = authority.map_err(|answer| answer.out_of(cache))?;
     ctx.reply.cache = cache;
-    if let Some(answer) = self_review::answer(session, ctx, &identified).await? {
+    if let Some(answer) = self_review::answer(exchange, ctx, &identified).await? {
         return Ok(Reply::Whole(answer));
     }
-    let sampled = shadow::begin(session.req_header(), &identified, cache);
-    forward_slots::take(session.req_header(), ctx, &authority)
+    let sampled = shadow::begin(exchange.request(), &identified, cache);
+    forward_slots::take(exchange.request(), ctx, &authority)
         .map_err(|refused| Answer::too_many_requests(refused.retry_after).out_of(cache))?;
-    forward::begin(session.req_header(), ctx, authority, backend);
-    let failed = if upgrade::is_relayed(session.req_header(), &identified) {
-        upgrade::tunnel(session, ctx).await?
-    } else if stream::is_stream(session.req_header(), identified.info()) {
-        stream::forward(session, ctx, sampled).await?
+    forward::begin(exchange.request(), ctx, authority, backend);
+    let failed = if upgrade::is_relayed(exchange.request(), &identified) {
+        upgrade::tunnel(exchange, ctx).await?
+    } else if stream::is_stream(exchange.request(), identified.info()) {
+        stream::forward(exchange, ctx, sampled).await?
     } else {
         ctx.observer = sampled.map(|sampled| sampled as Box<dyn AnswerObserver>);
-        forward::go_on(session, ctx).await?;
+        forward::go_on(exchange, ctx).await?;
         return Ok(Reply::Forwarded);
     };
     Ok(match failed {
@@ -111,60 +109,56 @@ async fn take_steps(
 
 /// Reads the request, identifies the caller, and waits for a seat.
 async fn admit(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     large_heads: &LargeHeads,
 ) -> Step<Arc<Identified>> {
-    ctx.for_browsers = browsers::headers(session, ctx.generation());
+    ctx.for_browsers = browsers::headers(exchange, ctx.generation());
     // A request that two parsers could read differently goes no further.
-    match framing::check(
-        session,
-        ctx.generation().settings.max_request_header_bytes,
-        large_heads,
-    ) {
+    match exchange.check_head(ctx.generation().settings.max_request_header_bytes, large_heads) {
         Ok(None) => {}
         Ok(large) => ctx.large_head = large,
         Err(refusal) => {
-            let headers = &session.req_header().headers;
+            let headers = &exchange.request().headers;
             let answer = Answer::from_status(&refusal.status(), headers, &Query::default());
             return Err(answer.into());
         }
     }
-    let received = match ctx.receive(session) {
+    let received = match ctx.receive(exchange) {
         Ok(received) => received,
         Err(status) => {
             let nothing = Query::default();
             let query = ctx.query().unwrap_or(&nothing);
-            let answer = Answer::from_status(&status, &session.req_header().headers, query);
+            let answer = Answer::from_status(&status, &exchange.request().headers, query);
             return Err(answer.into());
         }
     };
     // apifront would forward the request to itself.
-    if cdn_loop::has_passed(&session.req_header().headers) {
-        ctx.audit = audit::unasked(session.req_header(), &received);
-        let request = session.req_header();
+    if cdn_loop::has_passed(&exchange.request().headers) {
+        ctx.audit = audit::unasked(exchange.request(), &received);
+        let request = exchange.request();
         let answer = refusal::of_loop(request, received.query());
         return Err(answer.into());
     }
-    let method = &session.req_header().method;
+    let method = &exchange.request().method;
     if let Some(answer) = browsers::preflight(method, ctx.for_browsers.as_deref()) {
         return Err(answer.into());
     }
     // Health must answer even when no API server can tell who is asking.
-    if let Some(answer) = own::health(ctx.generation(), session.req_header()) {
-        ctx.audit = audit::unasked(session.req_header(), &received);
-        ctx.classification = flow_control::of_health(session, received).await;
+    if let Some(answer) = own::health(ctx.generation(), exchange.request()) {
+        ctx.audit = audit::unasked(exchange.request(), &received);
+        ctx.classification = flow_control::of_health(exchange, received).await;
         return Err(answer.into());
     }
-    let identified = match ctx.identify(received.clone(), session).await? {
+    let identified = match ctx.identify(received.clone(), exchange).await? {
         Ok(identified) => identified,
         Err(refused) => {
-            let request = session.req_header();
+            let request = exchange.request();
             let answer = refusal::of_caller(&refused, request, received.query());
             return Err(answer.into());
         }
     };
-    if let Err(refused) = seats::take(session, ctx, &identified).await? {
+    if let Err(refused) = seats::take(exchange, ctx, &identified).await? {
         let answer = Answer::too_many_requests(refused.retry_after);
         return Err(answer.into());
     }

@@ -9,8 +9,8 @@ use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode, request, response};
 use hyper::Response;
 use kubernetes_wire::api::{Reason, Status};
-use pingora_core::{Error, ErrorType, Result};
 
+use super::AnswerRefusal;
 use crate::aggregation::{InFlight, api_service_objects};
 use crate::flow::RETRY_AFTER;
 use crate::server::reply::answer::Answer;
@@ -22,10 +22,8 @@ use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const TEXT: &str = "text/plain; charset=utf-8";
 const UNAVAILABLE: &str = "service unavailable";
-const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
-/// The error type of a refused redirect, which tells it from other errors that lead
-/// to a 502.
-const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
+pub(super) const REDIRECTED: &str =
+    "the backend attempted to redirect this request, which is not permitted";
 
 /// Answers 503 if the backend is not available and the request needs recent data. A
 /// read that accepts old data goes on to the cache, which may still have it.
@@ -115,14 +113,14 @@ pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
 }
 
 /// Records the status of a backend's answer, and refuses a redirect.
-pub(in crate::server) fn answered(head: &response::Parts, forward: &Forward) -> Result<()> {
+pub(super) fn answered(head: &response::Parts, forward: &Forward) -> Result<(), AnswerRefusal> {
     let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
         return Ok(());
     };
     let upstream = &forward.upstream;
     upstream.answered(endpoint, head.status.as_u16());
     match is_redirect(head.status, &head.headers) {
-        true => Error::e_explain(REDIRECT, REDIRECTED),
+        true => Err(AnswerRefusal::Redirect),
         false => Ok(()),
     }
 }
@@ -131,7 +129,7 @@ pub(in crate::server) fn answered(head: &response::Parts, forward: &Forward) -> 
 pub(in crate::server) fn checked(
     response: Response<LongRunningBody>,
     forward: &Forward,
-) -> std::result::Result<Response<LongRunningBody>, Answer> {
+) -> Result<Response<LongRunningBody>, Answer> {
     let status = response.status();
     if forward.route().is_none() {
         return Ok(response);
@@ -149,7 +147,7 @@ pub(in crate::server) fn checked(
 
 /// Returns the answer for a refused redirect. It differs from that of `http.Error`,
 /// because it replaces the backend's answer.
-fn redirected() -> Answer {
+pub(super) fn redirected() -> Answer {
     Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
 }
 
@@ -157,14 +155,6 @@ fn redirected() -> Answer {
 /// that the backend chooses.
 fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_redirection() && headers.contains_key(LOCATION)
-}
-
-pub(in crate::server) fn failed(error: &Error) -> Answer {
-    if error.etype() == &REDIRECT {
-        return redirected();
-    }
-    let cause = error.root_cause();
-    unreachable(&format!("error trying to reach service: {cause}"))
 }
 
 pub(in crate::server) fn unreachable(why: &str) -> Answer {

@@ -7,28 +7,25 @@ use std::time::{Duration, Instant};
 use apifront_upstream::HOP_BY_HOP;
 use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError, Sending};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version, request};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Response, StatusCode, Version, request};
 use http_body_util::BodyExt;
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::request::RequestInfo;
-use pingora_core::protocols::http::ServerSession;
-use pingora_core::{Error, ErrorType, Result};
-use pingora_http::RequestHeader;
-use pingora_proxy::Session;
 
 use super::upload::Upload;
 use super::watch_frames::Frames;
-use super::{aggregate, aggregator_request, record_write};
+use super::{aggregate, record_write, request_head};
 use crate::server::answer::shadow::{Capture, Tee};
+use crate::server::exchange::client_stream::ClientStream;
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::detached::{Detached, Ending, detach};
 use crate::server::reply::head::{self, Kind};
-use crate::server::reply::{refusal, wire_head};
+use crate::server::reply::refusal;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
-use crate::spans::RequestSpan;
 
 /// How long a stop waits for the end of a half-sent event.
 const LAST_EVENT: Duration = Duration::from_secs(1);
@@ -46,12 +43,12 @@ pub(in crate::server) fn is_stream(request: &request::Parts, info: &RequestInfo)
 
 /// Forwards the request. Returns the answer if that fails.
 pub(in crate::server) async fn forward(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     sampled: Option<Box<Capture>>,
-) -> Result<Option<Answer>> {
-    match ask_upstream(session, ctx).await? {
-        Ok((upload, response)) => pass_on(session, ctx, sampled, upload, response).await,
+) -> Result<Option<Answer>, Failure> {
+    match ask_upstream(exchange, ctx).await? {
+        Ok((upload, response)) => pass_on(exchange, ctx, sampled, upload, response).await,
         Err(answer) => Ok(Some(answer)),
     }
 }
@@ -59,17 +56,17 @@ pub(in crate::server) async fn forward(
 /// Passes on upstream's answer in a task of its own. Returns another answer if the
 /// request's body goes on for too long.
 pub(in crate::server) async fn pass_on(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     sampled: Option<Box<Capture>>,
     mut upload: Upload,
     response: Response<LongRunningBody>,
-) -> Result<Option<Answer>> {
+) -> Result<Option<Answer>, Failure> {
     // The task of the stream does not read a body.
-    if !upload.finish(session, ctx.audit.as_deref_mut()).await {
-        session.set_keepalive(None);
+    if !upload.finish(exchange, ctx.audit.as_deref_mut()).await {
+        exchange.close_http1_after();
         let status = Status::too_large("this request takes no body");
-        let headers = &session.req_header().headers;
+        let headers = &exchange.request().headers;
         let nothing = Query::default();
         let query = ctx.query().unwrap_or(&nothing);
         return Ok(Some(Answer::from_status(&status, headers, query)));
@@ -79,13 +76,13 @@ pub(in crate::server) async fn pass_on(
         let (status, headers) = (response.status(), response.headers());
         sampled.follow(status, headers)
     });
-    session.set_write_timeout(Some(WRITE_TIMEOUT));
-    let has_ended = is_bodiless(response.status()) && session.as_http1().is_none();
-    let mut body = send_head(session, ctx, response).await?;
+    exchange.set_write_timeout(WRITE_TIMEOUT);
+    let has_ended = is_bodiless(response.status()) && !exchange.is_http1();
+    let mut body = send_head(exchange, ctx, response).await?;
     let mut frames = Frames::for_content_type(content_type.as_ref());
     let is_watch = is_watch(ctx);
     let stop = stop(ctx);
-    let (mut client, mut detached) = detach(session, ctx);
+    let (mut client, mut detached) = detach(exchange, ctx);
     // Upstream sets the pace of what follows, even of a watch's initial events.
     detached.release_seats();
     tokio::spawn(async move {
@@ -119,33 +116,33 @@ pub(in crate::server) async fn pass_on(
 /// answer. The inner error is the answer if that fails. Returns early if the client
 /// goes away.
 pub(in crate::server) async fn ask_upstream(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
-) -> Result<std::result::Result<(Upload, Response<LongRunningBody>), Answer>> {
+) -> Result<Result<(Upload, Response<LongRunningBody>), Answer>, Failure> {
     let Some(forward) = &mut ctx.forward else {
-        return super::not_forwarded();
+        return Err(super::not_forwarded());
     };
     let span = ctx.span.as_deref_mut();
-    let has_body = !session.as_mut().is_body_empty();
-    let request = match upstream_request(session.req_header(), has_body, forward, span) {
+    let has_body = exchange.has_body();
+    let request = match request_head::without_pingora(exchange, has_body, forward, span) {
         Ok(request) => request,
         Err(error) => {
             let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
-            return Ok(Err(answer(&status, session, forward)));
+            return Ok(Err(answer(&status, exchange, forward)));
         }
     };
-    let method = &session.req_header().method;
+    let method = &exchange.request().method;
     let sending = match forward.upgrade() {
         Some(_) => Sending::Upgrade,
         None if *method == Method::GET && !has_body => Sending::Repeatable,
         None => Sending::Once,
     };
-    let (mut upload, body) = Upload::begin(session).await?;
+    let (mut upload, body) = Upload::begin(exchange).await?;
     forward.asked = Some(Instant::now());
     let trail = ctx.audit.as_deref_mut();
     let asked = tokio::select! {
         asked = forward.upstream.send_long_running(request, body, sending) => asked,
-        gone = upload.go_on(session, trail) => return gone.map(|never| match never {}),
+        gone = upload.go_on(exchange, trail) => return gone.map(|never| match never {}),
     };
     match asked {
         Ok(response) => {
@@ -170,64 +167,38 @@ pub(in crate::server) async fn ask_upstream(
                 LongRunningError::Switched => super::switched(),
                 _ => refusal::unreachable(),
             };
-            Ok(Err(answer(&status, session, forward)))
+            Ok(Err(answer(&status, exchange, forward)))
         }
     }
 }
 
 /// Returns the answer to a request that upstream may have carried out.
 pub(in crate::server) fn outcome_unknown(
-    session: &Session,
+    exchange: &Exchange<'_>,
     ctx: &RequestContext,
-) -> Result<Answer> {
+) -> Result<Answer, Failure> {
     match &ctx.forward {
-        Some(forward) => Ok(answer(&super::unknown_outcome(), session, forward)),
-        None => super::not_forwarded(),
+        Some(forward) => Ok(answer(&super::unknown_outcome(), exchange, forward)),
+        None => Err(super::not_forwarded()),
     }
 }
 
-fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
-    let headers = &session.req_header().headers;
+fn answer(status: &Status, exchange: &Exchange<'_>, forward: &Forward) -> Answer {
+    let headers = &exchange.request().headers;
     Answer::from_status(status, headers, forward.query())
-}
-
-fn upstream_request(
-    request: &RequestHeader,
-    has_body: bool,
-    forward: &Forward,
-    span: Option<&mut RequestSpan>,
-) -> Result<Request<()>> {
-    let mut request = request.clone();
-    // The client has been told to send its body.
-    request.remove_header(&EXPECT);
-    aggregator_request::rewrite(&mut request, forward)?;
-    super::introduce(&mut request, forward, span)?;
-    let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
-    let mut upstream = Request::builder()
-        .method(request.method.clone())
-        .uri(path)
-        .body(())
-        .map_err(|e| Error::because(ErrorType::InvalidHTTPHeader, "request line", e))?;
-    let headers = upstream.headers_mut();
-    *headers = request.as_owned_parts().headers;
-    headers.remove(TRANSFER_ENCODING);
-    if has_body && !headers.contains_key(CONTENT_LENGTH) {
-        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
-    Ok(upstream)
 }
 
 /// Sends the head of upstream's answer to the client, and returns its body.
 pub(in crate::server) async fn send_head(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     response: Response<LongRunningBody>,
-) -> Result<LongRunningBody> {
+) -> Result<LongRunningBody, Failure> {
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
     }
     let (mut head, body) = response.into_parts();
-    let request = session.req_header();
+    let request = exchange.request();
     head::finish(Kind::Forwarded, &mut head, request, ctx).await;
     if let Some(forward) = &mut ctx.forward {
         record_write::begin(&request.method, &head, forward);
@@ -242,16 +213,9 @@ pub(in crate::server) async fn send_head(
     // The client's connection is not that of upstream.
     head.version = Version::HTTP_11;
     head.extensions.clear();
-    let status = head.status;
-    let header = Box::new(wire_head::for_client(head, request.version)?);
-    match &mut *session.downstream_session {
-        // The end must come with the head. Later, it would contradict the
-        // Content-Length of a 304, which is that of a document that the answer does
-        // not hold. pingora's own method does not pass the end on.
-        ServerSession::H2(stream) if is_bodiless(status) => {
-            stream.write_response_header(header, true)?;
-        }
-        _ => session.write_response_header(header, false).await?,
+    match is_bodiless(head.status) {
+        true => exchange.write_head_without_body(head).await?,
+        false => exchange.write_head(head, false).await?,
     }
     Ok(body)
 }
@@ -304,7 +268,7 @@ impl Passed<'_> {
 /// Copies upstream's answer to the client, until upstream, the client or `stop`
 /// ends it.
 async fn pump(
-    session: &mut ServerSession,
+    client: &mut ClientStream,
     body: &mut LongRunningBody,
     passed: &mut Passed<'_>,
     stop: impl Future<Output = &'static str>,
@@ -317,7 +281,7 @@ async fn pump(
         if let Some((why, _)) = stopping
             && passed.frames.at_boundary()
         {
-            return end(session, why).await;
+            return end(client, why).await;
         }
         let frame = tokio::select! {
             biased;
@@ -334,11 +298,11 @@ async fn pump(
                     None => std::future::pending().await,
                 }
             } => return Ending::broken(why),
-            _ = session.read_body_or_idle(true) => return Ending::broken(CLIENT_GONE),
+            _ = client.gone() => return Ending::broken(CLIENT_GONE),
             frame = body.frame() => frame,
         };
         let data = match frame {
-            None => return end(session, "upstream").await,
+            None => return end(client, "upstream").await,
             // This is not an end in order, because the client must not take it for
             // the end of the answer.
             Some(Err(error)) => {
@@ -351,14 +315,14 @@ async fn pump(
             },
         };
         passed.seen(&data);
-        if session.write_response_body(data, false).await.is_err() {
+        if client.write(data).await.is_err() {
             return Ending::broken(CLIENT_GONE);
         }
     }
 }
 
-async fn end(session: &mut ServerSession, why: &'static str) -> Ending {
-    match session.write_response_body(Bytes::new(), true).await {
+async fn end(client: &mut ClientStream, why: &'static str) -> Ending {
+    match client.end().await {
         Ok(()) => Ending {
             why,
             in_order: true,

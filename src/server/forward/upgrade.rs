@@ -9,17 +9,15 @@ use std::time::Instant;
 use apifront_upstream::long_running::{self, LongRunningBody};
 use http::{Method, Response, StatusCode, Version, request, response};
 use http_body_util::BodyExt;
-use pingora_core::{Error, ErrorType, Result};
-use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::upload::Upload;
 use super::{record_write, stream};
+use crate::server::exchange::{Exchange, Failure, wire_head};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::reply::answer::Answer;
-use crate::server::reply::detached::detach_stream;
+use crate::server::reply::detached::detach_connection;
 use crate::server::reply::head::{self, Kind};
-use crate::server::reply::wire_head;
 use crate::server::stage::Received;
 use crate::server::stage::context::RequestContext;
 
@@ -34,43 +32,43 @@ pub(in crate::server) fn is_relayed(request: &request::Parts, received: &Receive
 /// Asks upstream to upgrade. If upstream agrees, a task of its own joins the two
 /// connections. Returns the answer if that fails.
 pub(in crate::server) async fn tunnel(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
-) -> Result<Option<Answer>> {
-    let (upload, mut response) = match stream::ask_upstream(session, ctx).await? {
+) -> Result<Option<Answer>, Failure> {
+    let (upload, mut response) = match stream::ask_upstream(exchange, ctx).await? {
         Ok(asked) => asked,
         Err(answer) => return Ok(Some(answer)),
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        if !upload.is_passed_on(session) {
+        if !upload.is_passed_on(exchange) {
             // Upstream has begun to carry out the request, so it must not be tried
             // again.
-            return Ok(Some(stream::outcome_unknown(session, ctx)?));
+            return Ok(Some(stream::outcome_unknown(exchange, ctx)?));
         }
         let upgrade = hyper::upgrade::on(&mut response);
         let (head, _) = response.into_parts();
-        return switch(session, ctx, head, upgrade).await;
+        return switch(exchange, ctx, head, upgrade).await;
     }
     let received = ctx.stage().received();
-    if received.is_some_and(|r| stream::is_stream(session.req_header(), r.info())) {
-        return stream::pass_on(session, ctx, None, upload, response).await;
+    if received.is_some_and(|r| stream::is_stream(exchange.request(), r.info())) {
+        return stream::pass_on(exchange, ctx, None, upload, response).await;
     }
-    relay(session, ctx, upload, response).await?;
+    relay(exchange, ctx, upload, response).await?;
     Ok(None)
 }
 
 async fn switch(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     mut head: response::Parts,
     upgrade: hyper::upgrade::OnUpgrade,
-) -> Result<Option<Answer>> {
+) -> Result<Option<Answer>, Failure> {
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
     }
-    head::finish(Kind::Tunnel, &mut head, session.req_header(), ctx).await;
+    head::finish(Kind::Tunnel, &mut head, exchange.request(), ctx).await;
     let stop = stream::stop(ctx);
-    let (mut client, detached) = detach_stream(session, ctx)?;
+    let (mut client, detached) = detach_connection(exchange, ctx)?;
     let head = wire_head::switching_protocols(&head);
     tokio::spawn(async move {
         let talk = async {
@@ -95,13 +93,13 @@ async fn switch(
 
 /// Passes on an ordinary answer, and the rest of the body in the other direction.
 async fn relay(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     mut upload: Upload,
     response: Response<LongRunningBody>,
-) -> Result<()> {
-    session.set_write_timeout(Some(WRITE_TIMEOUT));
-    let mut body = stream::send_head(session, ctx, response).await?;
+) -> Result<(), Failure> {
+    exchange.set_write_timeout(WRITE_TIMEOUT);
+    let mut body = stream::send_head(exchange, ctx, response).await?;
     if ctx.forward.as_ref().is_some_and(|f| !f.long_running) {
         slow_client::answer_begins();
     }
@@ -110,10 +108,10 @@ async fn relay(
         let frame = tokio::select! {
             biased;
             frame = body.frame() => frame,
-            gone = upload.go_on(session, trail) => return gone.map(|never| match never {}),
+            gone = upload.go_on(exchange, trail) => return gone.map(|never| match never {}),
         };
         let Some(frame) = frame else { break };
-        let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
+        let frame = frame.map_err(Failure::upstream_broke_off)?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -125,10 +123,10 @@ async fn relay(
         if let Some(forward) = &mut ctx.forward {
             record_write::learn(&data, false, forward);
         }
-        session.write_response_body(Some(data), false).await?;
+        exchange.write_body(data, false).await?;
     }
     if let Some(forward) = &mut ctx.forward {
         record_write::learn(&[], true, forward);
     }
-    session.write_response_body(None, true).await
+    exchange.end_body().await
 }

@@ -5,12 +5,11 @@ use std::convert::Infallible;
 
 use apifront_upstream::request_body::{BodySender, RequestBody};
 use bytes::Bytes;
-use pingora_core::Result;
-use pingora_proxy::Session;
 use tokio::time::timeout;
 
 use crate::audit::Trail;
-use crate::server::listener::{client_gone, slow_client};
+use crate::server::exchange::{Exchange, Failure};
+use crate::server::listener::slow_client;
 use crate::server::reply::send::DRAIN_WITHIN;
 
 pub(in crate::server) struct Upload {
@@ -28,8 +27,8 @@ impl Upload {
     /// Begins to pass on the body of a request, if there is one. Sends a 100 to a
     /// client that waits for it before it sends its body, because upstream's own 100
     /// does not come through.
-    pub(super) async fn begin(session: &mut Session) -> Result<(Self, RequestBody)> {
-        if session.as_mut().is_body_empty() {
+    pub(super) async fn begin(exchange: &mut Exchange<'_>) -> Result<(Self, RequestBody), Failure> {
+        if !exchange.has_body() {
             let nothing = Self {
                 upstream: None,
                 waiting: None,
@@ -38,8 +37,8 @@ impl Upload {
             };
             return Ok((nothing, RequestBody::default()));
         }
-        super::tell_to_go_on(session).await?;
-        session.as_mut().set_total_drain_timeout(Some(DRAIN_WITHIN));
+        exchange.tell_to_go_on().await?;
+        exchange.drain_within(DRAIN_WITHIN);
         slow_client::body_begins();
         let (sender, body) = RequestBody::streamed();
         let upload = Self {
@@ -53,8 +52,8 @@ impl Upload {
 
     /// Tells whether upstream has the whole body. A body with a known length ends
     /// with its last octet, so upstream may answer before the end is read here.
-    pub(super) fn is_passed_on(&self, session: &mut Session) -> bool {
-        let is_read = self.read || session.as_mut().is_body_done();
+    pub(super) fn is_passed_on(&self, exchange: &mut Exchange<'_>) -> bool {
+        let is_read = self.read || exchange.is_body_read();
         is_read && self.waiting.is_none() && !self.refused
     }
 
@@ -62,29 +61,28 @@ impl Upload {
     /// Cancel-safe: a piece that was read but not passed on is kept.
     pub(super) async fn go_on(
         &mut self,
-        session: &mut Session,
+        exchange: &mut Exchange<'_>,
         trail: Option<&mut Trail>,
-    ) -> Result<Infallible> {
-        self.pass_on(session, trail).await?;
-        let idle = session.as_mut().read_body_or_idle(true).await;
-        Err(idle.err().unwrap_or_else(client_gone::error))
+    ) -> Result<Infallible, Failure> {
+        self.pass_on(exchange, trail).await?;
+        Err(exchange.failed_after_body().await)
     }
 
     /// Passes on the rest of a short body. Returns false if it is long or slow.
     pub(super) async fn finish(
         &mut self,
-        session: &mut Session,
+        exchange: &mut Exchange<'_>,
         trail: Option<&mut Trail>,
     ) -> bool {
-        let passed = timeout(DRAIN_WITHIN, self.pass_on(session, trail)).await;
+        let passed = timeout(DRAIN_WITHIN, self.pass_on(exchange, trail)).await;
         matches!(passed, Ok(Ok(())))
     }
 
     async fn pass_on(
         &mut self,
-        session: &mut Session,
+        exchange: &mut Exchange<'_>,
         mut trail: Option<&mut Trail>,
-    ) -> Result<()> {
+    ) -> Result<(), Failure> {
         while let Some(upstream) = &self.upstream {
             if let Some(piece) = &self.waiting {
                 if !upstream.send(piece.clone()).await {
@@ -96,7 +94,7 @@ impl Upload {
                 upstream.end().await;
                 self.upstream = None;
             } else {
-                let piece = session.as_mut().read_request_body().await?;
+                let piece = exchange.read_body().await?;
                 if let (Some(trail), Some(piece)) = (&mut trail, &piece) {
                     trail.request_piece(piece);
                 }

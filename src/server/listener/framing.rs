@@ -4,33 +4,30 @@
 use std::net::IpAddr;
 
 use apifront_upstream::head_size;
-use http::Method;
 use http::header::HOST;
-use pingora_proxy::Session;
+use http::{Method, request};
 
+use super::frame_meter::Http2State;
 use super::head::HeadRefusal;
+use super::http2_head;
 use super::large_heads::{LargeHead, LargeHeads, SMALL_HEAD};
-use super::{http2, http2_head};
 
 /// Checks the head of a request. Returns its share of the budget if the head is
-/// large.
+/// large. `state` is that of the connection.
 pub(in crate::server) fn check(
-    session: &Session,
+    request: &request::Parts,
+    target: &[u8],
+    state: Option<&Http2State>,
+    client: Option<IpAddr>,
     max_bytes: usize,
     large: &LargeHeads,
 ) -> Result<Option<LargeHead>, HeadRefusal> {
-    if session.as_http1().is_some() {
-        return Ok(None);
-    }
-    let request = session.req_header();
-    let state = http2::state(session);
     if let Some(refusal) = state.and_then(|state| http2_head::refusal(state, &request.headers)) {
         return Err(refusal);
     }
     if request.method == Method::CONNECT {
         return Err(HeadRefusal::Connect);
     }
-    let target = request.raw_path();
     let of_server = target == b"*" && request.method == Method::OPTIONS;
     if !of_server && !target.starts_with(b"/") {
         return Err(HeadRefusal::Malformed("invalid request target"));
@@ -53,8 +50,8 @@ pub(in crate::server) fn check(
     if let Some(held) = state.and_then(|state| state.take_held(size)) {
         return Ok(Some(held));
     }
-    let client = session.client_addr().and_then(|a| a.as_inet());
-    let client = client.map_or(IpAddr::from([0; 4]), |address| address.ip());
+    // Every client that connects over a network has an address.
+    let client = client.unwrap_or(IpAddr::from([0; 4]));
     match large.take(client, size) {
         Some(taken) => Ok(Some(taken)),
         None => Err(HeadRefusal::TooManyLarge),

@@ -21,7 +21,6 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_http::ResponseHeader;
-use pingora_proxy::Session;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -325,14 +324,8 @@ fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     })
 }
 
-/// Makes a request the last one of its HTTP/2 connection.
-pub(in crate::server) fn end_after(session: &Session) {
-    if let Some(state) = state(session) {
-        state.ask_to_end();
-    }
-}
-
-pub(super) fn state(session: &Session) -> Option<&Arc<Http2State>> {
-    let proxy = session.digest()?.proxy_digest.as_ref()?;
+/// Returns the state of the HTTP/2 connection that a request came on.
+pub(in crate::server) fn state(digest: &Digest) -> Option<&Arc<Http2State>> {
+    let proxy = digest.proxy_digest.as_ref()?;
     proxy.user_data.as_ref()?.downcast_ref()
 }

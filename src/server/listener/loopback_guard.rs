@@ -17,21 +17,23 @@
 //! port-forward`, which gives the application an origin of its own.
 
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue};
-use pingora_proxy::Session;
+use http::{HeaderMap, HeaderValue, request};
 
 use super::browser::{self, Port};
 
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
-    let request = session.req_header();
-    let address = session.server_addr().and_then(|a| a.as_inet().copied());
-    // Without an address of the listener, no port is right.
-    let port = Port::Own(address.map_or(0, |a| a.port()));
+/// Returns the reason why a request is refused. `port` is that of the listener.
+pub(in crate::server) fn foreign(
+    request: &request::Parts,
+    target: &[u8],
+    port: Option<u16>,
+) -> Option<&'static str> {
+    // If the port is not known, no port is right.
+    let port = Port::Own(port.unwrap_or(0));
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
-    let target = browser::absolute_authority(request.raw_path());
+    let target = browser::absolute_authority(target);
     browser::foreign(&request.headers, [authority, target].into_iter(), port)
 }
 

@@ -2,7 +2,6 @@
 //! that hold for a connection whatever its requests are.
 
 pub(super) mod browser;
-pub(super) mod client_gone;
 pub(super) mod coalesce;
 pub(super) mod connections;
 pub(super) mod deadlines;

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use super::start_error::StartError;
 use crate::config::{self, Config};
 use crate::server::answer::own::observability::Observability;
+use crate::server::exchange::port_app::PortApp;
 use crate::server::listener::connections::{self, Connections, Limits};
 use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::head::HeadLimits;
@@ -100,7 +101,7 @@ impl Listeners {
             let settings =
                 connection_settings(config, current, "observability", &connections, &large);
             let current = current.clone();
-            let app = HttpServer::new_app(Observability { current });
+            let app = HttpServer::new_app(PortApp(Observability { current }));
             serving.push(listener.serve(app, None, settings, stop.clone()));
         }
         Ok(serving)

@@ -8,9 +8,9 @@ use http::header::{
     STRICT_TRANSPORT_SECURITY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use pingora_proxy::Session;
 
 use super::answer::Answer;
+use crate::server::exchange::Exchange;
 use crate::server::state::generation::Generation;
 
 /// The headers for a page of another origin, besides the one with its origin.
@@ -38,7 +38,7 @@ const ALLOWED: [(HeaderName, HeaderValue); 4] = [
 
 /// Returns the headers for the answer to this request. Mostly there are none.
 pub(in crate::server) fn headers(
-    session: &Session,
+    exchange: &Exchange<'_>,
     generation: &Generation,
 ) -> Option<Box<HeaderMap>> {
     let browsers = &generation.settings.browsers;
@@ -46,16 +46,15 @@ pub(in crate::server) fn headers(
         return None;
     }
     let mut headers = HeaderMap::new();
-    let is_tls = session.digest().is_some_and(|d| d.ssl_digest.is_some());
     // Browsers must ignore this header without TLS (RFC 6797, 7.2).
     if let Some(value) = browsers
         .strict_transport_security
         .as_ref()
-        .filter(|_| is_tls)
+        .filter(|_| exchange.is_tls())
     {
         headers.insert(STRICT_TRANSPORT_SECURITY, value.clone());
     }
-    let origin = session.req_header().headers.get(ORIGIN);
+    let origin = exchange.request().headers.get(ORIGIN);
     if let Some(origin) = origin.filter(|origin| browsers.allows(origin)) {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.extend(ALLOWED);

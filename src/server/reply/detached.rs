@@ -1,22 +1,18 @@
 //! A request that goes on in a task of its own: a watch, a log, a tunnel.
 //!
 //! A watch in pingora's request task takes 25 to 77 KB of futures. In a task of its
-//! own it takes 6 to 40 KB. A tunnel also needs the bare stream. A dummy session
-//! stays behind in pingora, which must not be asked for its request any more.
+//! own it takes 6 to 40 KB. A tunnel also needs the bare connection.
 
-use std::io::Cursor;
 use std::mem;
 use std::time::Instant;
 
 use apifront_watch_cache::watch::Tally;
 use bytes::Bytes;
 use http::request;
-use pingora_core::protocols::Stream;
-use pingora_core::protocols::http::ServerSession;
-use pingora_core::{Error, ErrorType, Result};
-use pingora_proxy::Session;
 
 use crate::audit::Trail;
+use crate::server::exchange::client_stream::ClientStream;
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::coalesce::Coalesced;
 use crate::server::listener::http1::NextRequest;
 use crate::server::stage::access_log::{Finished, Watching};
@@ -57,49 +53,27 @@ impl Ending {
     }
 }
 
-/// Takes the whole downstream session: an HTTP/1 connection or an HTTP/2 stream. The
-/// head of the answer must have been sent.
+/// Takes the client's HTTP/1 connection or HTTP/2 stream. The head of the answer must
+/// have been sent.
 pub(in crate::server) fn detach(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
-) -> (ServerSession, Detached) {
-    let detached = Detached::new(session.req_header(), ctx);
-    (take_session(session), detached)
+) -> (ClientStream, Detached) {
+    let detached = Detached::new(exchange.request(), ctx);
+    (exchange.detach(), detached)
 }
 
-/// Takes the bare stream of an HTTP/1 connection whose request has been read. Fails
-/// for HTTP/2, because there a stream is not a connection.
-pub(in crate::server) fn detach_stream(
-    session: &mut Session,
+/// Takes the bare connection of an HTTP/1 request that has been read. Fails for
+/// HTTP/2, because there a stream is not a connection.
+pub(in crate::server) fn detach_connection(
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
-) -> Result<(Stream, Detached)> {
-    let shared = || Error::explain(ErrorType::InternalError, "upgrade of a shared connection");
-    session.as_http1().ok_or_else(shared)?;
-    let detached = Detached::new(session.req_header(), ctx);
-    match take_session(session) {
-        ServerSession::H1(v1) => Ok((opened(v1.into_inner()), detached)),
-        ServerSession::H2(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => {
-            Err(shared())
-        }
+) -> Result<(Box<Coalesced>, Detached), Failure> {
+    if !exchange.is_http1() {
+        return Err(Failure::internal("upgrade of a shared connection"));
     }
-}
-
-/// Lets the reader of a connection have the bytes that the client sent after its
-/// request.
-fn opened(stream: Stream) -> Stream {
-    match stream.into_any().downcast::<Coalesced>() {
-        Ok(mut stream) => {
-            stream.open();
-            stream
-        }
-        // No listener makes another kind of stream.
-        Err(_) => Box::new(Cursor::new(Vec::<u8>::new())),
-    }
-}
-
-fn take_session(session: &mut Session) -> ServerSession {
-    let dummy = ServerSession::new_http1(Box::new(Cursor::new(Vec::<u8>::new())));
-    mem::replace(&mut *session.downstream_session, dummy)
+    let detached = Detached::new(exchange.request(), ctx);
+    Ok((exchange.detach_connection()?, detached))
 }
 
 impl Detached {
@@ -193,19 +167,17 @@ impl Detached {
 
     /// Records the end of the request, and gives back everything that it holds. The
     /// connection then goes on to its next request, or is closed.
-    pub(in crate::server) async fn end_with(mut self, session: ServerSession, ending: Ending) {
-        let next = self.next_request.take().filter(|_| ending.in_order);
-        let (Some(next), true) = (next, matches!(session, ServerSession::H1(_))) else {
-            let mut session = session;
-            session.shutdown().await;
-            self.end(ending.why);
-            return;
-        };
-        self.end(ending.why);
-        // The connection cannot be reused while the client still sends a body.
-        if let Ok(Some(reusable)) = session.finish().await {
-            let (stream, _) = reusable.into_parts();
-            next.go_on(stream).await;
+    pub(in crate::server) async fn end_with(mut self, client: ClientStream, ending: Ending) {
+        let may_go_on = ending.in_order && client.is_connection();
+        match self.next_request.take().filter(|_| may_go_on) {
+            Some(next) => {
+                self.end(ending.why);
+                client.serve_next(next).await;
+            }
+            None => {
+                client.close().await;
+                self.end(ending.why);
+            }
         }
     }
 

@@ -14,4 +14,3 @@ pub(super) mod send;
 mod watch_client;
 pub(super) mod watch_stream;
 mod websocket_watch;
-pub(super) mod wire_head;

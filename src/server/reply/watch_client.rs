@@ -5,40 +5,36 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::SendStream;
-use pingora_core::ErrorType::WriteTimedout;
-use pingora_core::protocols::http::ServerSession;
 use tokio::time::timeout;
 
 use super::watch_stream::StreamEnd;
+use crate::server::exchange::client_stream::ClientStream;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 
 pub(super) enum Client {
     /// A connection, which may go on to its next request.
-    Http1(Box<ServerSession>),
-    /// A stream of a connection. The rest of pingora's session, such as the
-    /// request's headers, is not needed any more.
+    Http1(Box<ClientStream>),
+    /// A stream of a connection.
     Http2(SendStream<Bytes>),
 }
 
 impl Client {
-    /// Takes the stream out of the session of a request whose answer has begun. The
-    /// session has a timeout for writes.
-    pub(super) fn new(mut session: ServerSession) -> Self {
-        if let ServerSession::H2(http2) = &mut session
-            && let Some(stream) = http2.take_response_body_writer()
-        {
-            return Self::Http2(stream);
+    /// Makes the client of a request whose answer has begun. Writes to it have a
+    /// timeout.
+    pub(super) fn new(mut client: ClientStream) -> Self {
+        match client.take_http2_writer() {
+            Some(stream) => Self::Http2(stream),
+            None => Self::Http1(Box::new(client)),
         }
-        Self::Http1(Box::new(session))
     }
 
     pub(super) async fn write(&mut self, frames: Bytes) -> Result<(), StreamEnd> {
         match self {
-            Self::Http1(session) => {
-                let written = session.write_response_body(frames, false).await;
-                written.map_err(|error| match error.etype() {
-                    WriteTimedout => StreamEnd::TooSlow,
-                    _ => StreamEnd::ClientGone,
+            Self::Http1(client) => {
+                let written = client.write(frames).await;
+                written.map_err(|failure| match failure.is_write_timeout() {
+                    true => StreamEnd::TooSlow,
+                    false => StreamEnd::ClientGone,
                 })
             }
             Self::Http2(stream) => match timeout(WRITE_TIMEOUT, write(stream, frames)).await {
@@ -67,9 +63,7 @@ impl Client {
     /// Returns when the client hangs up. The client of a watch sends nothing more.
     pub(super) async fn gone(&mut self) {
         match self {
-            Self::Http1(session) => {
-                let _ = session.read_body_or_idle(true).await;
-            }
+            Self::Http1(client) => client.gone().await,
             Self::Http2(stream) => {
                 let _ = poll_fn(|cx| stream.poll_reset(cx)).await;
             }
@@ -86,10 +80,7 @@ impl Client {
     /// Ends the answer in order.
     pub(super) async fn finish(&mut self) -> Result<(), ()> {
         match self {
-            Self::Http1(session) => {
-                let written = session.write_response_body(Bytes::new(), true).await;
-                written.map_err(drop)
-            }
+            Self::Http1(client) => client.end().await.map_err(drop),
             Self::Http2(stream) => stream.send_data(Bytes::new(), true).map_err(drop),
         }
     }

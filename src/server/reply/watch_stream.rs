@@ -10,15 +10,14 @@ use bytes::Bytes;
 use h2::Reason;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
 use http::{HeaderValue, Response, Version};
-use pingora_core::{Error, Result};
-use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
 use super::head::{self, Kind};
 use super::watch_client::Client;
-use super::{websocket_watch, wire_head};
+use super::websocket_watch;
 use crate::identity::VIEW;
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
@@ -141,7 +140,7 @@ impl Side {
             false => Ending::broken(end.as_str()),
         };
         match self.client {
-            Client::Http1(session) => self.detached.end_with(*session, ending).await,
+            Client::Http1(client) => self.detached.end_with(*client, ending).await,
             Client::Http2(mut stream) => {
                 if !ending.in_order {
                     stream.send_reset(Reason::INTERNAL_ERROR);
@@ -195,11 +194,11 @@ pub(in crate::server) struct WatchHead {
 /// Starts the task that writes a watch of the cache, as a WebSocket if the caller
 /// asked for one.
 pub(in crate::server) async fn start(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     watch: Box<Watch>,
     told: &WatchHead,
-) -> Result<()> {
+) -> Result<(), Failure> {
     ctx.reply.cache = CacheResult::Hit(Hit {
         version: watch.version(),
         cost: told.cost,
@@ -207,20 +206,20 @@ pub(in crate::server) async fn start(
     let identified = ctx.stage().identified().cloned();
     match identified.as_ref().and_then(|caller| caller.handshake()) {
         Some(handshake) => {
-            websocket_watch::start(session, ctx, *watch, handshake, &told.warnings).await
+            websocket_watch::start(exchange, ctx, *watch, handshake, &told.warnings).await
         }
-        None => start_chunks(session, ctx, watch, told).await,
+        None => start_chunks(exchange, ctx, watch, told).await,
     }
 }
 
 /// Sends the header, and moves the stream to a task of its own.
 async fn start_chunks(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     watch: Box<Watch>,
     told: &WatchHead,
-) -> Result<()> {
-    let request = session.req_header();
+) -> Result<(), Failure> {
+    let request = exchange.request();
     let (mut head, ()) = Response::new(()).into_parts();
     let headers = &mut head.headers;
     headers.reserve(head::MAX_ADDED_HEADERS);
@@ -239,16 +238,15 @@ async fn start_chunks(
         headers.insert(VIEW, view.clone());
     }
     head::finish(Kind::Watch, &mut head, request, ctx).await;
-    let header = wire_head::for_client(head, request.version)?;
-    session.set_write_timeout(Some(WRITE_TIMEOUT));
-    session
-        .write_response_header(Box::new(header), false)
+    exchange.set_write_timeout(WRITE_TIMEOUT);
+    exchange
+        .write_head(head, false)
         .await
-        .map_err(Error::into_down)?;
+        .map_err(Failure::by_client)?;
 
     let generation = ctx.generation();
     let (stopping, groups) = (generation.drain.stopping(), generation.watch_groups.clone());
-    let (client, mut detached) = detach(session, ctx);
+    let (client, mut detached) = detach(exchange, ctx);
     detached.watches(watch.has_begun());
     let side = Box::new(Side {
         client: Client::new(client),

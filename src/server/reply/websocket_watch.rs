@@ -7,9 +7,6 @@ use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
 use http::{HeaderValue, StatusCode};
 use kubernetes_wire::negotiation::MediaType;
-use pingora_core::Result;
-use pingora_core::protocols::Stream;
-use pingora_proxy::Session;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch::Receiver;
 use tokio::time::timeout;
@@ -20,10 +17,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::detached::{Detached, detach_stream};
+use super::deprecation;
+use super::detached::{Detached, detach_connection};
 use super::head::{self, Kind};
 use super::watch_stream::StreamEnd;
-use super::{deprecation, wire_head};
+use crate::server::exchange::{Exchange, Failure, wire_head};
+use crate::server::listener::coalesce::Coalesced;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
@@ -45,19 +44,19 @@ const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Answers the handshake, and moves the connection to a task of its own.
 pub(super) async fn start(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     mut watch: Watch,
     handshake: &Handshake,
     warnings: &[HeaderValue],
-) -> Result<()> {
+) -> Result<(), Failure> {
     // The head has no room for warnings, but they are noted.
     deprecation::note(ctx, StatusCode::OK, warnings);
     let mut head = handshake.answer();
-    head::finish(Kind::WebSocketWatch, &mut head, session.req_header(), ctx).await;
+    head::finish(Kind::WebSocketWatch, &mut head, exchange.request(), ctx).await;
     let head = wire_head::switching_protocols(&head);
     let mut stopping = ctx.generation().drain.stopping();
-    let (mut client, mut detached) = detach_stream(session, ctx)?;
+    let (mut client, mut detached) = detach_connection(exchange, ctx)?;
     detached.watches(watch.has_begun());
     tokio::spawn(async move {
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
@@ -70,7 +69,7 @@ pub(super) async fn start(
     Ok(())
 }
 
-async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
+async fn write_head(client: &mut Coalesced, head: &[u8]) -> std::io::Result<()> {
     client.write_all(head).await?;
     client.flush().await
 }
@@ -78,7 +77,7 @@ async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
 /// Writes events until the watch, the client or apifront ends. Then sends a close
 /// frame and closes the connection.
 async fn run(
-    client: Stream,
+    client: Box<Coalesced>,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
     detached: &mut Detached,
@@ -141,7 +140,10 @@ async fn run(
 
 /// Sends a close frame. kube-apiserver closes with 1000, whatever code the client's
 /// own close frame has. The library would repeat the client's code.
-async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io::Result<()> {
+async fn close(
+    socket: &mut WebSocketStream<Box<Coalesced>>,
+    code: CloseCode,
+) -> std::io::Result<()> {
     let [high, low] = u16::from(code).to_be_bytes();
     let stream = socket.get_mut();
     stream.write_all(&[0x88, 2, high, low]).await?;
@@ -184,7 +186,7 @@ impl FrameSplit {
 }
 
 async fn write(
-    socket: &mut WebSocketStream<Stream>,
+    socket: &mut WebSocketStream<Box<Coalesced>>,
     cut: FrameSplit,
     mut events: Bytes,
 ) -> Result<(), WebSocketError> {

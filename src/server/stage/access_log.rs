@@ -12,8 +12,6 @@ use http::{Method, Uri, request};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::request::RequestInfo;
 use kubernetes_wire::request::metric_labels::{DryRun, ScopeLabel, Verb};
-use pingora_core::{Error, ErrorSource};
-use pingora_proxy::Session;
 
 use super::context::{CacheResult, Hit, Reply, RequestContext};
 use super::talker;
@@ -21,6 +19,7 @@ use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{
     self, CacheResult as CountedResult, CachedResource, KnownName, RequestOutcome, ResourceMetrics,
 };
+use crate::server::exchange::{Culprit, Exchange};
 use crate::spans::{Ending, RequestSpan};
 
 /// The health paths. They are the only paths without a resource that kube-apiserver
@@ -34,7 +33,7 @@ const MAX_LOGGED_URI_BYTES: usize = 2048;
 /// The most bytes of a method or a user's name in the access log.
 const MAX_LOGGED_WORD_BYTES: usize = 256;
 
-/// The facts about a request that its record needs, independent of the session.
+/// The facts about a request that its record needs, independent of the exchange.
 pub(in crate::server) struct Finished {
     started: Instant,
     method: Method,
@@ -328,27 +327,27 @@ impl Labels {
     }
 }
 
-/// Records a request that pingora saw to its end.
+/// Records a request that pingora saw to its end. `broken_by` is given if it was
+/// broken off.
 pub(in crate::server) fn record_request(
-    session: &Session,
+    exchange: &Exchange<'_>,
     ctx: &mut RequestContext,
-    error: Option<&Error>,
+    broken_by: Option<Culprit>,
 ) {
     if ctx.reply.code == 0 {
         // The client went away before the answer began.
-        ctx.reply.code = if error.is_some() { 499 } else { 0 };
+        ctx.reply.code = if broken_by.is_some() { 499 } else { 0 };
     }
     let bytes = if ctx.reply.bytes > 0 {
         ctx.reply.bytes
     } else {
-        session.as_ref().body_bytes_sent()
+        exchange.body_bytes_sent()
     };
-    let finished = Finished::last(session.req_header(), ctx);
-    let upstream_failed = error.is_some_and(|e| e.esource() == &ErrorSource::Upstream);
-    if upstream_failed && session.as_ref().response_written().is_some() {
+    let finished = Finished::last(exchange.request(), ctx);
+    if broken_by == Some(Culprit::Upstream) && exchange.has_begun() {
         finished.aborted();
     }
-    talker::count(session.req_header(), ctx, bytes);
+    talker::count(exchange.request(), ctx, bytes);
     finished.record(bytes);
 }
 

@@ -10,7 +10,6 @@ use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::user::ANONYMOUS;
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::request::ConnectionOptions;
-use pingora_proxy::Session;
 
 use super::audit;
 use super::forwarded::Forward;
@@ -25,9 +24,8 @@ use crate::audit::Trail;
 use crate::deprecation::Requested;
 use crate::flow::{Admitted, Classification, ForwardSlot};
 use crate::metrics::LongRunning;
-use crate::server::listener::client_gone;
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::http1::NextRequest;
-use crate::server::listener::http2;
 use crate::server::listener::large_heads::LargeHead;
 use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Generation;
@@ -140,16 +138,16 @@ impl RequestContext {
     /// fields, so nothing later can read them.
     pub(in crate::server) fn receive(
         &mut self,
-        session: &mut Session,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Arc<Received>, Status> {
-        let read = Received::read(session, self.generation());
+        let read = Received::read(exchange, self.generation());
         for field in &ConnectionOptions::FIELDS {
-            session.req_header_mut().remove_header(field);
+            exchange.remove_field(field);
         }
         match read {
             Ok(received) => {
                 if received.ends_connection() {
-                    session.set_keepalive(None);
+                    exchange.close_http1_after();
                 }
                 self.stage = Stage::Received(received.clone());
                 Ok(received)
@@ -166,20 +164,20 @@ impl RequestContext {
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
-        session: &mut Session,
-    ) -> pingora_core::Result<Result<Arc<Identified>, Refused>> {
-        let identified = match Identified::identify(received.clone(), session).await {
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Result<Arc<Identified>, Refused>, Failure> {
+        let identified = match Identified::identify(received.clone(), exchange).await {
             Ok(identified) => Ok(identified),
             Err(Unidentified::Refused(refused)) => Err(*refused),
             Err(Unidentified::ClientGone) => {
-                self.audit = audit::unasked(session.req_header(), &received);
-                return Err(client_gone::error());
+                self.audit = audit::unasked(exchange.request(), &received);
+                return Err(Failure::client_gone());
             }
         };
-        if is_unknown(&identified, &session.req_header().headers) {
-            http2::end_after(session);
+        if is_unknown(&identified, &exchange.request().headers) {
+            exchange.close_http2_after();
         }
-        let request = session.req_header();
+        let request = exchange.request();
         match &identified {
             Ok(identified) => {
                 let from = identified.client();

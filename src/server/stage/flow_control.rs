@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pingora_proxy::Session;
 use tokio::time::timeout;
 
 use super::identified::Identified;
 use super::received::Received;
 use crate::flow::{Classification, RequestKind};
+use crate::server::exchange::Exchange;
 
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -23,10 +23,10 @@ const CALLER_KNOWN_WITHIN: Duration = Duration::from_millis(250);
 /// Clients ask `/livez/ping` to learn whether the API server has Priority and
 /// Fairness. If it does not, they slow themselves down.
 pub(in crate::server) async fn of_health(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     received: Arc<Received>,
 ) -> Option<Classification> {
-    let identify = Identified::identify(received, session);
+    let identify = Identified::identify(received, exchange);
     let identified = timeout(CALLER_KNOWN_WITHIN, identify).await.ok()?.ok()?;
     let flow = &identified.generation().flow;
     flow.classify(

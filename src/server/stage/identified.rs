@@ -7,15 +7,15 @@ use std::sync::Arc;
 use http::HeaderMap;
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::RequestInfo;
-use pingora_proxy::Session;
 
-use super::received::{Received, peer};
+use super::received::Received;
 use crate::authn::{Impersonation, Peer, Presented};
 use crate::authz::impersonation_mode::Mode;
 use crate::authz::{DegradedBounds, Purpose};
 use crate::flow::RequestDigest;
 use crate::identity::{self, Caller as Named};
-use crate::server::listener::{client_gone, loopback_guard};
+use crate::server::exchange::Exchange;
+use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};
 
 pub(in crate::server) struct Identified {
@@ -109,12 +109,12 @@ impl<R: Into<Refused>> From<R> for Unidentified {
 impl Identified {
     pub(in crate::server) async fn identify(
         received: Arc<Received>,
-        session: &mut Session,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Arc<Self>, Unidentified> {
         let generation = received.generation().clone();
         let identified = match &generation.gate {
-            Gate::Owner => owner(received, session)?,
-            Gate::Delegated(gate) => delegated(received, session, gate).await?,
+            Gate::Owner => owner(received, exchange)?,
+            Gate::Delegated(gate) => delegated(received, exchange, gate).await?,
         };
         Ok(Arc::new(identified))
     }
@@ -193,12 +193,13 @@ impl RequestDigest for Identified {
     }
 }
 
-fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refused> {
-    if let Some(why) = loopback_guard::foreign(session) {
+fn owner(received: Arc<Received>, exchange: &Exchange<'_>) -> Result<Identified, Refused> {
+    let (request, target) = (exchange.request(), exchange.target());
+    if let Some(why) = loopback_guard::foreign(request, target, exchange.server_port()) {
         let status = Status::failure(403, Reason::Forbidden, why);
         return Err(Refused::identity(status, None));
     }
-    let headers = &session.req_header().headers;
+    let headers = &exchange.request().headers;
     let impersonation =
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, None))?;
     let named = Named {
@@ -222,20 +223,20 @@ fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refus
 
 async fn delegated(
     received: Arc<Received>,
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     gate: &Delegated,
 ) -> Result<Identified, Unidentified> {
     // In degraded mode, what was known before the outage counts only for a caller
     // whom the configuration names. All others are identified as if there were no
     // degraded mode.
     if let Some(bounds) = received.degraded()
-        && let Ok(known) = known(&received, session, gate, Some(bounds)).await
+        && let Ok(known) = known(&received, exchange, gate, Some(bounds)).await
         && let Some(degraded) = &received.generation().settings.degraded
         && degraded.names(&received.info().gvr, &known.user)
     {
         return Ok(identified(received, known, gate, Some(bounds))?);
     }
-    let known = known(&received, session, gate, None).await?;
+    let known = known(&received, exchange, gate, None).await?;
     Ok(identified(received, known, gate, None)?)
 }
 
@@ -248,13 +249,13 @@ struct Known {
 
 async fn known(
     received: &Received,
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     gate: &Delegated,
     degraded: Option<DegradedBounds>,
 ) -> Result<Known, Unidentified> {
-    let headers = &session.req_header().headers;
+    let headers = &exchange.request().headers;
     let unknown = Peer::unknown();
-    let peer = peer(session).unwrap_or(&unknown);
+    let peer = exchange.peer().unwrap_or(&unknown);
     let max_age = degraded.map(|bounds| bounds.max_age);
     let purpose = match degraded {
         Some(bounds) => Purpose::Degraded(bounds),
@@ -280,7 +281,7 @@ async fn known(
         let impersonated = tokio::select! {
             biased;
             answered = asked => answered.map_err(|s| Refused::identity(s, Some(&user)))?,
-            () = client_gone::wait(session) => return Err(Unidentified::ClientGone),
+            () = exchange.client_gone() => return Err(Unidentified::ClientGone),
         };
         impersonator = Some(Box::new(Impersonator {
             caller: std::mem::replace(&mut user, impersonated.user),

@@ -11,12 +11,12 @@ use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{
     ConnectionOptions, Deadline, Protocol, RequestInfo, RequestInfoError, Upgrade,
 };
-use pingora_proxy::Session;
 
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
 use crate::authz::DegradedBounds;
+use crate::server::exchange::Exchange;
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 
@@ -55,12 +55,12 @@ pub(in crate::server) struct Unreadable {
 }
 
 impl Head {
-    fn read(session: &Session, generation: &Arc<Generation>) -> Self {
-        let request = session.req_header();
+    fn read(exchange: &Exchange<'_>, generation: &Arc<Generation>) -> Self {
+        let request = exchange.request();
         Self {
             generation: generation.clone(),
             started: Instant::now(),
-            client: session.client_addr().and_then(|a| a.as_inet()).copied(),
+            client: exchange.client_address(),
             query: Query::parse(request.uri.query().unwrap_or_default()),
             audit_id: audit_id(&request.headers),
         }
@@ -96,11 +96,11 @@ impl Head {
 
 impl Received {
     pub(in crate::server) fn read(
-        session: &Session,
+        exchange: &Exchange<'_>,
         generation: &Arc<Generation>,
     ) -> Result<Arc<Self>, Unreadable> {
-        let head = Head::read(session, generation);
-        let request = session.req_header();
+        let head = Head::read(exchange, generation);
+        let request = exchange.request();
         let path = request.uri.path();
         let info = match RequestInfo::parse(&request.method, path, &head.query) {
             Ok(info) => info,
@@ -111,7 +111,7 @@ impl Received {
             }
         };
         let connection = ConnectionOptions::read(&request.headers, request.version);
-        let has_certificate = peer(session).is_some_and(Peer::has_certificate);
+        let has_certificate = exchange.peer().is_some_and(Peer::has_certificate);
         let handshake = connection.upgrade().and_then(|upgrade| {
             let owner = matches!(generation.gate, Gate::Owner);
             Handshake::read(request, upgrade, owner || has_certificate)
@@ -220,12 +220,6 @@ fn is_named(generation: &Generation, info: &RequestInfo) -> bool {
 fn degraded(generation: &Generation) -> Option<DegradedBounds> {
     let degraded = generation.settings.degraded.as_ref()?;
     generation.outage.is_degraded().then_some(degraded.bounds)
-}
-
-/// Returns the client at the other end of a TLS connection.
-pub(super) fn peer(session: &Session) -> Option<&Peer> {
-    let tls = session.digest()?.ssl_digest.as_ref()?;
-    tls.extension.get::<Peer>()
 }
 
 fn unreadable(error: &RequestInfoError, path: &str) -> Status {

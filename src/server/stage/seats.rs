@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubernetes_wire::request::Deadline;
-use pingora_core::Result;
-use pingora_proxy::Session;
 use tokio::time::timeout;
 
 use super::context::RequestContext;
@@ -14,13 +12,13 @@ use super::identified::Identified;
 use super::too_many_requests::TooManyRequests;
 use super::width;
 use crate::flow::{Admitted, Refused, RequestKind, Started, Waiting};
-use crate::server::listener::client_gone;
+use crate::server::exchange::{Exchange, Failure};
 
 pub(in crate::server) async fn take(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     identified: &Arc<Identified>,
-) -> Result<std::result::Result<(), TooManyRequests>> {
+) -> Result<Result<(), TooManyRequests>, Failure> {
     let kind = RequestKind::from_info(identified.info());
     let flow = &identified.generation().flow;
     let class = flow.classify(kind, identified.clone());
@@ -29,12 +27,12 @@ pub(in crate::server) async fn take(
         ctx.classification = class;
         return Ok(Ok(()));
     };
-    let width = width::estimate(identified, session.req_header(), class.as_ref());
+    let width = width::estimate(identified, exchange.request(), class.as_ref());
     let admitted = match flow.start(kind, user, class.as_ref(), width) {
         Ok(Started::Admitted(admitted)) => Ok(admitted),
         // This is boxed, because every request would reserve memory for it, and
         // hardly any request waits.
-        Ok(Started::Waits(waiting)) => Box::pin(wait(session, identified, waiting)).await?,
+        Ok(Started::Waits(waiting)) => Box::pin(wait(exchange, identified, waiting)).await?,
         Err(refused) => Err(refused),
     };
     ctx.classification = class;
@@ -44,7 +42,7 @@ pub(in crate::server) async fn take(
             Ok(Ok(()))
         }
         Err(refused) => Ok(Err(TooManyRequests::note(
-            session.req_header(),
+            exchange.request(),
             ctx,
             refused.retry_after,
         ))),
@@ -52,10 +50,10 @@ pub(in crate::server) async fn take(
 }
 
 async fn wait(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     identified: &Identified,
     waiting: Waiting<'_>,
-) -> Result<std::result::Result<Admitted, Refused>> {
+) -> Result<Result<Admitted, Refused>, Failure> {
     let within = match (waiting.kind(), identified.deadline()) {
         (RequestKind::ReadOnly | RequestKind::Mutating, Deadline::Within(within)) => Some(within),
         _ => None,
@@ -63,7 +61,7 @@ async fn wait(
     tokio::select! {
         biased;
         admitted = waiting.seats(within) => Ok(admitted),
-        () = client_gone::wait(session) => Err(client_gone::error()),
+        () = exchange.client_gone() => Err(Failure::client_gone()),
     }
 }
 

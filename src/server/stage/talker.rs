@@ -10,7 +10,7 @@ use crate::status::talkers::{self, Amounts, Caller, Talkers};
 
 const NO_TEXT: &str = "(not UTF-8)";
 
-/// The caller of a request that outlives its session. The names are already cut to
+/// The caller of a request that outlives its exchange. The names are already cut to
 /// their longest length.
 pub(in crate::server) struct Talker {
     talkers: Arc<Talkers>,

@@ -7,15 +7,12 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
 use http::header::ALLOW;
 use http::{Method, Response, StatusCode, request};
-use pingora_core::apps::http_app::ServeHttp;
-use pingora_core::protocols::http::ServerSession;
-use pingora_http::RequestHeader;
 
 use super::open_answer::OpenAnswer;
 use crate::server::answer::own;
+use crate::server::exchange::port_app::AnswersAtOnce;
 use crate::server::listener::browser::{self, Port};
 use crate::server::state::generation::Generation;
 
@@ -23,12 +20,10 @@ pub(in crate::server) struct Observability {
     pub(in crate::server) current: Arc<ArcSwap<Generation>>,
 }
 
-#[async_trait]
-impl ServeHttp for Observability {
-    async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+impl AnswersAtOnce for Observability {
+    fn answer(&self, request: &request::Parts, target: &[u8]) -> Response<Vec<u8>> {
         let generation = self.current.load_full();
-        let request = session.req_header();
-        let answer = refuse(request).unwrap_or_else(|| answer(&generation, request));
+        let answer = refuse(request, target).unwrap_or_else(|| answer(&generation, request));
         let answer = answer.into_answer();
         let mut response = Response::new(answer.body.concat());
         *response.status_mut() = answer.status;
@@ -41,9 +36,9 @@ impl ServeHttp for Observability {
 }
 
 /// Refuses requests that no monitoring program would make.
-fn refuse(request: &RequestHeader) -> Option<OpenAnswer> {
+fn refuse(request: &request::Parts, target: &[u8]) -> Option<OpenAnswer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
-    let target = browser::absolute_authority(request.raw_path());
+    let target = browser::absolute_authority(target);
     let authorities = [authority, target].into_iter();
     if let Some(why) = browser::foreign(&request.headers, authorities, Port::Any) {
         return Some(OpenAnswer::text(StatusCode::FORBIDDEN, why));

@@ -23,14 +23,13 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANS
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request, response};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::negotiation::input_media_type;
-use pingora_core::{Error, Result};
-use pingora_proxy::Session;
 use tokio::time::{Instant, timeout};
 
 use self::passing::{Memory, Passing, Viewed};
 use self::question::{OfWhole, Spec};
 use super::cached::view_coverage;
 use crate::authz::{Authorizer, Decision, SelfReview, self_review_key};
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::reply::answer::Answer;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerKeeper;
@@ -50,25 +49,25 @@ const READ_WITHIN: Duration = Duration::from_secs(1);
 /// Answers a question from memory if possible. Otherwise upstream's answer is read
 /// while it is passed on.
 pub(in crate::server) async fn answer(
-    session: &mut Session,
+    exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     identified: &Arc<Identified>,
-) -> Result<Option<Answer>> {
+) -> Result<Option<Answer>, Failure> {
     let Gate::Delegated(gate) = &identified.generation().gate else {
         return Ok(None);
     };
     let Some(user) = identified.user() else {
         return Ok(None);
     };
-    let Some(length) = question_length(session.req_header(), identified) else {
+    let Some(length) = question_length(exchange.request(), identified) else {
         return Ok(None);
     };
     let asked = Instant::now();
     ctx.replays = true;
-    let Some(body) = read(session, length).await? else {
+    let Some(body) = read(exchange, length).await? else {
         return Ok(None);
     };
-    let headers = &session.req_header().headers;
+    let headers = &exchange.request().headers;
     let authorizer = &gate.authorizer;
     // An answer that another apifront has remembered is older than it seems.
     let remembers = !headers.contains_key(CDN_LOOP);
@@ -119,12 +118,11 @@ fn question_length(request: &request::Parts, identified: &Identified) -> Option<
 
 /// Reads a body of this length. pingora keeps it in case the request is forwarded.
 /// Returns `None` if it does not come in time.
-async fn read(session: &mut Session, length: usize) -> Result<Option<Bytes>> {
-    let session = session.as_mut();
-    session.enable_retry_buffering();
+async fn read(exchange: &mut Exchange<'_>, length: usize) -> Result<Option<Bytes>, Failure> {
+    exchange.keep_body();
     let mut body = BytesMut::with_capacity(length);
     let whole = async {
-        while let Some(piece) = session.read_request_body().await? {
+        while let Some(piece) = exchange.read_body().await? {
             body.extend_from_slice(&piece);
             if body.len() > length {
                 break;
@@ -134,7 +132,7 @@ async fn read(session: &mut Session, length: usize) -> Result<Option<Bytes>> {
     };
     match timeout(READ_WITHIN, whole).await {
         Err(_) => Ok(None),
-        Ok(Err(error)) => Err(Error::into_down(error)),
+        Ok(Err(failure)) => Err(Failure::by_client(failure)),
         Ok(Ok(())) => Ok(Some(body.freeze()).filter(|body| body.len() == length)),
     }
 }

@@ -92,7 +92,6 @@ mod tests {
     use http::{Response, StatusCode};
 
     use super::*;
-    use crate::server::stage::AUDIT_ID;
 
     fn head(names: &[HeaderName]) -> response::Parts {
         let (mut head, ()) = Response::new(()).into_parts();
@@ -107,7 +106,7 @@ mod tests {
         let of_browsers = HeaderName::from_static("x-of-browsers");
         let mut answer = head(&[
             CONTENT_TYPE,
-            AUDIT_ID,
+            HeaderName::from_static("audit-id"),
             WARNING,
             X_CONTENT_TYPE_OPTIONS,
             of_browsers,
