@@ -17,8 +17,10 @@ use kubernetes_wire::api::Query;
 use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::request::Scope;
 
+use super::newest::Resource;
 use super::plan::Plan;
 use super::{BOOKMARK_WAITS, demand, shape, watch};
+use crate::server::stage::Identified;
 
 /// The parts of a resource that a path names: if the resource has namespaces, and if
 /// it has none.
@@ -55,8 +57,13 @@ pub(super) struct Located<'a> {
 
 /// A read that the store can answer, in a form that the client accepts.
 pub(super) struct Fitted<'a> {
-    pub(super) located: Located<'a>,
     pub(super) plan: Plan,
+    pub(super) target: Target<'a>,
+}
+
+/// What is read, and the form of the answer.
+pub(super) struct Target<'a> {
+    pub(super) located: Located<'a>,
     pub(super) representation: Representation,
     pub(super) shape: Shape,
 }
@@ -80,21 +87,33 @@ impl<'a> Located<'a> {
             self.entry.bookmark_within(store, BOOKMARK_WAITS).await;
         }
         plan.check(store)?;
-        Ok(Fitted {
+        let target = Target {
             located: self,
-            plan,
             representation,
             shape,
-        })
+        };
+        Ok(Fitted { plan, target })
+    }
+
+    /// Returns the part that a caller reads, for the question how recent it is.
+    pub(super) fn resource<'b>(&'b self, caller: &'b Identified) -> Resource<'b> {
+        Resource {
+            generation: caller.generation(),
+            entry: &self.entry,
+            store: &self.store,
+            user: caller.user(),
+            scope: &self.scope,
+        }
     }
 }
 
 impl Fitted<'_> {
     /// Notes that lists of the whole resource are asked for in this form.
     pub(super) fn note_demand(&self, headers: &HeaderMap, query: &Query) {
-        let Located { entry, scope, .. } = &self.located;
+        let Located { entry, scope, .. } = &self.target.located;
         if scope.namespace.is_empty() {
-            demand::note(entry, self.representation, (headers, query), &self.plan);
+            let representation = self.target.representation;
+            demand::note(entry, representation, (headers, query), &self.plan);
         }
     }
 }

@@ -260,7 +260,7 @@ async fn serve(
         .fit(headers, granted.query(), plan, via_path)
         .await?;
     fitted.note_demand(headers, granted.query());
-    let (located, plan) = (&fitted.located, &fitted.plan);
+    let (located, plan) = (&fitted.target.located, &fitted.plan);
     *degraded = match degraded::mode(granted, &located.entry, &located.store, plan) {
         degraded::Mode::Off => None,
         // The answer to a WebSocket's handshake cannot hold the warning.
@@ -270,7 +270,7 @@ async fn serve(
         degraded::Mode::On(degraded) => Some(degraded),
         degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
     };
-    match Prepared::make(granted, headers, fitted, pinned, degraded.as_ref()).await? {
+    match Prepared::make(granted, headers, fitted, pinned, degraded.as_ref()).await {
         Ok((prepared, plan)) => prepared.answer(plan).await,
         Err(unanswered) => newest::refuse(unanswered),
     }

@@ -8,11 +8,10 @@ use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{ListOptions, Status};
-use kubernetes_wire::negotiation::Representation;
 
 use super::degraded::Degraded;
-use super::located::{Fitted, Located};
-use super::newest::{self, Newest, Resource};
+use super::located::{Fitted, Located, Target};
+use super::newest::{self, Newest};
 use super::pinned::Pinned;
 use super::plan::Plan;
 use super::served::Served;
@@ -28,12 +27,10 @@ use crate::server::stage::context::{CacheResult, Hit};
 pub(super) struct Prepared<'a> {
     granted: &'a Granted,
     headers: &'a HeaderMap,
-    located: Located<'a>,
+    target: Target<'a>,
     newest: Newest,
     /// The requests to upstream that the answer needed.
     cost: HitCost,
-    representation: Representation,
-    shape: Shape,
     warnings: Vec<HeaderValue>,
 }
 
@@ -45,38 +42,24 @@ impl<'a> Prepared<'a> {
         fitted: Fitted<'a>,
         pinned: Option<&mut Pinned>,
         degraded: Option<&Degraded>,
-    ) -> Result<Result<(Self, Plan), Unanswered>, BypassReason> {
+    ) -> Result<(Self, Plan), Unanswered> {
         let generation = granted.generation();
-        let Fitted {
-            located,
-            plan,
-            representation,
-            shape,
-        } = fitted;
-        let Located {
-            entry,
-            store,
-            scope,
-        } = &located;
-        let resource = Resource {
-            generation,
-            entry,
-            store,
-            user: granted.user(),
-            scope,
-        };
+        let Fitted { plan, target } = fitted;
+        let resource = target.located.resource(granted);
         let (newest, cost) = match pinned {
             Some(pinned) => {
                 let newest = pinned.newest(resource, plan.is_exact()).await?;
                 (newest, HitCost::Nothing)
             }
-            None => match newest::newest(resource, &plan, degraded.is_some()).await {
-                Ok(newest) => newest,
-                Err(unanswered) => return Ok(Err(unanswered)),
-            },
+            None => newest::newest(resource, &plan, degraded.is_some()).await?,
         };
-        if !has_current_columns(&shape, &newest, entry, store).await {
-            return Err(BypassReason::NotProvenFresh);
+        let Located {
+            entry,
+            store,
+            scope,
+        } = &target.located;
+        if !has_current_columns(&target.shape, &newest, entry, store).await {
+            return Err(BypassReason::NotProvenFresh.into());
         }
         let newest = newest::overlaid(newest, generation, store);
         let mut warnings = deprecation::of_cached(generation, scope.gvr, entry, store).await;
@@ -84,14 +67,12 @@ impl<'a> Prepared<'a> {
         let prepared = Self {
             granted,
             headers,
-            located,
+            target,
             newest,
             cost,
-            representation,
-            shape,
             warnings,
         };
-        Ok(Ok((prepared, plan)))
+        Ok((prepared, plan))
     }
 
     pub(super) async fn answer(self, plan: Plan) -> Result<Served, BypassReason> {
@@ -108,7 +89,7 @@ impl<'a> Prepared<'a> {
     }
 
     async fn get(self) -> Result<Served, BypassReason> {
-        let Located { store, scope, .. } = &self.located;
+        let Located { store, scope, .. } = &self.target.located;
         let hit = self.hit(self.newest.resource_version(store));
         let object = self.newest.object(scope.namespace, scope.name);
         let Some(object) = object else {
@@ -116,11 +97,19 @@ impl<'a> Prepared<'a> {
             return Ok(Served::Status(status, self.warnings, Some(hit)));
         };
         let by = OffloadUser::new(self.granted);
-        let body = match get::body(store, object, self.shape, by).await {
+        let body = match get::body(store, object, self.target.shape, by).await {
             Ok(body) => (vec![body], HeldBytes::default()),
             Err(unmade) => return unmade.served(),
         };
-        match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
+        match shape::answer(
+            body,
+            self.target.representation,
+            self.headers,
+            &self.warnings,
+            by,
+        )
+        .await
+        {
             Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
             Err(unmade) => unmade.served(),
         }
@@ -128,19 +117,27 @@ impl<'a> Prepared<'a> {
 
     async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
         let (by, cost) = (OffloadUser::new(self.granted), self.cost);
-        let Located { store, scope, .. } = &self.located;
+        let Located { store, scope, .. } = &self.target.located;
         let wanted = list::Wanted {
             extent: list::Extent::Namespace(scope.namespace.to_owned()),
             options,
             plan,
-            shape: self.shape,
-            gzip: shape::stitches(self.representation, self.headers),
+            shape: self.target.shape,
+            gzip: shape::stitches(self.target.representation, self.headers),
         };
         let (body, version) = match list::make(wanted, store, self.newest, by).await {
             Ok(made) => made,
             Err(unmade) => return unmade.served(),
         };
-        match shape::list(body, self.representation, self.headers, &self.warnings, by).await {
+        match shape::list(
+            body,
+            self.target.representation,
+            self.headers,
+            &self.warnings,
+            by,
+        )
+        .await
+        {
             Ok(answer) => {
                 let hit = Hit { version, cost };
                 Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit))))
@@ -156,10 +153,10 @@ impl<'a> Prepared<'a> {
         plan: WatchPlan,
     ) -> Result<Served, BypassReason> {
         let (granted, headers) = (self.granted, self.headers);
-        let compressed = self.located.store.presentation().compresses_watches
+        let compressed = self.target.located.store.presentation().compresses_watches
             && granted.handshake().is_none()
             && watch::is_compressed(&options, headers);
-        let served = if overlay::is_for(granted.generation(), self.located.scope.gvr) {
+        let served = if overlay::is_for(granted.generation(), self.target.located.scope.gvr) {
             self.watch_overlaid(options, plan).await
         } else {
             self.watch(options, plan).await
@@ -179,10 +176,16 @@ impl<'a> Prepared<'a> {
         plan: WatchPlan,
     ) -> Result<Served, BypassReason> {
         let head = head(self.warnings, self.cost);
-        let store = self.located.store;
-        let opened =
-            overlay_watch::open(self.granted, store, self.newest, options, plan, self.shape)
-                .await?;
+        let store = self.target.located.store;
+        let opened = overlay_watch::open(
+            self.granted,
+            store,
+            self.newest,
+            options,
+            plan,
+            self.target.shape,
+        )
+        .await?;
         Ok(match opened {
             Ok(watch) => Served::Watch(Box::new(watch), head),
             Err(status) => Served::Status(*status, head.warnings, None),
@@ -196,7 +199,7 @@ impl<'a> Prepared<'a> {
             entry,
             store,
             scope,
-        } = &self.located;
+        } = &self.target.located;
         let namespace = scope.namespace;
         let wanted = watch::wanted_earlier(granted, namespace, options, version, store)?;
         let asked = Instant::now();
@@ -218,7 +221,7 @@ impl<'a> Prepared<'a> {
                 None => watch::Start::Version { version, forwards },
             },
             WatchPlan::FromNow(_) => watch::Start::Version {
-                version: self.newest.resource_version(&self.located.store),
+                version: self.newest.resource_version(&self.target.located.store),
                 forwards,
             },
             WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
@@ -228,9 +231,9 @@ impl<'a> Prepared<'a> {
                 .ok_or(BypassReason::NotProvenFresh)?,
         };
         let lasts = self.granted.generation().settings.min_request_timeout;
-        let Located { store, scope, .. } = self.located;
+        let Located { store, scope, .. } = self.target.located;
         let namespace = scope.namespace;
-        let watch = watch::watch(namespace, options, start, store, self.shape, lasts)?;
+        let watch = watch::watch(namespace, options, start, store, self.target.shape, lasts)?;
         let watch = if unmarked { watch.unmarked() } else { watch };
         Ok(Served::Watch(Box::new(watch), head(self.warnings, cost)))
     }

@@ -7,17 +7,16 @@
 use std::sync::Arc;
 
 use apifront_watch_cache::CacheMode;
-use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, WatchPlan};
-use apifront_watch_cache::reflector::{Cache, Entry};
-use apifront_watch_cache::store::{Snapshot, Store};
+use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, WatchPlan};
+use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::store::Snapshot;
 use async_trait::async_trait;
 use http::{HeaderValue, request};
 use kubernetes_wire::api::{Attributes, GroupVersionResource, ListOptions, Reason, Status};
-use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::request::{Deadline, Scope};
 
-use super::located::{Fitted, Located, Scopes};
-use super::newest::{self, Newest, Resource};
+use super::located::{Fitted, Located, Scopes, Target};
+use super::newest::{self, Newest};
 use super::plan::Plan;
 use super::served::Served;
 use super::{Outcome, list, overlay, shape, sharded, watch};
@@ -179,27 +178,14 @@ async fn serve(
     });
     let granted = grant.ask_view(namespaced, versions).await;
     let granted = granted?;
-    let Fitted {
-        located,
-        plan,
-        representation,
-        shape,
-    } = fitted;
-    let Located {
-        entry,
-        store,
-        scope,
-    } = located;
-    let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
+    let Fitted { plan, target } = fitted;
+    let Located { entry, store, .. } = &target.located;
+    let mut warnings = deprecation::of_cached(generation, gvr, entry, store).await;
     warnings.extend(granted.warnings());
-    let prepared = Prepared {
+    let prepared = PreparedView {
         granted: &granted,
         request,
-        entry: &entry,
-        store: &store,
-        scope,
-        representation,
-        shape,
+        target,
         warnings,
     };
     match plan {
@@ -221,28 +207,18 @@ fn scope<'a>(
 }
 
 /// Everything that an answer needs, except for the state.
-struct Prepared<'a> {
+struct PreparedView<'a> {
     granted: &'a GrantedView,
     request: &'a request::Parts,
-    entry: &'a Arc<Entry>,
-    store: &'a Arc<Store>,
-    scope: Scope<'a>,
-    representation: Representation,
-    shape: Shape,
+    target: Target<'a>,
     warnings: Vec<HeaderValue>,
 }
 
-impl Prepared<'_> {
+impl PreparedView<'_> {
     /// Returns the state that the plan demands. If possible, it is later than the
     /// view's present set.
     async fn newest(&self, plan: &Plan) -> Result<(Arc<Snapshot>, HitCost), Unviewed> {
-        let resource = Resource {
-            generation: self.granted.generation(),
-            entry: self.entry,
-            store: self.store,
-            user: self.granted.user(),
-            scope: &self.scope,
-        };
+        let resource = self.target.located.resource(self.granted);
         let newest = newest::of_view(resource, plan, || self.granted.since()).await;
         newest.map_err(|unanswered| match newest::refuse(unanswered) {
             Err(reason) => Unviewed::Bypass(reason),
@@ -272,20 +248,27 @@ impl Prepared<'_> {
             extent: list::Extent::View(visible),
             options,
             plan,
-            shape: self.shape,
-            gzip: shape::stitches(self.representation, headers),
+            shape: self.target.shape,
+            gzip: shape::stitches(self.target.representation, headers),
         };
         let by = OffloadUser::new(self.granted);
         let newest = Newest::State {
             snapshot,
             complete: true,
         };
-        let made = list::make(wanted, self.store, newest, by).await;
+        let made = list::make(wanted, &self.target.located.store, newest, by).await;
         let (body, version) = match made {
             Ok(made) => made,
             Err(unmade) => return unmade_outcome(unmade.served()),
         };
-        let answer = shape::list(body, self.representation, headers, &self.warnings, by).await;
+        let answer = shape::list(
+            body,
+            self.target.representation,
+            headers,
+            &self.warnings,
+            by,
+        )
+        .await;
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(unmade) => return unmade_outcome(unmade.served()),
@@ -312,7 +295,7 @@ impl Prepared<'_> {
                 // Changes of the view can be told only from a state of the store
                 // itself.
                 let visible = self.granted.visible();
-                let known = newest::as_stored(self.store, snapshot, visible).await;
+                let known = newest::as_stored(&self.target.located.store, snapshot, visible).await;
                 let snapshot = known.ok_or(BypassReason::NotProvenFresh)?;
                 let version = snapshot.resource_version;
                 let visibility = self.granted.watch_state(version);
@@ -328,11 +311,18 @@ impl Prepared<'_> {
             return Err(Unviewed::Refused);
         };
         let generation = self.granted.generation();
-        let compressed = self.store.presentation().compresses_watches
+        let compressed = self.target.located.store.presentation().compresses_watches
             && self.granted.handshake().is_none()
             && watch::is_compressed(&options, headers);
         let lasts = generation.settings.min_request_timeout;
-        let watch = watch::watch("", options, start, self.store.clone(), self.shape, lasts)?;
+        let watch = watch::watch(
+            "",
+            options,
+            start,
+            self.target.located.store,
+            self.target.shape,
+            lasts,
+        )?;
         let watch = match plan {
             WatchPlan::Unmarked => watch.unmarked(),
             _ => watch,
