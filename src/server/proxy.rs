@@ -13,7 +13,8 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
 use crate::server::answer::self_review;
-use crate::server::exchange::{Culprit, Exchange, wire_head};
+use crate::server::exchange::answer_head::{AnswerHead as _, PassedHead};
+use crate::server::exchange::{Culprit, Exchange};
 use crate::server::forward::{self, attempts, failed, record_write, request_head};
 use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
@@ -123,18 +124,17 @@ impl ProxyHttp for Proxy {
         response: &mut ResponseHeader,
         ctx: &mut RequestContext,
     ) -> Result<()> {
-        let mut head = wire_head::take(response);
-        forward::answer_arrived(&head, ctx)?;
+        let mut head = PassedHead::new(response);
+        forward::answer_arrived(head.read(), ctx)?;
         let request = session.req_header();
         if let Some(keeper) = ctx.keeper.as_deref_mut() {
             self_review::answer_begins(request, &mut head, keeper);
         }
         head::finish(Kind::Forwarded, &mut head, request, ctx).await;
         if let Some(forward) = &mut ctx.forward {
-            record_write::begin(&request.method, &head, forward);
+            record_write::begin(&request.method, head.read(), forward);
         }
-        *response = wire_head::for_client(head, request.version)?;
-        Ok(())
+        Ok(head.give_back(request.version)?)
     }
 
     /// Reads the version that a write made out of its answer, because the caller's

@@ -2,6 +2,7 @@
 //! above it know an exchange, and not pingora's session, which holds it.
 
 mod answer;
+pub(super) mod answer_head;
 mod body;
 pub(super) mod client_stream;
 mod detach;

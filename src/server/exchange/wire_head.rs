@@ -7,12 +7,28 @@ use http::{Version, response};
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 
+/// The usual names of an answer, which need no memory of their own.
+const KNOWN: [&str; 13] = [
+    "Audit-Id",
+    "Cache-Control",
+    "Connection",
+    "Content-Encoding",
+    "Content-Length",
+    "Content-Type",
+    "Date",
+    "Transfer-Encoding",
+    "Vary",
+    "Warning",
+    "X-Content-Type-Options",
+    "X-Kubernetes-Pf-Flowschema-Uid",
+    "X-Kubernetes-Pf-Prioritylevel-Uid",
+];
+/// The names that no rule spells.
+const OF_HANDSHAKES: [&str; 2] = ["Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"];
+
 /// Makes a head for a client of this version. HTTP/2 has lower-case names. In
 /// HTTP/1.1 they are written as Go's server writes them.
-pub(in crate::server) fn for_client(
-    head: response::Parts,
-    client: Version,
-) -> Result<ResponseHeader> {
+pub(super) fn for_client(head: response::Parts, client: Version) -> Result<ResponseHeader> {
     if client == Version::HTTP_2 {
         return Ok(head.into());
     }
@@ -26,7 +42,7 @@ pub(in crate::server) fn for_client(
 }
 
 /// Takes a head out of pingora's hands. What stays behind is replaced.
-pub(in crate::server) fn take(head: &mut ResponseHeader) -> response::Parts {
+pub(super) fn take(head: &mut ResponseHeader) -> response::Parts {
     let (nothing, ()) = http::Response::new(()).into_parts();
     std::mem::replace(head, nothing.into()).into()
 }
@@ -46,28 +62,32 @@ pub(in crate::server) fn switching_protocols(head: &response::Parts) -> Vec<u8> 
     written
 }
 
-/// Returns a name with each of its words capitalized. The headers of a WebSocket's
-/// handshake are not written by Go's server, but by a library.
+/// Returns a name as Go's server writes it: with each of its words capitalized. The
+/// headers of a WebSocket's handshake are written by a library.
 fn written_by_go(name: &HeaderName) -> Bytes {
-    let known = match name.as_str() {
-        "audit-id" => "Audit-Id",
-        "cache-control" => "Cache-Control",
-        "connection" => "Connection",
-        "content-encoding" => "Content-Encoding",
-        "content-length" => "Content-Length",
-        "content-type" => "Content-Type",
-        "date" => "Date",
-        "sec-websocket-accept" => "Sec-WebSocket-Accept",
-        "sec-websocket-protocol" => "Sec-WebSocket-Protocol",
-        "transfer-encoding" => "Transfer-Encoding",
-        "vary" => "Vary",
-        "warning" => "Warning",
-        "x-content-type-options" => "X-Content-Type-Options",
-        "x-kubernetes-pf-flowschema-uid" => "X-Kubernetes-Pf-Flowschema-Uid",
-        "x-kubernetes-pf-prioritylevel-uid" => "X-Kubernetes-Pf-Prioritylevel-Uid",
-        other => return capitalized(other).into(),
-    };
-    Bytes::from_static(known.as_bytes())
+    match known(name.as_str().as_bytes()) {
+        Some(known) => Bytes::from_static(known.as_bytes()),
+        None => capitalized(name.as_str()).into(),
+    }
+}
+
+/// Tells whether all names of a head are spelled as Go's server writes them. pingora
+/// keeps no spelling of heads that came over HTTP/2.
+pub(super) fn is_spelled_by_go(head: &ResponseHeader) -> bool {
+    let mut spelled = head.case_header_iter();
+    head.has_case() && spelled.all(|(name, _)| is_written_by_go(name.as_slice()))
+}
+
+fn is_written_by_go(name: &[u8]) -> bool {
+    match known(name) {
+        Some(known) => known.as_bytes() == name,
+        None => is_capitalized(name),
+    }
+}
+
+fn known(name: &[u8]) -> Option<&'static str> {
+    let mut names = KNOWN.into_iter().chain(OF_HANDSHAKES);
+    names.find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn capitalized(name: &str) -> String {
@@ -81,6 +101,19 @@ fn capitalized(name: &str) -> String {
         written
     });
     letters.collect()
+}
+
+/// Tells whether a name, in whichever spelling it has, is that of [`capitalized`].
+fn is_capitalized(name: &[u8]) -> bool {
+    let mut begins = true;
+    name.iter().all(|byte| {
+        let is_right = match begins {
+            true => !byte.is_ascii_lowercase(),
+            false => !byte.is_ascii_uppercase(),
+        };
+        begins = *byte == b'-';
+        is_right
+    })
 }
 
 #[cfg(test)]
@@ -132,23 +165,43 @@ mod tests {
 
     #[test]
     fn the_known_names_are_those_that_go_would_write() {
-        for name in [
+        for known in KNOWN {
+            let name = HeaderName::from_bytes(known.as_bytes()).unwrap();
+            assert_eq!(written_by_go(&name), known);
+            assert_eq!(capitalized(name.as_str()), known);
+        }
+        for known in OF_HANDSHAKES {
+            let name = HeaderName::from_bytes(known.as_bytes()).unwrap();
+            assert_eq!(written_by_go(&name), known);
+        }
+    }
+
+    #[test]
+    fn a_spelling_is_told_as_it_is_written() {
+        for spelled in [
+            "Audit-Id",
+            "Audit-ID",
             "audit-id",
-            "cache-control",
-            "connection",
-            "content-encoding",
-            "content-length",
-            "content-type",
-            "date",
-            "transfer-encoding",
-            "vary",
-            "warning",
-            "x-content-type-options",
-            "x-kubernetes-pf-flowschema-uid",
-            "x-kubernetes-pf-prioritylevel-uid",
+            "Etag",
+            "ETag",
+            "X-Of-Browsers",
+            "X-of-Browsers",
+            "X--Y",
+            "x--Y",
+            "1a-2B",
+            "1a-2b",
+            "Sec-WebSocket-Accept",
+            "Sec-Websocket-Accept",
+            "Sec-Websocket-Key",
+            "Sec-WebSocket-Key",
         ] {
-            let written = written_by_go(&HeaderName::from_static(name));
-            assert_eq!(written, capitalized(name).as_bytes());
+            let name = HeaderName::from_bytes(spelled.as_bytes()).unwrap();
+            let is_written = written_by_go(&name) == spelled;
+            assert_eq!(
+                is_written_by_go(spelled.as_bytes()),
+                is_written,
+                "{spelled}"
+            );
         }
     }
 

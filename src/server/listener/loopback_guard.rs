@@ -39,16 +39,17 @@ pub(in crate::server) fn foreign(
 
 /// Prevents a forwarded answer from becoming a page of the owner's origin.
 pub(in crate::server) fn sandbox(answer: &mut HeaderMap) {
-    if is_data(answer) {
-        return;
-    }
     // The answer keeps its own policies, because browsers apply all of them.
     answer.append(CONTENT_SECURITY_POLICY, SANDBOX);
     answer.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
 }
 
-/// Tells whether the answer's type is one that API servers use and that no browser
-/// shows as a page.
+/// Tells whether a browser may show an answer as a page. It does not show the types
+/// that API servers use.
+pub(in crate::server) fn may_be_page(headers: &HeaderMap) -> bool {
+    !is_data(headers)
+}
+
 fn is_data(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(only), None) = (types.next(), types.next()) else {

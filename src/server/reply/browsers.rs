@@ -71,8 +71,8 @@ pub(in crate::server) fn preflight(method: &Method, headers: Option<&HeaderMap>)
 }
 
 /// Adds the headers to an answer. One from upstream mostly has the same ones.
-pub(super) fn add(headers: Option<&HeaderMap>, answer: &mut HeaderMap) {
-    for (name, value) in headers.into_iter().flatten() {
+pub(super) fn add(headers: &HeaderMap, answer: &mut HeaderMap) {
+    for (name, value) in headers {
         answer.insert(name, value.clone());
     }
 }

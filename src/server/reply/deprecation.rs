@@ -8,6 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use kubernetes_wire::api::{GroupVersionResource, warning};
 
+use crate::server::exchange::answer_head::AnswerHead;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
 
@@ -28,22 +29,23 @@ pub(in crate::server) async fn of_cached(
 }
 
 /// Reads the warnings of a forwarded answer, and adds those of the configuration.
-pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut Parts) {
+pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut impl AnswerHead) {
     let Some(forward) = &ctx.forward else { return };
     let generation = forward.generation();
     let info = forward.info();
     let entries = &generation.settings.deprecations;
-    let is_silent = entries.is_empty() && !head.headers.contains_key(WARNING);
+    let is_silent = entries.is_empty() && !head.read().headers.contains_key(WARNING);
     if !info.is_resource_request || is_silent {
         return;
     }
-    let mut warnings = warnings(&head.headers);
+    let status = head.read().status;
+    let mut warnings = warnings(&head.read().headers);
     generation
         .deprecations
         .study(&*forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
-    if reached(head.status)
+    if reached(status)
         && let Some(lifecycle) =
             generation
                 .deprecations
@@ -53,12 +55,13 @@ pub(super) async fn warn_forwarded(ctx: &mut RequestContext, head: &mut Parts) {
     }
     // Together they have a limit, so that an addition may shorten the others.
     if warnings.len() > before {
-        head.headers.remove(WARNING);
+        let headers = &mut head.change().headers;
+        headers.remove(WARNING);
         for warning in &warnings {
-            head.headers.append(WARNING, warning.clone());
+            headers.append(WARNING, warning.clone());
         }
     }
-    note(ctx, head.status, &warnings);
+    note(ctx, status, &warnings);
 }
 
 fn warnings(headers: &HeaderMap) -> Vec<HeaderValue> {

@@ -3,9 +3,10 @@
 
 use apifront_watch_cache::read::HitCost;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
-use http::{request, response};
+use http::request;
 
 use super::{aggregator_headers, browsers, deprecation};
+use crate::server::exchange::answer_head::AnswerHead;
 use crate::server::listener::loopback_guard;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
@@ -39,19 +40,19 @@ pub(in crate::server) enum Kind {
 /// Adds what the head of such an answer must have, and tells those who note answers.
 pub(in crate::server) async fn finish(
     kind: Kind,
-    head: &mut response::Parts,
+    head: &mut impl AnswerHead,
     request: &request::Parts,
     ctx: &mut RequestContext,
 ) {
-    ctx.reply.code = head.status.as_u16();
+    ctx.reply.code = head.read().status.as_u16();
     match kind {
-        Kind::Whole | Kind::Watch => deprecation::note_made(ctx, head),
+        Kind::Whole | Kind::Watch => deprecation::note_made(ctx, head.read()),
         Kind::WebSocketWatch => {}
         Kind::Forwarded => finish_forwarded(head, ctx).await,
         Kind::Tunnel => deprecation::warn_forwarded(ctx, head).await,
     }
     if let Some(trail) = &mut ctx.audit {
-        trail.response(ctx.reply.code, &head.headers);
+        trail.response(ctx.reply.code, &head.read().headers);
     }
     let (is_common, is_for_browsers, tells_part) = match kind {
         Kind::Whole | Kind::Watch => (true, true, true),
@@ -60,24 +61,25 @@ pub(in crate::server) async fn finish(
         Kind::Tunnel => (false, false, false),
     };
     if is_common {
-        add_common(&mut head.headers, ctx);
+        add_common(&mut head.change().headers, ctx);
     }
-    if is_for_browsers {
-        browsers::add(ctx.for_browsers.as_deref(), &mut head.headers);
+    if is_for_browsers && let Some(browsers) = ctx.for_browsers.as_deref() {
+        browsers::add(browsers, &mut head.change().headers);
     }
     // An apifront behind this one may have told its own part.
     if tells_part && let Some(part) = cache_part(request, ctx.reply.cache) {
-        head.headers.insert(CACHE_PART, part);
+        head.change().headers.insert(CACHE_PART, part);
     }
 }
 
-async fn finish_forwarded(head: &mut response::Parts, ctx: &mut RequestContext) {
+async fn finish_forwarded(head: &mut impl AnswerHead, ctx: &mut RequestContext) {
     if ctx.is_routed() {
         let class = ctx.classification.as_ref();
-        aggregator_headers::rewrite(&mut head.headers, &ctx.audit_id(), class);
+        let headers = &mut head.change().headers;
+        aggregator_headers::rewrite(headers, &ctx.audit_id(), class);
     }
-    if ctx.generation().gate.is_owner() {
-        loopback_guard::sandbox(&mut head.headers);
+    if ctx.generation().gate.is_owner() && loopback_guard::may_be_page(&head.read().headers) {
+        loopback_guard::sandbox(&mut head.change().headers);
     }
     deprecation::warn_forwarded(ctx, head).await;
 }

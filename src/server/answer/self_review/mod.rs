@@ -20,7 +20,7 @@ use std::time::Duration;
 use apifront_upstream::cdn_loop::CDN_LOOP;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request, response};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::negotiation::input_media_type;
 use tokio::time::{Instant, timeout};
@@ -29,6 +29,7 @@ use self::passing::{Memory, Passing, Viewed};
 use self::question::{OfWhole, Spec};
 use super::cached::view_coverage;
 use crate::authz::{Authorizer, Decision, SelfReview, self_review_key};
+use crate::server::exchange::answer_head::AnswerHead;
 use crate::server::exchange::{Exchange, Failure};
 use crate::server::reply::answer::Answer;
 use crate::server::stage::context::{CacheResult, RequestContext};
@@ -211,15 +212,17 @@ fn configured_warnings(identified: &Identified) -> Vec<HeaderValue> {
 /// Sees the head of upstream's answer. The length is removed if the body may change.
 pub(in crate::server) fn answer_begins(
     request: &request::Parts,
-    answer: &mut response::Parts,
+    answer: &mut impl AnswerHead,
     keeper: &mut dyn AnswerKeeper,
 ) {
-    if answer.status.is_informational() || !keeper.answered(answer.status, &answer.headers) {
+    let head = answer.read();
+    if head.status.is_informational() || !keeper.answered(head.status, &head.headers) {
         return;
     }
-    answer.headers.remove(CONTENT_LENGTH);
+    let headers = &mut answer.change().headers;
+    headers.remove(CONTENT_LENGTH);
     if request.version == Version::HTTP_11 {
         let chunked = HeaderValue::from_static("chunked");
-        answer.headers.insert(TRANSFER_ENCODING, chunked);
+        headers.insert(TRANSFER_ENCODING, chunked);
     }
 }
