@@ -8,6 +8,8 @@ pub(super) mod client_stream;
 mod detach;
 mod failure;
 pub(super) mod port_app;
+#[cfg(test)]
+mod tests;
 pub(super) mod wire_head;
 
 use std::net::SocketAddr;
