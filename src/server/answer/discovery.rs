@@ -23,7 +23,7 @@ use crate::server::offload::OffloadUser;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::refusal;
 use crate::server::stage::context::CacheResult;
-use crate::server::stage::{NotGranted, PendingGrant, Received};
+use crate::server::stage::{Granted, NotGranted, PendingGrant, Received};
 
 /// The headers from which upstream takes the client's address
 /// (`utilnet.GetClientIP`). The server's address in `/api` depends on it.
@@ -88,22 +88,29 @@ pub(in crate::server) async fn answer(
             return None;
         }
     }
-    let everything = aggregated(representation);
-    match known.find(&path, everything).await {
+    found(request, &granted, &path, representation).await
+}
+
+/// Returns the document in the form that the client accepts, or the answer if there
+/// is none.
+async fn found(
+    request: &request::Parts,
+    granted: &Granted,
+    path: &DiscoveryPath,
+    representation: Option<DiscoveryRepresentation>,
+) -> Option<Answer> {
+    let headers = &request.headers;
+    let known = &granted.generation().discovery;
+    let everything = representation.and_then(|representation| representation.aggregated);
+    match known.find(path, everything).await {
         Found::Document(encoded) => {
             let answer = match representation {
                 Some(representation) => {
-                    write(
-                        &encoded,
-                        representation,
-                        headers,
-                        OffloadUser::new(&granted),
-                    )
-                    .await?
+                    write(&encoded, representation, headers, OffloadUser::new(granted)).await?
                 }
                 // Upstream's error lists the forms that it offers, which may include
                 // CBOR.
-                None if known.is_upstreams(&path) && !wants_changed_cbor(known, headers) => {
+                None if known.is_upstreams(path) && !wants_changed_cbor(known, headers) => {
                     return None;
                 }
                 None => {
@@ -113,7 +120,7 @@ pub(in crate::server) async fn answer(
             };
             Some(answer.out_of(CacheResult::Document))
         }
-        Found::Missing(missing) => Some(not_found(missing, request, &granted)),
+        Found::Missing(missing) => Some(not_found(missing, request, granted)),
         Found::Elsewhere => None,
     }
 }

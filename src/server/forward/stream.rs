@@ -80,7 +80,7 @@ pub(in crate::server) async fn pass_on(
     let has_ended = is_bodiless(response.status()) && !exchange.is_http1();
     let mut body = send_head(exchange, ctx, response).await?;
     let mut frames = Frames::for_content_type(content_type.as_ref());
-    let is_watch = is_watch(ctx);
+    let is_watch = ctx.is_watch();
     let stop = stop(ctx);
     let (mut client, mut detached) = detach(exchange, ctx);
     // Upstream sets the pace of what follows, even of a watch's initial events.
@@ -224,11 +224,6 @@ pub(in crate::server) async fn send_head(
 /// 6.4.1).
 fn is_bodiless(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
-fn is_watch(ctx: &RequestContext) -> bool {
-    let received = ctx.stage().received();
-    received.is_some_and(|received| received.info().verb == "watch")
 }
 
 /// Resolves when the stream must end, with the reason.

@@ -125,29 +125,27 @@ async fn run(
             Err(end) => break (StreamEnd::Watch(end), Some(CloseCode::Normal)),
         }
     };
-    let farewell = async {
-        if let Some(code) = last_word {
-            close(&mut socket, code).await?;
-        }
-        socket.get_mut().shutdown().await
-    };
-    match timeout(LAST_WORD, farewell).await {
+    match timeout(LAST_WORD, close(&mut socket, last_word)).await {
         Ok(Ok(())) => end,
         _ if end == StreamEnd::TooSlow => end,
         Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
     }
 }
 
-/// Sends a close frame. kube-apiserver closes with 1000, whatever code the client's
-/// own close frame has. The library would repeat the client's code.
+/// Sends a close frame, if there is a code for one, and closes the connection.
+/// kube-apiserver closes with 1000, whatever code the client's own close frame has.
+/// The library would repeat the client's code.
 async fn close(
     socket: &mut WebSocketStream<Box<Coalesced>>,
-    code: CloseCode,
+    code: Option<CloseCode>,
 ) -> std::io::Result<()> {
-    let [high, low] = u16::from(code).to_be_bytes();
     let stream = socket.get_mut();
-    stream.write_all(&[0x88, 2, high, low]).await?;
-    stream.flush().await
+    if let Some(code) = code {
+        let [high, low] = u16::from(code).to_be_bytes();
+        stream.write_all(&[0x88, 2, high, low]).await?;
+        stream.flush().await?;
+    }
+    stream.shutdown().await
 }
 
 /// How a batch of events is cut into WebSocket frames.

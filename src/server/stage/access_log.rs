@@ -258,16 +258,7 @@ impl Finished {
         if let Some(api) = &self.deprecated {
             api.known.count(&api.gvr, &api.subresource, api.requested);
         }
-        let (result, reason) = match self.cache {
-            CacheResult::NotAsked => (None, ""),
-            CacheResult::Hit(Hit {
-                cost: cost @ HitCost::Object,
-                ..
-            }) => (Some(CountedResult::Bypass), cost.as_str()),
-            CacheResult::Hit(Hit { cost, .. }) => (Some(CountedResult::Hit), cost.as_str()),
-            CacheResult::Document | CacheResult::Remembered => (Some(CountedResult::Hit), ""),
-            CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
-        };
+        let (result, reason) = counted(self.cache);
         if let (Some(cached), Some(result)) = (&self.cached, result) {
             cached.request(read, result, reason);
         }
@@ -349,6 +340,21 @@ pub(in crate::server) fn record_request(
     }
     talker::count(exchange.request(), ctx, bytes);
     finished.record(bytes);
+}
+
+/// Returns the labels under which the cache's part in an answer is counted, with the
+/// reason for it.
+fn counted(cache: CacheResult) -> (Option<CountedResult>, &'static str) {
+    match cache {
+        CacheResult::NotAsked => (None, ""),
+        CacheResult::Hit(Hit {
+            cost: cost @ HitCost::Object,
+            ..
+        }) => (Some(CountedResult::Bypass), cost.as_str()),
+        CacheResult::Hit(Hit { cost, .. }) => (Some(CountedResult::Hit), cost.as_str()),
+        CacheResult::Document | CacheResult::Remembered => (Some(CountedResult::Hit), ""),
+        CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
+    }
 }
 
 /// Returns the name under which a request is counted. A success or an answer from

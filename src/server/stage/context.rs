@@ -239,6 +239,11 @@ impl RequestContext {
         remote.is_some_and(|remote| remote.availability.classifies())
     }
 
+    pub(in crate::server) fn is_watch(&self) -> bool {
+        let received = self.stage.received();
+        received.is_some_and(|received| received.info().verb == "watch")
+    }
+
     /// Tells whether the path belongs to an APIService of the configuration.
     pub(in crate::server) fn is_routed(&self) -> bool {
         let received = self.stage.received();

@@ -27,7 +27,7 @@ impl Talker {
     pub(in crate::server) fn begun(request: &request::Parts, ctx: &RequestContext) -> Self {
         let talkers = ctx.generation().talkers.clone();
         let caller = caller(request, ctx);
-        if is_watch(ctx) && matches!(ctx.reply.code, 101 | 200..=299) {
+        if ctx.is_watch() && matches!(ctx.reply.code, 101 | 200..=299) {
             talkers.count(caller, &Amounts::of_opened_watch());
         }
         let other = (caller.authenticated != caller.user).then_some(caller.authenticated);
@@ -80,9 +80,4 @@ fn is_from_cache(ctx: &RequestContext) -> bool {
         ctx.reply.cache,
         CacheResult::Hit(_) | CacheResult::Document | CacheResult::Remembered
     )
-}
-
-fn is_watch(ctx: &RequestContext) -> bool {
-    let received = ctx.stage().received();
-    received.is_some_and(|received| received.info().verb == "watch")
 }

@@ -90,17 +90,7 @@ pub(super) async fn open(
                 Err(status) => return Ok(Err(status)),
             }
         }
-        _ => {
-            let snapshot = newest.into_snapshot();
-            let snapshot = snapshot.ok_or(BypassReason::NotProvenFresh)?;
-            let envelope = &base.resource.envelope;
-            let items = snapshot
-                .iter(&KeyScope::All)
-                .map(|object| object.item(Encoding::Json, envelope))
-                .collect::<Option<_>>();
-            let items = items.ok_or(BypassReason::Representation)?;
-            (items, snapshot.resource_version)
-        }
+        _ => items_of_state(&base, newest)?,
     };
     let objects = objects(&base, items).map_err(|_| BypassReason::Representation)?;
     let merged = Arc::new(Store::new(base.resource.clone(), objects, version));
@@ -127,6 +117,19 @@ pub(super) async fn open(
         WatchPlan::Unmarked => watch.unmarked(),
         _ => watch,
     }))
+}
+
+/// Returns the objects of a state as JSON, and the state's version.
+fn items_of_state(base: &Store, newest: Newest) -> Result<(Vec<Bytes>, u64), BypassReason> {
+    let snapshot = newest.into_snapshot();
+    let snapshot = snapshot.ok_or(BypassReason::NotProvenFresh)?;
+    let envelope = &base.resource.envelope;
+    let items = snapshot
+        .iter(&KeyScope::All)
+        .map(|object| object.item(Encoding::Json, envelope))
+        .collect::<Option<_>>();
+    let items = items.ok_or(BypassReason::Representation)?;
+    Ok((items, snapshot.resource_version))
 }
 
 fn too_many() -> Status {

@@ -148,6 +148,24 @@ pub(super) fn fitted(mut watch: Watch, compressed: bool, headers: &HeaderMap) ->
     watch
 }
 
+fn lasts(options: &ListOptions, min_request_timeout: Duration) -> Duration {
+    match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        // The time is spread, so that watches opened together do not end together.
+        _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
+    }
+}
+
+fn frames(store: Arc<Store>, shape: Shape) -> Box<dyn FrameWriter> {
+    match shape {
+        Shape::Whole(encoding) => Box::new(WholeFrames::new(store, encoding)),
+        Shape::Table(printer, options) => Box::new(TableFrames::new(store, printer, options)),
+        Shape::Partial(version, encoding) => {
+            Box::new(MetadataFrames::new(store, encoding, version))
+        }
+    }
+}
+
 pub(super) fn watch(
     namespace: &str,
     options: ListOptions,
@@ -156,25 +174,12 @@ pub(super) fn watch(
     shape: Shape,
     min_request_timeout: Duration,
 ) -> Result<Watch, BypassReason> {
-    let lasts = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        // The time is spread, so that watches opened together do not end together.
-        _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
-    };
-    let bookmarks = options.allow_watch_bookmarks;
     let watch_options = WatchOptions {
+        bookmarks: options.allow_watch_bookmarks,
+        lasts: lasts(&options, min_request_timeout),
         filter: filter(namespace, options, &store)?,
-        bookmarks,
-        lasts,
     };
-    let writer = store.clone();
-    let frames: Box<dyn FrameWriter> = match shape {
-        Shape::Whole(encoding) => Box::new(WholeFrames::new(writer, encoding)),
-        Shape::Table(printer, options) => Box::new(TableFrames::new(writer, printer, options)),
-        Shape::Partial(version, encoding) => {
-            Box::new(MetadataFrames::new(writer, encoding, version))
-        }
-    };
+    let frames = frames(store.clone(), shape);
     match start {
         Start::State(snapshot) => Ok(Watch::with_initial_events(
             store,
