@@ -23,7 +23,8 @@ impl AnswerHead for response::Parts {
 }
 
 /// The head of an answer that pingora passes on. It is taken out of pingora's hands
-/// only if it is changed, because a new head costs more than all other work on it.
+/// only if it is changed or spelled in another way than Go's, because pingora parses
+/// each name of a new head again.
 pub(in crate::server) struct PassedHead<'a> {
     received: &'a mut ResponseHeader,
     changed: Option<response::Parts>,
@@ -43,7 +44,7 @@ impl<'a> PassedHead<'a> {
             Some(changed) => changed,
             None if client == Version::HTTP_2 => return Ok(()),
             None if wire_head::is_spelled_by_go(self.received) => {
-                // A new head would not have the words of upstream either.
+                // A new head would not have upstream's reason phrase either.
                 self.received.set_reason_phrase(None)?;
                 return Ok(());
             }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_status_are_not_passed_on() {
+    fn reason_phrases_are_not_passed_on() {
         let mut head = received(&["Audit-Id"]);
         head.set_reason_phrase(Some("Fine")).unwrap();
         let passed = PassedHead::new(&mut head);

@@ -46,14 +46,17 @@ impl ClientStream {
     }
 
     /// Closes the connection or resets the stream.
-    pub(in crate::server) async fn close(mut self) {
+    pub(in crate::server) async fn close(&mut self) {
         self.0.shutdown().await;
     }
 
     /// Lets the connection serve its next request. It is closed if the client still
     /// sends a body.
     pub(in crate::server) async fn serve_next(self, next: NextRequest) {
-        if let Ok(Some(reusable)) = self.0.finish().await {
+        // The end of this request has its own box, so that those that follow take no
+        // memory for it.
+        let finished = Box::pin(self.0.finish()).await;
+        if let Ok(Some(reusable)) = finished {
             let (stream, _) = reusable.into_parts();
             next.go_on(stream).await;
         }

@@ -107,7 +107,8 @@ pub(in crate::server) async fn pass_on(
             }
             detached.aborted();
         }
-        detached.end_with(client, ending).await;
+        // The end has its own box, so that an open stream takes no memory for it.
+        Box::pin(detached.end_with(client, ending)).await;
     });
     Ok(None)
 }

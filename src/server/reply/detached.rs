@@ -167,7 +167,7 @@ impl Detached {
 
     /// Records the end of the request, and gives back everything that it holds. The
     /// connection then goes on to its next request, or is closed.
-    pub(in crate::server) async fn end_with(mut self, client: ClientStream, ending: Ending) {
+    pub(in crate::server) async fn end_with(mut self, mut client: ClientStream, ending: Ending) {
         let may_go_on = ending.in_order && client.is_connection();
         match self.next_request.take().filter(|_| may_go_on) {
             Some(next) => {

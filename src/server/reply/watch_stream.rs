@@ -101,7 +101,8 @@ impl Stream {
             }
         };
         drop(self.watch);
-        self.side.finish(end).await;
+        // The end has its own box, so that an open watch takes no memory for it.
+        Box::pin(self.side.finish(end)).await;
     }
 
     async fn write(&mut self, frames: Bytes, events: usize) -> Result<(), StreamEnd> {
