@@ -115,7 +115,10 @@ async fn admit(
 ) -> Step<Arc<Identified>> {
     ctx.for_browsers = browsers::headers(exchange, ctx.generation());
     // A request that two parsers could read differently goes no further.
-    match exchange.check_head(ctx.generation().settings.max_request_header_bytes, large_heads) {
+    match exchange.check_head(
+        ctx.generation().settings.max_request_header_bytes,
+        large_heads,
+    ) {
         Ok(None) => {}
         Ok(large) => ctx.large_head = large,
         Err(refusal) => {

@@ -158,8 +158,8 @@ const ABOVE_THE_SERVER: [&str; 2] = ["doctor", "embedded"];
 /// The rooms inside the server, from the lowest up. Each may use those before it and
 /// none after it.
 const SERVER_ROOMS: [&str; 11] = [
-    "listener", "exchange", "state", "stage", "offload", "reply", "answer", "forward", "steps", "proxy",
-    "process",
+    "listener", "exchange", "state", "stage", "offload", "reply", "answer", "forward", "steps",
+    "proxy", "process",
 ];
 
 /// The room of the server that gives the other rooms their settings. All others have

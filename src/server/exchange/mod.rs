@@ -73,7 +73,14 @@ impl<'a> Exchange<'a> {
         }
         let client = self.client_address().map(|address| address.ip());
         let (request, target) = (self.request(), self.target());
-        framing::check(request, target, self.http2_state(), client, max_bytes, large)
+        framing::check(
+            request,
+            target,
+            self.http2_state(),
+            client,
+            max_bytes,
+            large,
+        )
     }
 
     /// Tells whether the client has the connection for itself. An HTTP/2 exchange is
