@@ -21,7 +21,8 @@ impl Exchange<'_> {
         is_all: bool,
     ) -> Result<(), Failure> {
         let header = Box::new(wire_head::for_client(head, self.request().version)?);
-        Ok(self.session.write_response_header(header, is_all).await?)
+        let written = self.session.write_response_header(header, is_all);
+        written.await.map_err(Failure::by_client)
     }
 
     /// Writes the head of an answer that has no body whatever its fields say. In
@@ -36,7 +37,8 @@ impl Exchange<'_> {
         match &mut *self.session.downstream_session {
             ServerSession::H2(stream) => {
                 let header = Box::new(wire_head::for_client(head, version)?);
-                Ok(stream.write_response_header(header, true)?)
+                let written = stream.write_response_header(header, true);
+                written.map_err(Failure::by_client)
             }
             ServerSession::H1(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => {
                 self.write_head(head, false).await
@@ -51,12 +53,13 @@ impl Exchange<'_> {
         is_last: bool,
     ) -> Result<(), Failure> {
         let written = self.session.write_response_body(Some(piece), is_last);
-        Ok(written.await?)
+        written.await.map_err(Failure::by_client)
     }
 
     /// Ends an answer whose pieces have been written.
     pub(in crate::server) async fn end_body(&mut self) -> Result<(), Failure> {
-        Ok(self.session.write_response_body(None, true).await?)
+        let written = self.session.write_response_body(None, true);
+        written.await.map_err(Failure::by_client)
     }
 
     /// Tells whether a head was written, be it only a 100.

@@ -32,7 +32,8 @@ impl Exchange<'_> {
 
     /// Reads a piece of the body. Returns `None` at its end.
     pub(in crate::server) async fn read_body(&mut self) -> Result<Option<Bytes>, Failure> {
-        Ok(self.session.read_request_body().await?)
+        let read = self.session.read_request_body();
+        read.await.map_err(Failure::by_client)
     }
 
     /// Lets the client be silent for any length of time.
@@ -78,7 +79,8 @@ impl Exchange<'_> {
     pub(in crate::server) async fn tell_to_go_on(&mut self) -> Result<(), Failure> {
         if self.waits_for_100() {
             let keepalive = self.session.get_keepalive();
-            self.session.write_continue_response().await?;
+            let written = self.session.write_continue_response();
+            written.await.map_err(Failure::by_client)?;
             self.session.set_keepalive(keepalive);
         }
         Ok(())
@@ -106,6 +108,6 @@ impl Exchange<'_> {
     /// it sends is a failure, too.
     pub(in crate::server) async fn failed_after_body(&mut self) -> Failure {
         let idle = self.session.read_body_or_idle(true).await;
-        idle.map_or_else(Failure::from, |_| Failure::client_gone())
+        idle.map_or_else(Failure::by_client, |_| Failure::client_gone())
     }
 }

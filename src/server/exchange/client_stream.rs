@@ -31,12 +31,14 @@ impl ClientStream {
     }
 
     pub(in crate::server) async fn write(&mut self, piece: Bytes) -> Result<(), Failure> {
-        Ok(self.0.write_response_body(piece, false).await?)
+        let written = self.0.write_response_body(piece, false);
+        written.await.map_err(Failure::by_client)
     }
 
     /// Ends the answer in order.
     pub(in crate::server) async fn end(&mut self) -> Result<(), Failure> {
-        Ok(self.0.write_response_body(Bytes::new(), true).await?)
+        let written = self.0.write_response_body(Bytes::new(), true);
+        written.await.map_err(Failure::by_client)
     }
 
     /// Resolves when the client hangs up, or sends what nobody expects. It is

@@ -14,16 +14,13 @@ impl Failure {
     /// Makes the failure of an exchange whose client has gone, or does not wait for
     /// the answer.
     pub(in crate::server) fn client_gone() -> Self {
-        Self(Error::explain(
-            ErrorType::ConnectionClosed,
-            "the client went away",
-        ))
-        .by_client()
+        let gone = Error::explain(ErrorType::ConnectionClosed, "the client went away");
+        Self::by_client(gone)
     }
 
     /// Makes the failure of an exchange whose client reads too slowly.
     pub(in crate::server) fn too_slow(why: &'static str) -> Self {
-        Self(Error::explain(ErrorType::WriteTimedout, why)).by_client()
+        Self::by_client(Error::explain(ErrorType::WriteTimedout, why))
     }
 
     /// Makes the failure of an exchange that should not have come so far.
@@ -38,9 +35,10 @@ impl Failure {
         Self(Error::because(ErrorType::ReadError, "upstream", cause))
     }
 
-    /// Says that the client caused the failure.
-    pub(in crate::server) fn by_client(self) -> Self {
-        Self(self.0.into_down())
+    /// Makes the failure of an exchange whose client could not be read from or written
+    /// to.
+    pub(super) fn by_client(error: Box<Error>) -> Self {
+        Self(error.into_down())
     }
 
     /// Tells whether the client did not take a piece in time.

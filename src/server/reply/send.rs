@@ -56,10 +56,7 @@ pub(in crate::server) async fn send(
     }
     let head_only = exchange.request().method == http::Method::HEAD || length == 0;
     exchange.set_write_timeout(WRITE_TIMEOUT);
-    exchange
-        .write_head(head, head_only)
-        .await
-        .map_err(Failure::by_client)?;
+    exchange.write_head(head, head_only).await?;
     if head_only {
         return Ok(());
     }
@@ -98,7 +95,7 @@ async fn write(
         if held.is_none() {
             match timeout(seats::PIECE_TIMEOUT, &mut write).await {
                 Ok(done) => {
-                    done.map_err(Failure::by_client)?;
+                    done?;
                     continue;
                 }
                 // From here on, the answer waits for its client.
@@ -111,7 +108,7 @@ async fn write(
         let left = slow_client::allowed(written).saturating_sub(began.elapsed());
         match timeout(left, write).await {
             Ok(Err(failure)) if failure.is_write_timeout() => return Ok(Err(SLOW_READER)),
-            Ok(done) => done.map_err(Failure::by_client)?,
+            Ok(done) => done?,
             Err(_) => return Ok(Err(SLOW_READER)),
         }
     }

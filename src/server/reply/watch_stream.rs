@@ -240,10 +240,7 @@ async fn start_chunks(
     }
     head::finish(Kind::Watch, &mut head, request, ctx).await;
     exchange.set_write_timeout(WRITE_TIMEOUT);
-    exchange
-        .write_head(head, false)
-        .await
-        .map_err(Failure::by_client)?;
+    exchange.write_head(head, false).await?;
 
     let generation = ctx.generation();
     let (stopping, groups) = (generation.drain.stopping(), generation.watch_groups.clone());

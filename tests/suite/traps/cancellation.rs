@@ -59,5 +59,8 @@ async fn a_client_that_leaves_is_noticed_upstream() {
         let closed = tokio::time::timeout(SOON, notices.recv()).await;
         assert_eq!(closed.expect("a notice"), Some(true), "HTTP/2 {path}");
     }
+    // Clients who leave do not fill the log, and are no failures of upstream.
+    let log = front.process.log();
+    assert!(!log.contains("could not be forwarded"), "{log}");
     front.stop().await;
 }

@@ -133,7 +133,7 @@ async fn read(exchange: &mut Exchange<'_>, length: usize) -> Result<Option<Bytes
     };
     match timeout(READ_WITHIN, whole).await {
         Err(_) => Ok(None),
-        Ok(Err(failure)) => Err(Failure::by_client(failure)),
+        Ok(Err(failure)) => Err(failure),
         Ok(Ok(())) => Ok(Some(body.freeze()).filter(|body| body.len() == length)),
     }
 }
