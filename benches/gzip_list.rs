@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use crate::support::report::{self, Goal, median};
 use crate::support::{count, pods, usage};
 use apifront_watch_cache::read::{GzipList, Page};
-use apifront_watch_cache::store::{KeyScope, Resource, Store, StoredObject, field_table};
+use apifront_watch_cache::store::{
+    KeyScope, Resource, Store, StoreWriter, StoredObject, field_table,
+};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -70,15 +72,15 @@ async fn gzip_list() {
         }
         // Each round needs a new store, in which all leaves are new.
         let stores: Vec<_> = (0..rounds).map(|_| store(encoding, &items)).collect();
-        let mut fresh = stores.iter();
+        let mut fresh = stores.iter().map(|(_, store)| store);
         let (costs, bytes) = repeated(rounds, || stitched(fresh.next().expect("one"), encoding));
         row("stitched, all leaves new", &costs, bytes);
-        let store = &stores[0];
+        let (writer, store) = &stores[0];
         let (known, bytes) = repeated(rounds, || stitched(store, encoding));
         let known = row("stitched, all leaves known", &known, bytes);
         let costs: Vec<_> = (0..rounds)
             .map(|round| {
-                change(store, encoding, &items, round);
+                change((writer, store), encoding, &items, round);
                 repeated(1, || stitched(store, encoding)).0[0]
             })
             .collect();
@@ -143,17 +145,22 @@ fn stitched(store: &Store, encoding: Encoding) -> usize {
 }
 
 /// Writes every hundredth object again, with another version.
-fn change(store: &Store, encoding: Encoding, items: &[Bytes], round: usize) {
+fn change(
+    (writer, store): (&StoreWriter, &Store),
+    encoding: Encoding,
+    items: &[Bytes],
+    round: usize,
+) {
     let mut version = store.snapshot().resource_version;
     for item in items.iter().skip(round).step_by(100) {
         version += 1;
         let mut object = decoded(&store.resource, encoding, item);
         object.resource_version = version;
-        store.apply_object(false, object, Instant::now());
+        writer.apply_object(false, object, Instant::now());
     }
 }
 
-fn store(encoding: Encoding, items: &[Bytes]) -> Store {
+fn store(encoding: Encoding, items: &[Bytes]) -> (StoreWriter, Arc<Store>) {
     let gvr = GroupVersionResource::new("", "v1", "pods");
     let resource = Resource {
         fields: field_table(&gvr),

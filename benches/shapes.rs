@@ -67,7 +67,7 @@ pub fn main() {
     report::table(&heads, &rows);
 }
 
-fn filled(pods: usize) -> Store {
+fn filled(pods: usize) -> Arc<Store> {
     let gvr = GroupVersionResource::new("", "v1", "pods");
     let resource = Resource {
         fields: field_table(&gvr),
@@ -87,7 +87,7 @@ fn filled(pods: usize) -> Store {
         StoredObject::decode(encoding, message, fields, envelope).expect("a pod")
     };
     let objects = (0..pods).map(object).collect();
-    Store::new(resource, objects, 9)
+    Store::new(resource, objects, 9).1
 }
 
 /// Returns a pod as large and as deeply nested as those of a real cluster.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::report::{self, Goal, percentile};
 use crate::support::{count, usage};
-use apifront_watch_cache::store::{Filter, KeyScope, Resource, Store, StoredObject, field_table};
+use apifront_watch_cache::store::{
+    Filter, KeyScope, Resource, Store, StoreWriter, StoredObject, field_table,
+};
 use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
 use bytes::Bytes;
 use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
@@ -33,7 +35,7 @@ async fn store() {
     let (objects, events) = (count("objects", 150_000), count("events", 100_000));
     let resident = usage::resident_bytes(std::process::id());
     let began = usage::cpu_time(std::process::id());
-    let store = Arc::new(filled(objects));
+    let (writer, store) = filled(objects);
     let filling = usage::cpu_time(std::process::id()) - began;
     let resident = usage::resident_bytes(std::process::id()) - resident;
     let json: usize = store
@@ -54,7 +56,7 @@ async fn store() {
     let mut rates = Vec::new();
     let mut version = objects as u64;
     for events_a_turn in EVENTS_A_TURN {
-        let (cpu, bytes) = apply(&store, &mut version, events, events_a_turn).await;
+        let (cpu, bytes) = apply((&writer, &store), &mut version, events, events_a_turn).await;
         let rate = events as f64 / cpu.as_secs_f64();
         rates.push((events_a_turn, rate));
         rows.push(vec![
@@ -114,7 +116,7 @@ fn timed(what: &str, mut read: impl FnMut()) -> Vec<String> {
 }
 
 /// Returns a store in which object `n` has version `n + 1`.
-fn filled(objects: usize) -> Store {
+fn filled(objects: usize) -> (StoreWriter, Arc<Store>) {
     let gvr = GroupVersionResource::new("", "v1", "configmaps");
     let resource = Resource {
         fields: field_table(&gvr),
@@ -160,7 +162,7 @@ struct Line<'a> {
 
 /// Applies all events. Returns the CPU time, and the bytes for all watchers.
 async fn apply(
-    store: &Arc<Store>,
+    (writer, store): (&StoreWriter, &Arc<Store>),
     version: &mut u64,
     events: usize,
     events_a_turn: usize,
@@ -187,7 +189,7 @@ async fn apply(
         left -= lines.len();
         let began = usage::cpu_time(std::process::id());
         for line in &lines {
-            receive(store, line);
+            receive(writer, store, line);
         }
         tokio::task::yield_now().await;
         cpu += usage::cpu_time(std::process::id()) - began;
@@ -201,7 +203,7 @@ async fn apply(
 }
 
 /// Handles a line as the reflector does.
-fn receive(store: &Store, line: &Bytes) {
+fn receive(writer: &StoreWriter, store: &Store, line: &Bytes) {
     let event: Line = serde_json::from_slice(line).expect("an event");
     assert_eq!(event.kind, "MODIFIED");
     let object = line.slice_ref(event.object.get().as_bytes());
@@ -211,7 +213,9 @@ fn receive(store: &Store, line: &Bytes) {
         .fragment(&object)
         .expect("an object");
     let item = Bytes::copy_from_slice(&item);
-    store.apply(false, item, Instant::now()).expect("an object");
+    writer
+        .apply(false, item, Instant::now())
+        .expect("an object");
 }
 
 /// Takes frames until all events have come, and returns their total length.

@@ -42,12 +42,12 @@
 //!     bookmarks: false,
 //!     lasts: Duration::from_secs(60),
 //! };
-//! let store = Arc::new(Store::new(resource, Vec::new(), 1));
+//! let (writer, store) = Store::new(resource, Vec::new(), 1);
 //! let frames = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
 //! let mut watch = Watch::from_version(store.clone(), 1, options, frames).unwrap();
 //!
 //! let item = r#"{"metadata":{"name":"a","namespace":"shop","resourceVersion":"2"}}"#;
-//! store.apply(false, Bytes::from(item), Instant::now()).unwrap();
+//! writer.apply(false, Bytes::from(item), Instant::now()).unwrap();
 //!
 //! assert!(store.snapshot().get("shop", "a").is_some());
 //! let (bytes, events) = watch.next().await.unwrap();

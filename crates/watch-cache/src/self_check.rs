@@ -316,7 +316,7 @@ mod tests {
         )
     }
 
-    fn store(items: &[String]) -> Store {
+    fn store(items: &[String]) -> Arc<Store> {
         let gvr = GroupVersionResource::new("", "v1", "configmaps");
         let resource = Resource {
             gvr: gvr.clone(),
@@ -329,7 +329,7 @@ mod tests {
             StoredObject::parse(Bytes::from(item.clone()), &resource.fields).unwrap()
         };
         let objects = items.iter().map(parse).collect();
-        Store::new(resource, objects, 5)
+        Store::new(resource, objects, 5).1
     }
 
     #[test]

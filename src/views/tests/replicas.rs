@@ -37,6 +37,7 @@ struct Truth {
     rights: Mutex<BTreeSet<&'static str>>,
     /// The namespace that another authorizer denies.
     denied: Mutex<&'static str>,
+    writer: StoreWriter,
     store: Arc<Store>,
 }
 
@@ -156,10 +157,12 @@ fn pod(key: &str, version: u64) -> Bytes {
 
 impl Replicas {
     fn new(mut rng: StdRng, counts: Counts) -> Self {
+        let (writer, store) = Store::new(pods(), vec![], 10);
         let truth = Arc::new(Truth {
             rights: Mutex::new(BTreeSet::from(["a", "b", "c"])),
             denied: Mutex::new("b"),
-            store: Arc::new(Store::new(pods(), vec![], 10)),
+            writer,
+            store,
         });
         let replica = |_| {
             let user = UserInfo {
@@ -233,7 +236,8 @@ impl Replicas {
             pod(&format!("{namespace}/{name}"), self.version),
             &store.resource.fields,
         );
-        store.apply_object(deleted, object.unwrap(), std::time::Instant::now());
+        let writer = &self.truth.writer;
+        writer.apply_object(deleted, object.unwrap(), std::time::Instant::now());
     }
 
     /// Changes the rights, often for a moment only.
@@ -253,8 +257,8 @@ impl Replicas {
     /// Writes something else upstream.
     fn advance(&mut self) {
         self.version += 1;
-        let store = &self.truth.store;
-        store.advance(self.version, std::time::Instant::now());
+        let writer = &self.truth.writer;
+        writer.advance(self.version, std::time::Instant::now());
     }
 
     fn publish(&mut self, set: BTreeSet<&'static str>) {

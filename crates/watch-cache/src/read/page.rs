@@ -260,7 +260,7 @@ mod tests {
 
     /// Returns a store of pods at version 9: a/p0 … a/p5 and b/p0. Pods with
     /// odd numbers have the label `odd` and run on the node n1.
-    fn pods() -> Store {
+    fn pods() -> Arc<Store> {
         let gvr = GroupVersionResource::new("", "v1", "pods");
         let resource = Resource {
             fields: field_table(&gvr),
@@ -278,7 +278,7 @@ mod tests {
             StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
         });
         let objects = objects.collect();
-        Store::new(resource, objects, 9)
+        Store::new(resource, objects, 9).1
     }
 
     /// The keys of the page, the start of the next page, and the number of

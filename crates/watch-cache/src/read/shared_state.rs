@@ -261,7 +261,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::store::{KeyScope, Resource, field_table};
+    use crate::store::{KeyScope, Resource, StoreWriter, field_table};
 
     fn item(name: &str, version: u64, label: &str) -> Bytes {
         format!(
@@ -270,7 +270,7 @@ mod tests {
         .into()
     }
 
-    fn store(objects: &[(&str, u64)], version: u64) -> Arc<Store> {
+    fn written(objects: &[(&str, u64)], version: u64) -> (StoreWriter, Arc<Store>) {
         let gvr = GroupVersionResource::new("", "v1", "pods");
         let fields = field_table(&gvr);
         let resource = Resource {
@@ -284,12 +284,16 @@ mod tests {
             StoredObject::parse(item(name, *version, "x"), &fields).unwrap()
         };
         let objects = objects.iter().map(object).collect();
-        Arc::new(Store::new(resource, objects, version))
+        Store::new(resource, objects, version)
     }
 
-    fn apply(store: &Store, deleted: bool, name: &str, version: u64) {
+    fn store(objects: &[(&str, u64)], version: u64) -> Arc<Store> {
+        written(objects, version).1
+    }
+
+    fn apply(writer: &StoreWriter, deleted: bool, name: &str, version: u64) {
         let item = item(name, version, "x");
-        store.apply(deleted, item, Instant::now()).unwrap();
+        writer.apply(deleted, item, Instant::now()).unwrap();
     }
 
     fn listing(version: u64, items: &[(&str, u64)]) -> Listing {
@@ -364,11 +368,11 @@ mod tests {
     /// The answer has earlier versions of the store's objects.
     #[tokio::test]
     async fn the_store_is_ahead() {
-        let store = store(&[("a", 3), ("b", 4), ("d", 5)], 5);
-        apply(&store, false, "a", 6);
-        apply(&store, false, "a", 8);
-        apply(&store, true, "b", 9);
-        apply(&store, false, "c", 10);
+        let (writer, store) = written(&[("a", 3), ("b", 4), ("d", 5)], 5);
+        apply(&writer, false, "a", 6);
+        apply(&writer, false, "a", 8);
+        apply(&writer, true, "b", 9);
+        apply(&writer, false, "c", 10);
         let upstream = Upstream::default();
         let then = listing(7, &[("a", 6), ("b", 4), ("d", 5)]);
         let state = resolve(then, &ListQuery::default(), &store, &upstream).await;
@@ -387,15 +391,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_store_is_behind_and_comes() {
-        let store = store(&[("a", 3), ("b", 4)], 5);
-        let late = store.clone();
+        let (writer, store) = written(&[("a", 3), ("b", 4)], 5);
         let began = tokio::time::Instant::now();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            apply(&late, false, "a", 6);
-            apply(&late, false, "c", 7);
+            apply(&writer, false, "a", 6);
+            apply(&writer, false, "c", 7);
             // This change is later than the list.
-            apply(&late, false, "a", 9);
+            apply(&writer, false, "a", 9);
         });
         let upstream = Upstream::default();
         // The store does not know the deletion yet.

@@ -17,7 +17,7 @@ use crate::store::{KeyScope, Resource, Store, StoredObject, Visible, field_table
 
 const NAMESPACES: usize = 40;
 
-fn store(holds: impl Fn(&StoredObject) -> bool) -> Store {
+fn store(holds: impl Fn(&StoredObject) -> bool) -> Arc<Store> {
     let gvr = GroupVersionResource::new("", "v1", "pods");
     let resource = Resource {
         fields: field_table(&gvr),
@@ -35,7 +35,7 @@ fn store(holds: impl Fn(&StoredObject) -> bool) -> Store {
         StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
     });
     let objects = objects.filter(|object| holds(object)).collect();
-    Store::new(resource, objects, 9)
+    Store::new(resource, objects, 9).1
 }
 
 fn sets() -> Vec<Visible> {

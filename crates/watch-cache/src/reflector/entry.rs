@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use apifront_source::{CurrentSource, Source};
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::cache::{REFUSED_RETRY_DELAY, Unavailable};
 use super::custom_resource_definition::{self, ListedBy};
 use super::origin::Origin;
+use super::owned_store::OwnedStore;
 use super::version_question::{SharedQuestion, VersionQuestion};
 use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
-use crate::store::{Demand, MalformedObject, Store};
+use crate::store::{Demand, MalformedObject, Store, StoreWriter};
 
 /// The longest time before an unusable resource is tried again.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(600);
@@ -30,7 +31,7 @@ pub struct Entry {
     pub gvr: GroupVersionResource,
     /// The servers that the resource is read from.
     pub(super) owner: Arc<dyn CurrentSource>,
-    store: ArcSwapOption<Store>,
+    store: ArcSwapOption<OwnedStore>,
     connection: Mutex<Connection>,
     /// Asks upstream for its version, by a list of this resource.
     own_question: VersionQuestion,
@@ -192,14 +193,21 @@ impl Entry {
 
     /// Returns the store, once it is filled.
     pub fn store(&self) -> Option<Arc<Store>> {
-        self.store.load_full()
+        let owned = self.store.load();
+        owned.as_deref().map(|owned| owned.store.clone())
+    }
+
+    /// Returns the store with its writer, once it is filled.
+    pub(super) fn owned(&self) -> Guard<Option<Arc<OwnedStore>>> {
+        self.store.load()
     }
 
     /// Puts a store in place. Closes the watchers of the former store.
-    pub(super) fn fill(&self, store: Arc<Store>) {
+    pub(super) fn fill(&self, writer: StoreWriter, store: Arc<Store>) {
         self.bookmarkless.store(false, Ordering::Relaxed);
-        if let Some(before) = self.store.swap(Some(store)) {
-            before.close();
+        let filled = Arc::new(OwnedStore { store, writer });
+        if let Some(before) = self.store.swap(Some(filled)) {
+            before.writer.close();
         }
         self.settled.send_replace(true);
     }
@@ -473,8 +481,8 @@ impl Entry {
 
     fn drop_store(&self) {
         self.settled.send_replace(true);
-        if let Some(store) = self.store.swap(None) {
-            store.close();
+        if let Some(before) = self.store.swap(None) {
+            before.writer.close();
         }
     }
 
@@ -564,13 +572,13 @@ impl Entry {
             .saturating_sub(used)
     }
 
-    /// Tells whether a request or a watch holds the store now. The reflector
-    /// holds it only while it applies an event.
+    /// Tells whether a request or a watch holds the store now. Its writer holds it
+    /// only while it applies an event.
     pub(super) fn is_read(&self) -> bool {
         self.store
             .load()
-            .as_ref()
-            .is_some_and(|store| Arc::strong_count(store) > 1)
+            .as_deref()
+            .is_some_and(OwnedStore::is_read)
     }
 
     pub(super) fn preload(&self, wanted: bool) {

@@ -8,6 +8,7 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use super::cache::Cache;
 use super::entry::Entry;
+use super::owned_store::OwnedStore;
 use super::system_memory;
 use crate::store::ROUND;
 use crate::{MemoryLimit, Policy, Settings, Shed};
@@ -56,12 +57,13 @@ impl Cache {
     async fn shed_unused(&self) {
         for entry in self.entries() {
             entry.demand().pass_round();
-            let Some(store) = entry.store() else {
+            let Some(owned) = entry.owned().clone() else {
                 continue;
             };
             let derived = move || {
+                let OwnedStore { store, writer } = &*owned;
                 let before = store.memory().derived;
-                store.shed_unused();
+                writer.shed_unused();
                 store.memory().derived < before
             };
             if tokio::task::spawn_blocking(derived).await.unwrap_or(false) {

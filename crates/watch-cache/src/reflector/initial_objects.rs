@@ -97,7 +97,7 @@ mod tests {
                 }
                 prop_assert_eq!(objects.len(), expected.len());
             }
-            let store = Store::of_gathered(resource(), objects.finish(), 100);
+            let (_, store) = Store::from_gathered(resource(), objects.finish(), 100);
             let snapshot = store.snapshot();
             let found: Vec<_> = snapshot.iter(&KeyScope::All).cloned().collect();
             let told = found.iter().map(|o| (o.key.as_str().to_owned(), o.resource_version));

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::cache::{Cache, Unavailable};
 use super::entry::Entry;
+use super::owned_store::OwnedStore;
 use crate::Shed;
-use crate::store::{Memory, Store};
+use crate::store::{Memory, StoreWriter};
 
 /// Events of at most this age are kept even when memory is short, because
 /// kube-apiserver promises them to clients that resume.
@@ -59,23 +60,29 @@ impl Cache {
         }
         let before = used;
         let keep = now.checked_sub(HISTORY_AT_LEAST);
-        self.shed(entries, Shed::Derived, target, &mut used, |store, _, _| {
-            store.shed_derived();
+        self.shed(entries, Shed::Derived, target, &mut used, |writer, _, _| {
+            writer.shed_derived();
         });
         self.shed(
             entries,
             Shed::History,
             target,
             &mut used,
-            |store, m, more| {
+            |writer, m, more| {
                 if let Some(keep) = keep {
-                    store.trim_history(m.history.saturating_sub(more), keep);
+                    writer.trim_history(m.history.saturating_sub(more), keep);
                 }
             },
         );
-        self.shed(entries, Shed::Retained, target, &mut used, |store, _, _| {
-            store.drop_retained();
-        });
+        self.shed(
+            entries,
+            Shed::Retained,
+            target,
+            &mut used,
+            |writer, _, _| {
+                writer.drop_retained();
+            },
+        );
         self.stop_least_used(entries, target, &mut used, now);
         used = used.saturating_sub(wanted);
         self.full.store(used > limit, Ordering::Relaxed);
@@ -93,7 +100,7 @@ impl Cache {
         what: Shed,
         target: usize,
         used: &mut usize,
-        give_up: impl Fn(&Store, &Memory, usize),
+        give_up: impl Fn(&StoreWriter, &Memory, usize),
     ) {
         let part = |m: &Memory| match what {
             Shed::Unused | Shed::Derived => m.derived,
@@ -101,9 +108,10 @@ impl Cache {
             Shed::Retained => m.retained,
             Shed::Idle | Shed::Refused => m.total(),
         };
-        let mut stores: Vec<_> = entries.iter().filter_map(|e| e.store()).collect();
-        stores.sort_by_cached_key(|store| std::cmp::Reverse(part(&store.memory())));
-        for store in stores {
+        let mut stores: Vec<_> = entries.iter().filter_map(|e| e.owned().clone()).collect();
+        stores.sort_by_cached_key(|owned| std::cmp::Reverse(part(&owned.store.memory())));
+        for owned in stores {
+            let OwnedStore { store, writer } = &*owned;
             let memory = store.memory();
             let Some(more) = used.checked_sub(target).filter(|more| *more > 0) else {
                 return;
@@ -111,7 +119,7 @@ impl Cache {
             if part(&memory) == 0 {
                 return;
             }
-            give_up(&store, &memory, more);
+            give_up(writer, &memory, more);
             let freed = memory.total().saturating_sub(store.memory().total());
             if freed > 0 {
                 *used = used.saturating_sub(freed);

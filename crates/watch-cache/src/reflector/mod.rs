@@ -19,6 +19,7 @@ mod list_progress;
 mod memory_limit;
 mod memory_pool;
 mod origin;
+mod owned_store;
 mod pieces;
 mod printer_check;
 mod relist;

@@ -16,6 +16,7 @@ use super::list;
 use super::list_error::ListError;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
+use super::owned_store::OwnedStore;
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};
 use crate::saved::Columns;
@@ -253,24 +254,26 @@ impl<'a> Filling<'a> {
         // not be saved.
         entry.came_with(None);
         entry.listed_by(ListedBy::Unsure);
-        match entry
-            .store()
-            .filter(|store| same(&store.resource, &resource))
+        let owned = entry.owned();
+        match owned
+            .as_deref()
+            .filter(|owned| same(&owned.store.resource, &resource))
         {
-            Some(store) => {
+            Some(OwnedStore { store, writer }) => {
                 if let Some(template) = resource.bookmark.into_inner() {
                     // A template that was learnt before stays.
                     let _ = store.resource.bookmark.set(template);
                 }
-                store.present(presentation);
-                store.replace_gathered(all.objects, version, Instant::now());
+                writer.present(presentation);
+                writer.replace_gathered(all.objects, version, Instant::now());
             }
             None => {
-                let store = Store::of_gathered(resource, all.objects, version);
-                store.present(presentation);
-                entry.fill(Arc::new(store));
+                let (writer, store) = Store::from_gathered(resource, all.objects, version);
+                writer.present(presentation);
+                entry.fill(writer, store);
             }
         }
+        drop(owned);
         entry.proven(self.began);
         entry.came_with(self.origin(columns));
         entry.listed_by(ListedBy::from_definition(&entry.gvr, &self.defined));

@@ -23,6 +23,7 @@ use super::entry::Entry;
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
+use super::owned_store::OwnedStore;
 use super::relist::{self, Filled};
 use super::source_encoding;
 use super::upstream_watch::{self, UpstreamWatchEnd};
@@ -71,15 +72,16 @@ pub(super) async fn resume(
     let mut reading = memory.begin(0);
     let (loaded, fields) = judged.load(entry, file, &mut reading).await?;
     let count = (loaded.objects.objects().len(), loaded.events.len());
-    let store = judged.store(entry, loaded, fields);
-    let mut opened = open(entry, upstream, &store, memory).await?;
-    let defined = judged.prove(entry, upstream, &store, &mut opened).await?;
-    present(&store, std::mem::take(&mut opened.warnings));
+    let owned = judged.store(entry, loaded, fields);
+    let mut opened = open(entry, upstream, &owned.store, memory).await?;
+    let defined = judged.prove(entry, upstream, &owned, &mut opened).await?;
+    let OwnedStore { store, writer } = owned;
+    upstream_watch::warn(&store, &writer, std::mem::take(&mut opened.warnings));
     entry.came_with(Some(judged.origin));
     entry.demand().restore(&judged.header.list_forms);
     let version = store.progress().resource_version;
     entry.listed_by(ListedBy::Unsure);
-    entry.fill(Arc::new(store));
+    entry.fill(writer, store);
     entry.listed_by(ListedBy::from_definition(&entry.gvr, &defined));
     tracing::info!(
         resource = %entry.gvr, objects = count.0, events = count.1, bytes,
@@ -192,7 +194,7 @@ impl Judged {
         Ok((loaded, fields))
     }
 
-    fn store(&self, entry: &Entry, loaded: Loaded, fields: FieldTable) -> Store {
+    fn store(&self, entry: &Entry, loaded: Loaded, fields: FieldTable) -> OwnedStore {
         let header = &self.header;
         let envelope = header.envelope();
         let printer = relist::printer(entry, envelope.form, &self.defined, &header.columns);
@@ -203,7 +205,7 @@ impl Judged {
             fields,
             bookmark: header.bookmark().map_or_else(OnceLock::new, OnceLock::from),
         };
-        let store = Store::resume(
+        let (writer, store) = Store::resume(
             resource,
             loaded.objects.finish(),
             header.since,
@@ -211,7 +213,7 @@ impl Judged {
             header.resource_version,
             Instant::now(),
         );
-        store.present(Presentation {
+        writer.present(Presentation {
             printer: printer.map(Arc::new),
             warnings: Vec::new(),
             initial_events: header.initial_events,
@@ -223,7 +225,7 @@ impl Judged {
             compresses_watches: relist::compresses_watches(entry, &self.defined),
             writes_null_times: relist::writes_null_times(entry, &self.defined),
         });
-        store
+        OwnedStore { store, writer }
     }
 
     /// Proves that the store has the same history as upstream, and lets it
@@ -232,7 +234,7 @@ impl Judged {
         &self,
         entry: &Entry,
         upstream: &dyn Source,
-        store: &Store,
+        owned: &OwnedStore,
         opened: &mut Opened,
     ) -> Result<DefinitionState, NotResumed> {
         // A definition that changed while no watch was open has not ended a
@@ -240,14 +242,14 @@ impl Judged {
         let (defined, current, same) = tokio::join!(
             custom_resource_definition::read(upstream, &entry.gvr),
             current_version(entry, upstream),
-            same_history(upstream, store),
+            same_history(upstream, &owned.store),
         );
         if self.defined.is_voided_by(&defined) {
             return Err(Refusal::OtherDefinition.into());
         }
         let now = is_reached(current, &self.header)?;
         same?;
-        let caught_up = catch_up(entry, store, opened, now);
+        let caught_up = catch_up(entry, owned, opened, now);
         match tokio::time::timeout(CATCH_UP, caught_up).await {
             Ok(done) => done?,
             Err(_) => return Err(Refusal::Late.into()),
@@ -272,14 +274,6 @@ async fn open(
         UpstreamWatchEnd::Failed(after) => NotResumed::Later(after),
         _ => Refusal::WatchRefused.into(),
     })
-}
-
-fn present(store: &Store, warnings: Vec<http::HeaderValue>) {
-    let shown = store.presentation();
-    store.present(Presentation {
-        warnings,
-        ..Presentation::clone(&shown)
-    });
 }
 
 /// Asks for upstream's version: a server without initial events by a list of
@@ -340,24 +334,25 @@ async fn read(
 /// watch stays silent if nothing of this resource has changed.
 async fn catch_up(
     entry: &Entry,
-    store: &Store,
+    owned: &OwnedStore,
     opened: &mut Opened,
     version: u64,
 ) -> Result<(), NotResumed> {
+    let OwnedStore { store, writer } = owned;
     while store.progress().resource_version < version {
         let Ok(frame) = tokio::time::timeout(QUIET_TIMEOUT, opened.frames.next()).await else {
             return Ok(());
         };
         match frame {
             Ok(Some(Frame::Object { change, object })) => {
-                if let Err(error) = upstream_watch::apply(store, change, &object) {
+                if let Err(error) = upstream_watch::apply(owned, change, &object) {
                     entry.judge(&error);
                     return Err(Refusal::Malformed(error.to_string()).into());
                 }
             }
             Ok(Some(Frame::Bookmark(object))) => {
                 if let Some(version) = freshness_probe::version_of(&object) {
-                    store.advance(version, Instant::now());
+                    writer.advance(version, Instant::now());
                 }
             }
             Ok(Some(Frame::Error(status))) => {

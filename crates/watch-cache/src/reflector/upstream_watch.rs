@@ -13,10 +13,11 @@ use kubernetes_wire::representation::{BookmarkTemplate, Form};
 use super::custom_resource_definition::{self, DefinitionState};
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
+use super::owned_store::OwnedStore;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
-use crate::store::{Change, KeyScope, MalformedObject, Presentation, Store};
+use crate::store::{Change, KeyScope, MalformedObject, Presentation, Store, StoreWriter};
 
 /// A watch that ends this much before its time was ended for a reason.
 const EARLY_END_MARGIN: Duration = Duration::from_secs(30);
@@ -75,8 +76,8 @@ pub(super) async fn watch(
         Ok(opened) => opened,
         Err(end) => return end,
     };
-    if let Some(store) = entry.store() {
-        warn(&store, std::mem::take(&mut opened.warnings));
+    if let Some(OwnedStore { store, writer }) = entry.owned().as_deref() {
+        warn(store, writer, std::mem::take(&mut opened.warnings));
     }
     // A definition that changed while no watch was open has not ended a watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
@@ -137,10 +138,10 @@ pub(super) async fn open(
 
 /// Updates the store's warnings. Another API server or release may warn of
 /// other deprecations.
-fn warn(store: &Store, warnings: Vec<HeaderValue>) {
+pub(super) fn warn(store: &Store, writer: &StoreWriter, warnings: Vec<HeaderValue>) {
     let shown = store.presentation();
     if shown.warnings != warnings {
-        store.present(Presentation {
+        writer.present(Presentation {
             warnings,
             ..Presentation::clone(&shown)
         });
@@ -149,8 +150,8 @@ fn warn(store: &Store, warnings: Vec<HeaderValue>) {
 
 /// Applies the events of a watch until it ends.
 ///
-/// The store is taken from the entry for each event and given back. So any
-/// other holder of the store is a reader ([`Entry::is_read`]).
+/// The store is only borrowed from the entry, so any holder of it is a reader
+/// ([`Entry::is_read`]).
 pub(super) async fn follow<B>(entry: &Entry, opened: Opened<B>) -> UpstreamWatchEnd
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
@@ -179,12 +180,14 @@ where
                 return UpstreamWatchEnd::Failed(None);
             }
         };
-        let Some(store) = entry.store() else {
+        let owned = entry.owned();
+        let Some(owned) = owned.as_deref() else {
             return UpstreamWatchEnd::Refused;
         };
+        let OwnedStore { store, writer } = owned;
         match frame {
             Frame::Object { change, object } => {
-                if let Err(error) = apply(&store, change, &object) {
+                if let Err(error) = apply(owned, change, &object) {
                     entry.judge(&error);
                     tracing::error!(resource = %entry.gvr, %error, "unusable watch event");
                     return UpstreamWatchEnd::Unusable;
@@ -200,7 +203,7 @@ where
                     let _ = store.resource.bookmark.set(template);
                 }
                 if let Some(version) = freshness_probe::version_of(&object) {
-                    store.advance(version, Instant::now());
+                    writer.advance(version, Instant::now());
                     entry.heard(version, false, Instant::now());
                 }
             }
@@ -245,9 +248,14 @@ impl Drop for Interrupted<'_> {
     }
 }
 
-pub(super) fn apply(store: &Store, change: Change, object: &Object) -> Result<(), MalformedObject> {
-    let object = object.stored(&store.resource)?;
-    store.apply_object(change == Change::Deleted, object, Instant::now());
+pub(super) fn apply(
+    to: &OwnedStore,
+    change: Change,
+    object: &Object,
+) -> Result<(), MalformedObject> {
+    let object = object.stored(&to.store.resource)?;
+    to.writer
+        .apply_object(change == Change::Deleted, object, Instant::now());
     Ok(())
 }
 
@@ -291,9 +299,9 @@ mod tests {
             fields: field_table(&gvr),
             bookmark: OnceLock::new(),
         };
-        let store = Arc::new(Store::new(resource, vec![], 5));
+        let (writer, store) = Store::new(resource, vec![], 5);
         let entry = Entry::of_nobody(gvr, Instant::now());
-        entry.fill(store.clone());
+        entry.fill(writer, store.clone());
         (entry, store)
     }
 

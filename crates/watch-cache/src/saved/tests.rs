@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::store::tests::resource;
-use crate::store::{KeyScope, Resource, Store, StoredObject};
+use crate::store::{KeyScope, Resource, Store, StoreWriter, StoredObject};
 
 fn gvr(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("", "v1", resource)
@@ -27,14 +27,18 @@ fn object(name: &str, version: u64, data: &str) -> StoredObject {
 }
 
 /// A store of several blocks, with history.
-fn store() -> Arc<Store> {
+fn written() -> (StoreWriter, Arc<Store>) {
     let long = "x".repeat(40_000);
     let objects = (0..9u8).map(|n| object(&format!("o{n}"), 5, &long));
-    let store = Store::new(resource(), objects.collect(), 10);
-    store.apply_object(false, object("o1", 11, "new"), Instant::now());
-    store.apply_object(true, object("o2", 12, "old"), Instant::now());
-    store.advance(15, Instant::now());
-    Arc::new(store)
+    let (writer, store) = Store::new(resource(), objects.collect(), 10);
+    writer.apply_object(false, object("o1", 11, "new"), Instant::now());
+    writer.apply_object(true, object("o2", 12, "old"), Instant::now());
+    writer.advance(15, Instant::now());
+    (writer, store)
+}
+
+fn store() -> Arc<Store> {
+    written().1
 }
 
 fn header() -> Header {
@@ -144,7 +148,7 @@ fn what_is_saved_is_read() {
         let (objects, events) = (loaded.objects.finish(), loaded.events);
         assert_eq!((objects.len(), events.len()), (9, 2));
         let original = store();
-        let resumed = Store::resume(resource(), objects, 10, events, 15, Instant::now());
+        let (_, resumed) = Store::resume(resource(), objects, 10, events, 15, Instant::now());
         let items = |store: &Store| -> Vec<Bytes> {
             let snapshot = store.snapshot();
             let objects = snapshot.iter(&KeyScope::All);
@@ -249,21 +253,21 @@ fn a_header_that_changes_meanwhile_is_not_saved() {
 #[test]
 fn a_store_is_saved_again_when_it_changed() {
     let saved = Saved::new(None);
-    let store = store();
+    let (writer, store) = written();
     let last = saved.stores.save(&store, || Some(header())).unwrap();
     let (minute, none) = (Some(std::time::Duration::from_secs(60)), None);
     let forms = header().list_forms;
     assert!(!last.is_past(&store, &forms, minute) && !last.is_past(&store, &forms, none));
-    store.advance(20, Instant::now());
+    writer.advance(20, Instant::now());
     assert!(!last.is_past(&store, &forms, minute));
     assert!(last.is_past(&store, &forms, none));
-    store.apply_object(false, object("o3", 21, ""), Instant::now());
+    writer.apply_object(false, object("o3", 21, ""), Instant::now());
     assert!(last.is_past(&store, &forms, minute));
     let last = saved.stores.save(&store, || Some(header())).unwrap();
     assert!(!last.is_past(&store, &forms, none));
     assert!(last.is_past(&store, &[], none));
     assert!(!last.is_past(&store, &[], minute));
-    let other = Arc::new(Store::new(resource(), vec![], 21));
+    let (_, other) = Store::new(resource(), vec![], 21);
     assert!(last.is_past(&other, &forms, none));
 }
 

@@ -2,13 +2,9 @@
 //! made, and a later state that was learnt from upstream.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use kubernetes_wire::representation::Encoding;
-
 use super::checkpoints::Checkpoints;
-use super::demand::KEPT_ROUNDS;
 use super::object_tree::Edit;
 use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
 use super::tree_leaf::Lineage;
@@ -57,7 +53,7 @@ impl EarlierSnapshots {
             .take_if(|later| later.resource_version <= current.resource_version);
     }
 
-    fn forget_below(&mut self, floor: u64) {
+    pub(super) fn forget_below(&mut self, floor: u64) {
         self.checkpoints.forget_below(floor.max(self.looks_since));
     }
 
@@ -68,31 +64,28 @@ impl EarlierSnapshots {
             self.retained.expire(now, evicted, RETAINED_BYTES);
         }
     }
-}
 
-/// The bytes that a store holds on to, roughly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// The current state, the unused parts of shared buffers, and the values that
-    /// code outside the store made from the objects.
-    pub objects: usize,
-    /// Events, objects that are not current, and checkpoints.
-    pub history: usize,
-    /// Values that leaves can make again.
-    pub derived: usize,
-    /// Objects that only retained states hold.
-    pub retained: usize,
-    /// States that are kept besides the current one.
-    pub snapshots: usize,
-}
+    /// Drops the later state and the retained states.
+    pub(super) fn drop_retained(&mut self) {
+        self.retained = RetainedSnapshots::default();
+        self.later = None;
+    }
 
-impl Memory {
-    /// Returns the sum of all bytes.
-    pub fn total(&self) -> usize {
-        self.objects
-            .saturating_add(self.history)
-            .saturating_add(self.derived)
-            .saturating_add(self.retained)
+    /// Returns the bytes that only checkpoints hold, roughly.
+    pub(super) fn checkpoint_bytes(&self) -> usize {
+        self.checkpoints.bytes()
+    }
+
+    /// Returns the bytes of objects that only retained states hold, roughly. See
+    /// [`RetainedSnapshots::bytes`] for `evicted`.
+    pub(super) fn retained_bytes(&self, evicted: u64) -> usize {
+        self.retained.bytes(evicted)
+    }
+
+    /// Returns the number of states that are kept.
+    pub(super) fn len(&self) -> usize {
+        let retained = self.retained.len();
+        retained.saturating_add(self.checkpoints.len())
     }
 }
 
@@ -194,83 +187,6 @@ impl Store {
             _ => current,
         };
         (newest.resource_version > version).then_some(newest)
-    }
-
-    pub fn memory(&self) -> Memory {
-        let current = self.snapshot();
-        let (history, evicted) = {
-            let log = self.log.read();
-            (log.bytes(), log.evicted())
-        };
-        let earlier = self.earlier.lock();
-        let tally = current.objects.tally();
-        let stale = tally.stale.load(Ordering::Relaxed);
-        Memory {
-            objects: current
-                .bytes()
-                .saturating_add(stale)
-                .saturating_add(self.beside.load(Ordering::Relaxed)),
-            history: history.saturating_add(earlier.checkpoints.bytes()),
-            derived: tally.derived.load(Ordering::Relaxed),
-            retained: earlier.retained.bytes(evicted),
-            snapshots: earlier
-                .retained
-                .len()
-                .saturating_add(earlier.checkpoints.len()),
-        }
-    }
-
-    /// Sets the bytes of the values that code outside the store made from the
-    /// objects.
-    pub fn count_beside(&self, bytes: usize) {
-        self.beside.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Drops the values that leaves can make again. It is called when memory is
-    /// short.
-    pub(crate) fn shed_derived(&self) {
-        for leaf in self.snapshot().objects.leaves() {
-            leaf.shed();
-        }
-    }
-
-    /// Counts a round, and drops the values of leaves that nobody used for
-    /// [`KEPT_ROUNDS`].
-    pub(crate) fn shed_unused(&self) {
-        let current = self.snapshot();
-        let objects = &current.objects;
-        for leaf in objects.leaves() {
-            leaf.shed_unused();
-        }
-        // The objects of a leaf may have kept bytes for more rounds than the leaf
-        // exists.
-        for (encoding, unasked) in Encoding::ALL.into_iter().zip(&objects.tally().unasked) {
-            if unasked.pass_round() == KEPT_ROUNDS {
-                for leaf in objects.leaves() {
-                    leaf.shed_objects_in(encoding);
-                }
-            }
-        }
-    }
-
-    /// Drops the oldest events until the history holds at most `bytes`. Events
-    /// recorded at `keep` or later stay. Watchers that still needed dropped events
-    /// are closed. It is called when memory is short.
-    pub(crate) fn trim_history(&self, bytes: usize, keep: Instant) {
-        let floor = {
-            let mut log = self.log.write();
-            log.trim(bytes, keep);
-            log.floor()
-        };
-        self.earlier.lock().forget_below(floor);
-    }
-
-    /// Drops the later state, and the states that only continue tokens may ask for.
-    /// Lists with these tokens go on at upstream. It is called when memory is short.
-    pub(crate) fn drop_retained(&self) {
-        let mut earlier = self.earlier.lock();
-        earlier.retained = RetainedSnapshots::default();
-        earlier.later = None;
     }
 }
 

@@ -160,13 +160,13 @@ mod tests {
         let mut gatherer = Gatherer::default();
         let names = || (0..9).map(|n| format!("n{n}"));
         names().for_each(|name| gatherer.push(object(&name, 1_000)));
-        let store = Store::of_gathered(resource(), gatherer.finish(), 5);
+        let (writer, store) = Store::from_gathered(resource(), gatherer.finish(), 5);
         let filled = store.memory();
         let now = std::time::Instant::now();
         for (version, name) in (10..).zip(names().take(4)) {
             let mut object = object(&name, 1_000);
             object.resource_version = version;
-            store.apply_object(false, object, now);
+            writer.apply_object(false, object, now);
         }
         let held = store.memory();
         let left = held.objects - filled.objects;
@@ -174,7 +174,7 @@ mod tests {
         // The rest leaves a buffer of which less than half is used.
         let mut object = object("n4", 1_000);
         object.resource_version = 20;
-        store.apply_object(false, object, now);
+        writer.apply_object(false, object, now);
         let snapshot = store.snapshot();
         assert!(names().all(|n| snapshot.get("", &n).unwrap().buffer().is_none()));
         assert_eq!(store.memory().objects, filled.objects);

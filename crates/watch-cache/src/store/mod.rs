@@ -1,7 +1,7 @@
 //! The watch cache's state of one resource: a persistent ordered snapshot and
 //! the log of changes.
 //!
-//! One writer (a reflector) publishes; any number of readers pull, from a
+//! One [`StoreWriter`] publishes, a reflector's; any number of readers pull, from a
 //! [`Snapshot`] or with a [`Cursor`] over the log. The store knows no HTTP, no
 //! watcher and no clock of its own.
 
@@ -18,11 +18,13 @@ mod join;
 mod key;
 mod key_ranges;
 mod log;
+mod memory;
 mod metadata;
 mod namespace_counts;
 mod object;
 mod object_tree;
 mod publication;
+mod replacement;
 mod resync;
 mod retained_snapshots;
 mod saved_state;
@@ -38,11 +40,11 @@ mod tree_leaf;
 mod view_lines;
 mod visible;
 mod wake_groups;
+mod writer;
 
 pub(crate) use demand::ROUND;
 pub use demand::{Demand, ListForm};
 pub use earlier_events::EarlierEvents;
-pub use earlier_snapshots::Memory;
 pub use event::{Change, Event, SharedFrame};
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
@@ -50,6 +52,7 @@ pub(crate) use gatherer::{Gathered, Gatherer};
 pub use key::ObjectKey;
 pub(crate) use key_ranges::KeyRanges;
 pub use log::{Cursor, Evicted, HISTORY_AGE, Window};
+pub use memory::Memory;
 pub use object::{MalformedObject, StoredObject};
 pub(crate) use saved_state::{SavedEvent, SavedState};
 pub use snapshot::{KeyScope, Part, Snapshot};
@@ -59,6 +62,7 @@ pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 pub use visible::{Visible, VisibleEntry};
 pub(crate) use wake_groups::GROUP as WATCHES_PER_GROUP;
+pub use writer::StoreWriter;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -70,47 +70,49 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Instant;
 
     use bytes::Bytes;
 
     use super::*;
+    use crate::store::StoreWriter;
     use crate::store::tests::resource;
 
-    fn store() -> Store {
+    fn store() -> (StoreWriter, Arc<Store>) {
         Store::new(resource(), Vec::new(), 1)
     }
 
-    fn create(store: &Store, namespace: &str, version: u64) {
+    fn create(writer: &StoreWriter, namespace: &str, version: u64) {
         let item = format!(
             r#"{{"metadata":{{"name":"n{version}","namespace":"{namespace}","uid":"u",
             "resourceVersion":"{version}"}}}}"#
         );
-        store
+        writer
             .apply(false, Bytes::from(item), Instant::now())
             .unwrap();
     }
 
     #[test]
     fn a_count_holds_for_some_versions() {
-        let store = store();
+        let (writer, store) = store();
         let about = |namespace: &str| store.count_about(&store.snapshot(), namespace);
-        create(&store, "a", 2);
+        create(&writer, "a", 2);
         assert_eq!((about("a"), about("b")), (1, 0));
         for version in 3..=2 + VERSIONS {
-            create(&store, "b", version);
+            create(&writer, "b", version);
             assert_eq!(about("b"), 0);
         }
-        create(&store, "b", 3 + VERSIONS);
+        create(&writer, "b", 3 + VERSIONS);
         assert_eq!((about("a"), about("b")), (1, VERSIONS as usize + 1));
     }
 
     #[test]
     fn namespaces_that_share_a_slot_are_told_apart() {
-        let store = store();
+        let (writer, store) = store();
         let namespaces = 3 * SLOTS as u64;
         for version in 0..namespaces * 2 {
-            create(&store, &format!("n{}", version % namespaces), version + 2);
+            create(&writer, &format!("n{}", version % namespaces), version + 2);
         }
         for namespace in (0..namespaces).chain(0..namespaces) {
             let namespace = format!("n{namespace}");

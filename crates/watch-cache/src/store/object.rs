@@ -423,7 +423,7 @@ mod tests {
             envelope: envelope.clone(),
             bookmark: OnceLock::new(),
         };
-        let store = Store::new(resource, vec![decode("a")], 5);
+        let (writer, store) = Store::new(resource, vec![decode("a")], 5);
         let json = |name: &str| {
             let snapshot = store.snapshot();
             let object = snapshot.get("n", name).unwrap();
@@ -436,7 +436,7 @@ mod tests {
             let name = format!("b{version}");
             let mut object = decode(&name);
             object.resource_version = 10 + version;
-            store.apply_object(false, object, Instant::now());
+            writer.apply_object(false, object, Instant::now());
             assert!(json(&name));
         }
         assert!(!json("b0") && !json("b1"));

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Cursor, Event, Gathered, ObjectKey, Resource, Snapshot, Store, StoredObject};
+use super::{
+    Cursor, Event, Gathered, ObjectKey, Resource, Snapshot, Store, StoreWriter, StoredObject,
+};
 
 #[derive(Debug)]
 pub(crate) struct SavedState {
@@ -35,7 +37,7 @@ impl Store {
     pub(crate) fn saved_state(&self) -> SavedState {
         let (current, mut since, mut events) = {
             // Nothing is published meanwhile, so that state and log agree.
-            let _writer = self.writer.lock();
+            let _publishing = self.publishing.lock();
             let log = self.log.read();
             let looks = self.earlier.lock().looks_since();
             let (since, events) = log.tail(looks);
@@ -80,15 +82,15 @@ impl Store {
         events: Vec<SavedEvent>,
         resource_version: u64,
         now: Instant,
-    ) -> Self {
-        let store = Self::of_gathered(resource, objects, since);
+    ) -> (StoreWriter, Arc<Self>) {
+        let (writer, store) = Self::from_gathered(resource, objects, since);
         for event in events {
-            store.apply_object(event.deleted, event.object, event.recorded_at);
+            writer.apply_object(event.deleted, event.object, event.recorded_at);
         }
-        store.advance(resource_version, now);
+        writer.advance(resource_version, now);
         // Upstream has not said anything to this store yet.
         *store.heard.lock() = None;
-        store
+        (writer, store)
     }
 }
 
@@ -130,7 +132,7 @@ mod tests {
     }
 
     /// Saves the state and makes a store of it.
-    fn again(store: &Store) -> Store {
+    fn again(store: &Store) -> Arc<Store> {
         let saved = store.saved_state();
         let copy = |o: &StoredObject| {
             let item = o.json(&resource().envelope).unwrap();
@@ -142,31 +144,32 @@ mod tests {
             object: copy(&e.object),
             recorded_at: e.recorded_at,
         });
-        Store::resume(
+        let (_, store) = Store::resume(
             resource(),
             objects,
             saved.base.resource_version,
             events.collect(),
             saved.resource_version,
             Instant::now(),
-        )
+        );
+        store
     }
 
-    fn written() -> Store {
+    fn written() -> (StoreWriter, Arc<Store>) {
         let now = Instant::now();
-        let store = Store::new(resource(), vec![object("a", 3), object("b", 4)], 10);
-        store.apply_object(false, object("a", 11), now);
-        store.apply_object(false, object("c", 12), now);
-        store.apply_object(true, object("b", 13), now);
-        store.apply_object(false, object("a", 15), now);
-        store.apply_object(true, object("c", 16), now);
-        store.advance(20, now);
-        store
+        let (writer, store) = Store::new(resource(), vec![object("a", 3), object("b", 4)], 10);
+        writer.apply_object(false, object("a", 11), now);
+        writer.apply_object(false, object("c", 12), now);
+        writer.apply_object(true, object("b", 13), now);
+        writer.apply_object(false, object("a", 15), now);
+        writer.apply_object(true, object("c", 16), now);
+        writer.advance(20, now);
+        (writer, store)
     }
 
     #[test]
     fn a_resumed_store_has_the_same_state_and_history() {
-        let store = written();
+        let (_, store) = written();
         assert_eq!(keys(&store.saved_state().base), ["a@3", "b@4"]);
         let resumed = again(&store);
         assert_eq!(keys(&resumed.snapshot()), ["a@15"]);
@@ -186,26 +189,26 @@ mod tests {
     /// A resync shows only the result of the changes within it.
     #[test]
     fn history_begins_after_the_last_resync() {
-        let store = written();
+        let (writer, store) = written();
         let now = Instant::now() + Duration::from_secs(1);
-        store.replace(vec![object("a", 15), object("d", 25)], 30, now);
-        store.apply_object(false, object("e", 31), now);
+        writer.replace(vec![object("a", 15), object("d", 25)], 30, now);
+        writer.apply_object(false, object("e", 31), now);
         let resumed = again(&store);
         assert_eq!(keys(&resumed.snapshot()), ["a@15", "d@25", "e@31"]);
         assert_eq!(history(&resumed, 30).unwrap(), ["Added e@0→31"]);
         assert_eq!(history(&resumed, 29), None);
-        let one = Store::new(resource(), vec![object("b", 4)], 10);
-        one.replace(vec![], 11, now);
+        let (writer, one) = Store::new(resource(), vec![object("b", 4)], 10);
+        writer.replace(vec![], 11, now);
         assert!(keys(&again(&one).snapshot()).is_empty());
     }
 
     /// A changed CustomResourceDefinition changes objects without a version.
     #[test]
     fn states_that_looked_different_are_left_out() {
-        let store = written();
+        let (writer, store) = written();
         let item = r#"{"metadata":{"name":"a","namespace":"n","uid":"a","resourceVersion":"15"},"data":{}}"#;
         let other = StoredObject::parse(Bytes::from(item), &resource().fields).unwrap();
-        store.replace(vec![other], 21, Instant::now());
+        writer.replace(vec![other], 21, Instant::now());
         let resumed = again(&store);
         assert_eq!(resumed.snapshot_at(20).map(|s| keys(&s)), None);
         assert_eq!(store.snapshot_at(20).map(|s| keys(&s)), None);

@@ -1,12 +1,10 @@
-//! The store itself: the writer publishes, and readers pull.
+//! The store itself, as its readers see it. Only its [`StoreWriter`] changes it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use http::HeaderValue;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::table::Printer;
@@ -17,12 +15,12 @@ use tokio::sync::watch;
 use super::earlier_snapshots::EarlierSnapshots;
 use super::log::{Log, Window};
 use super::namespace_counts::NamespaceCounts;
-use super::object_tree::{Edit, Edited, ObjectTree};
-use super::resync::difference;
+use super::object_tree::ObjectTree;
 use super::tree_leaf::Lineage;
+use super::writer::Publishing;
 use super::{
-    Change, Cursor, Event, Evicted, FieldTable, Gathered, MalformedObject, Snapshot, StoredObject,
-    Subscription, Topic, publication,
+    Cursor, Event, Evicted, FieldTable, Gathered, Snapshot, StoreWriter, StoredObject,
+    Subscription, Topic,
 };
 
 /// The resource whose objects a store holds.
@@ -87,36 +85,37 @@ pub struct Store {
     pub(super) earlier: Mutex<EarlierSnapshots>,
     /// The bytes of values that code outside the store made from the objects.
     pub(super) beside: AtomicUsize,
-    progress: watch::Sender<Progress>,
-    presentation: ArcSwap<Presentation>,
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) presentation: ArcSwap<Presentation>,
     /// The time at which upstream last said anything about the resource, including
     /// that nothing happened.
     pub(super) heard: Mutex<Option<Instant>>,
     /// For each encoding, whether an object could not be written in it. The
     /// flag stays set: the kind has something that the schema does not know.
     unwritable: [AtomicBool; 2],
-    /// The object of the last event. Its watchers are about to ask for its
-    /// other encoding, which was made when it came.
-    fresh: Mutex<Option<Arc<StoredObject>>>,
     /// Made on first use, because only large resources need it.
     pub(super) namespace_counts: OnceLock<NamespaceCounts>,
-    /// Serializes writers. The reflector is the only writer, but the type does
-    /// not depend on that.
-    pub(super) writer: Mutex<()>,
+    /// Held while something is published.
+    pub(super) publishing: Mutex<Publishing>,
 }
 
 impl Store {
-    /// Makes a store from a complete list at `resource_version`.
-    pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
-        Self::of_gathered(resource, objects.into_iter().collect(), resource_version)
+    /// Makes a store from a complete list at `resource_version`. Returns its only
+    /// writer, and the handle that readers share.
+    pub fn new(
+        resource: Resource,
+        objects: Vec<StoredObject>,
+        resource_version: u64,
+    ) -> (StoreWriter, Arc<Self>) {
+        Self::from_gathered(resource, objects.into_iter().collect(), resource_version)
     }
 
     /// Does the same as [`new`](Self::new) with objects that share buffers.
-    pub(crate) fn of_gathered(
+    pub(crate) fn from_gathered(
         resource: Resource,
         objects: Gathered,
         resource_version: u64,
-    ) -> Self {
+    ) -> (StoreWriter, Arc<Self>) {
         let log = Log::new(resource_version);
         let Gathered { objects, tally } = objects;
         let snapshot = Snapshot {
@@ -131,7 +130,7 @@ impl Store {
             resource_version,
             closed: false,
         });
-        Self {
+        let store = Arc::new(Self {
             resource,
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
@@ -141,18 +140,14 @@ impl Store {
             presentation: ArcSwap::default(),
             heard: Mutex::default(),
             unwritable: Default::default(),
-            fresh: Mutex::default(),
             namespace_counts: OnceLock::new(),
-            writer: Mutex::new(()),
-        }
+            publishing: Mutex::default(),
+        });
+        (StoreWriter::new(&store), store)
     }
 
     pub fn presentation(&self) -> Arc<Presentation> {
         self.presentation.load_full()
-    }
-
-    pub fn present(&self, presentation: Presentation) {
-        self.presentation.store(Arc::new(presentation));
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -261,193 +256,5 @@ impl Store {
     /// resource. `None` until upstream has done so after the first list.
     pub fn heard_at(&self) -> Option<Instant> {
         *self.heard.lock()
-    }
-
-    /// Applies one watch event of upstream. `item` is the object as a list item in
-    /// JSON.
-    pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
-        let object = StoredObject::parse(item, &self.resource.fields)?;
-        self.apply_object(deleted, object, now);
-        Ok(())
-    }
-
-    /// Applies one watch event of upstream. An event at or below the current
-    /// version changes nothing: it was seen before.
-    pub fn apply_object(&self, deleted: bool, object: StoredObject, now: Instant) {
-        *self.heard.lock() = Some(now);
-        let _writer = self.writer.lock();
-        let current = self.published.load_full();
-        if object.resource_version <= current.resource_version {
-            return;
-        }
-        let version = object.resource_version;
-        let previous = current.objects.get(object.key.as_str()).cloned();
-        let change = match (deleted, &previous) {
-            (true, None) => {
-                // The object was never in the store: only the version advances.
-                self.publish(&current, None, version, vec![], now);
-                return;
-            }
-            (true, Some(_)) => Change::Deleted,
-            (false, None) => Change::Added,
-            (false, Some(_)) => Change::Modified,
-        };
-        let object = Arc::new(object);
-        let edit = if change == Change::Deleted {
-            Edit::Remove(object.key.clone())
-        } else {
-            Edit::Put(object.clone())
-        };
-        let edited = current.objects.edit(vec![edit], Lineage::Main);
-        if let Some(stale) = self.fresh.lock().replace(object.clone()) {
-            stale.go_stale();
-        }
-        let event = Event::new(change, version, object, previous, now);
-        self.publish(&current, Some(edited), version, vec![event], now);
-    }
-
-    /// Notes that upstream has no further events up to `version`.
-    pub fn advance(&self, version: u64, now: Instant) {
-        *self.heard.lock() = Some(now);
-        let _writer = self.writer.lock();
-        let current = self.published.load_full();
-        if version > current.resource_version {
-            self.publish(&current, None, version, vec![], now);
-        }
-    }
-
-    /// Replaces the state by a list made at `version`. Watchers get the difference
-    /// as events. If the list is not a later state of the same history, upstream was
-    /// restored from a backup: the history and all watches then end here.
-    pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
-        self.replace_gathered(listed.into_iter().collect(), version, now);
-    }
-
-    /// Does the same as [`replace`](Self::replace) with objects that share buffers.
-    pub(crate) fn replace_gathered(&self, listed: Gathered, version: u64, now: Instant) {
-        let listed = listed.objects;
-        *self.heard.lock() = Some(now);
-        let _writer = self.writer.lock();
-        let current = self.published.load_full();
-        let seen = current.resource_version;
-        let new: HashMap<_, _> = listed
-            .into_iter()
-            .map(|listed| {
-                let object = match current.objects.get(listed.key.as_str()) {
-                    // The bytes are compared, too: a changed
-                    // CustomResourceDefinition changes the appearance of an
-                    // object at the same version.
-                    Some(known) if known.is_same(&listed, &self.resource.envelope) => known.clone(),
-                    _ => listed,
-                };
-                (object.key.clone(), object)
-            })
-            .collect();
-        let found = (seen <= version)
-            .then(|| difference(&current.objects, seen, &new, version))
-            .flatten();
-        let gone = current.objects.iter().filter(|o| !new.contains_key(&o.key));
-        let mut edits: Vec<_> = gone.map(|o| Edit::Remove(o.key.clone())).collect();
-        edits.extend(new.into_values().filter_map(|object| {
-            let known = current.objects.get(object.key.as_str());
-            let same = known.is_some_and(|known| Arc::ptr_eq(known, &object));
-            if same {
-                return None;
-            }
-            // It leaves its buffer, because most objects there are dropped.
-            object.leave();
-            Some(Edit::Put(object))
-        }));
-        let looks = edits.iter().any(|edit| match edit {
-            Edit::Put(object) => {
-                let known = current.objects.get(object.key.as_str());
-                known.is_some_and(|known| known.is_version_of(object))
-            }
-            Edit::Remove(_) => false,
-        });
-        let edited = current.objects.edit(edits, Lineage::Main);
-        let Some(found) = found else {
-            self.log.write().reset(version);
-            self.earlier.lock().reset();
-            self.publish(&current, Some(edited), version, vec![], now);
-            return;
-        };
-        let events = found
-            .into_iter()
-            .map(|found| {
-                let object = if found.change == Change::Deleted {
-                    found
-                        .object
-                        .stamped(found.resource_version, &self.resource.envelope)
-                        .map_or(found.object, Arc::new)
-                } else {
-                    found.object
-                };
-                Event::new(
-                    found.change,
-                    found.resource_version,
-                    object,
-                    found.previous,
-                    now,
-                )
-            })
-            .collect();
-        if looks {
-            self.earlier.lock().change_looks(version);
-        }
-        self.log.write().resync(seen, version);
-        self.publish(&current, Some(edited), version, events, now);
-    }
-
-    /// Ends every watch, because the resource is not served any more.
-    pub fn close(&self) {
-        self.progress.send_modify(|p| p.closed = true);
-        let log = self.log.read();
-        log.topics.touch_all();
-        log.topics.wake();
-    }
-
-    fn publish(
-        &self,
-        current: &Snapshot,
-        edited: Option<Edited>,
-        version: u64,
-        events: Vec<Event>,
-        now: Instant,
-    ) {
-        let objects = match edited {
-            Some(edited) => edited.succeed(),
-            None => current.objects.clone(),
-        };
-        let count = events.len();
-        publication::in_order(
-            || {
-                let mut log = self.log.write();
-                for event in events {
-                    log.append(Arc::new(event));
-                }
-                log.evict(now);
-                (log.end(version), log.floor(), log.departed(), log.evicted())
-            },
-            |(cursor, floor, departed, evicted)| {
-                let mut earlier = self.earlier.lock();
-                let snapshot = Arc::new(Snapshot {
-                    resource_version: version,
-                    cursor,
-                    objects,
-                    epoch: earlier.epoch(),
-                    departed,
-                    foreign: 0,
-                });
-                earlier.pass(count, &snapshot);
-                earlier.expire(now, floor, evicted);
-                drop(earlier);
-                self.published.store(snapshot);
-            },
-            || {
-                self.progress.send_modify(|p| p.resource_version = version);
-                self.log.read().topics.wake();
-            },
-        );
     }
 }

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn each_place_has_the_state_of_its_time() {
-        let store = Store::new(resource(), Vec::new(), 1);
+        let (writer, store) = Store::new(resource(), Vec::new(), 1);
         let now = Instant::now();
         let mut places = Vec::new();
         let note = |store: &Store, places: &mut Vec<_>| {
@@ -86,7 +86,9 @@ mod tests {
             (false, "b", "3", 6),
             (true, "a", "1", 9),
         ] {
-            store.apply(deleted, item(name, uid, version), now).unwrap();
+            writer
+                .apply(deleted, item(name, uid, version), now)
+                .unwrap();
             note(&store, &mut places);
         }
         // A resync finds a deletion, and a name that was taken again.
@@ -95,7 +97,7 @@ mod tests {
             let item = item(parts[0], parts[1], parts[2].parse().unwrap());
             StoredObject::parse(item, &store.resource.fields).unwrap()
         });
-        store.replace(list.into(), 30, now);
+        writer.replace(list.into(), 30, now);
         note(&store, &mut places);
         for (place, snapshot) in &places {
             let (state, version) = store.state_at(*place, |_| true).unwrap().unwrap();
@@ -113,12 +115,12 @@ mod tests {
 
     #[test]
     fn what_the_log_has_lost_is_not_made_up() {
-        let store = Store::new(resource(), Vec::new(), 1);
+        let (writer, store) = Store::new(resource(), Vec::new(), 1);
         let place = store.snapshot().cursor;
         let now = Instant::now();
-        store.apply(false, item("a", "1", 2), now).unwrap();
+        writer.apply(false, item("a", "1", 2), now).unwrap();
         assert!(store.state_at(place, |_| true).is_ok());
-        store.trim_history(0, now + Duration::from_secs(1));
+        writer.trim_history(0, now + Duration::from_secs(1));
         assert!(store.state_at(place, |_| true).is_err());
         let (state, version) = store
             .state_at(store.snapshot().cursor, |_| true)
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!((shown(&state).len(), version), (1, 2));
         // Another history.
         let place = store.snapshot().cursor;
-        store.replace(Vec::new(), 1, now);
+        writer.replace(Vec::new(), 1, now);
         assert!(store.state_at(place, |_| true).is_err());
     }
 }

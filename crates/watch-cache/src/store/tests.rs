@@ -98,7 +98,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Model {
-    store: Store,
+    writer: StoreWriter,
+    store: Arc<Store>,
     now: Instant,
     version: u64,
     uid: u64,
@@ -165,8 +166,10 @@ impl Model {
         let version = 1000;
         let objects = (0..count).map(|n| (key_of(n).2, item(n, n as u64, 1 + n as u64, 3_000)));
         let current: State = objects.collect();
+        let (writer, store) = Store::from_gathered(resource(), gathered(&current), version);
         Self {
-            store: Store::of_gathered(resource(), gathered(&current), version),
+            writer,
+            store,
             now: Instant::now(),
             version,
             uid: count as u64,
@@ -183,7 +186,7 @@ impl Model {
         let (.., key) = key_of(name);
         let uid = self.uid_of(&key);
         let item = item(name, uid, self.version, padding);
-        self.store.apply(false, item.clone(), self.now).unwrap();
+        self.writer.apply(false, item.clone(), self.now).unwrap();
         self.current.insert(key, item);
         self.states.insert(self.version, self.current.clone());
     }
@@ -193,7 +196,7 @@ impl Model {
         let (.., key) = key_of(name);
         let uid = self.uid_of(&key);
         let item = item(name, uid, self.version, 0);
-        self.store.apply(true, item, self.now).unwrap();
+        self.writer.apply(true, item, self.now).unwrap();
         self.current.remove(&key);
         self.states.insert(self.version, self.current.clone());
     }
@@ -239,7 +242,7 @@ impl Model {
             Step::Shrink { from, count } => (from..from + count).for_each(|n| self.delete(n)),
             Step::Advance { by } => {
                 self.version += by;
-                self.store.advance(self.version, self.now);
+                self.writer.advance(self.version, self.now);
                 self.states.insert(self.version, self.current.clone());
             }
             Step::Resync { changes, looks } => {
@@ -302,16 +305,16 @@ impl Model {
                 }
             }
             Step::Trim { bytes } => {
-                self.store
+                self.writer
                     .trim_history(bytes, self.now + Duration::from_secs(1));
                 assert!(self.store.log.read().bytes() <= bytes);
-                self.store.shed_derived();
+                self.writer.shed_derived();
             }
             Step::Sleep { seconds } => {
                 self.now += Duration::from_secs(seconds);
-                self.store.shed_unused();
+                self.writer.shed_unused();
                 self.version += 1;
-                self.store.advance(self.version, self.now);
+                self.writer.advance(self.version, self.now);
                 self.states.insert(self.version, self.current.clone());
                 self.retained.retain(|_, until| *until > self.now);
             }
@@ -350,7 +353,7 @@ impl Model {
 
     fn replace(&mut self, state: State) {
         let (listed, version) = (gathered(&state), self.version);
-        self.store.replace_gathered(listed, version, self.now);
+        self.writer.replace_gathered(listed, version, self.now);
         self.current = state;
         self.states.insert(self.version, self.current.clone());
     }
@@ -485,7 +488,7 @@ fn retained_states_outlive_the_history_within_their_budget() {
     }
     assert_eq!(model.store.memory().retained, 0, "the history holds it");
     model
-        .store
+        .writer
         .trim_history(0, model.now + Duration::from_secs(1));
     let memory = model.store.memory();
     assert_eq!((memory.history, memory.snapshots), (0, 1));
@@ -510,15 +513,15 @@ fn the_oldest_retained_states_go_first() {
         let snapshot = model.store.snapshot();
         model.store.retain(&snapshot, model.now);
         model
-            .store
+            .writer
             .trim_history(0, model.now + Duration::from_secs(1));
         retained.push(model.version);
     }
     model.put(1, 0);
     model
-        .store
+        .writer
         .trim_history(0, model.now + Duration::from_secs(1));
-    model.store.advance(model.version + 1, model.now);
+    model.writer.advance(model.version + 1, model.now);
     let kept: Vec<_> = retained
         .iter()
         .map(|version| model.store.snapshot_at(*version).is_some())
@@ -535,7 +538,7 @@ fn the_oldest_retained_states_go_first() {
 #[test]
 fn joining_and_changing_at_once() {
     let objects = (0..300).map(|name| parse(&item(name, 1, 5, 200)));
-    let store = Store::new(resource(), objects.collect(), 1000);
+    let (writer, store) = Store::new(resource(), objects.collect(), 1000);
     let writing = std::sync::atomic::AtomicBool::new(true);
     std::thread::scope(|threads| {
         for _ in 0..3 {
@@ -560,7 +563,9 @@ fn joining_and_changing_at_once() {
         for version in 1001..3000 {
             let name = version as usize * 7919 % 350;
             let item = item(name, 1, version, 200);
-            store.apply(version % 9 == 0, item, Instant::now()).unwrap();
+            writer
+                .apply(version % 9 == 0, item, Instant::now())
+                .unwrap();
         }
         writing.store(false, std::sync::atomic::Ordering::Relaxed);
     });
@@ -608,14 +613,14 @@ fn what_leaves_are_made_into_is_counted_and_shed() {
     assert_eq!((derive(), derive()), (leaves, 0));
     let items: usize = model.current.values().map(|item| item.len() + 1).sum();
     assert_eq!(model.store.memory().derived, items);
-    model.store.shed_derived();
+    model.writer.shed_derived();
     assert_eq!(model.store.memory().derived, 0);
     assert_eq!(derive(), leaves);
     // A changed leaf drops the values made from it.
     let old = model.store.snapshot();
     model.put(3, 100);
     assert!(model.store.memory().derived < items);
-    model.store.shed_derived();
+    model.writer.shed_derived();
     let retired = old
         .objects
         .leaves()

@@ -5,13 +5,15 @@
 //! share the room for these watches (`state/api_service_watches.rs`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_source::{BodyLimit, JSON, ReadKind};
 use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Cache;
-use apifront_watch_cache::store::{Change, Cursor, KeyScope, MalformedObject, Store, StoredObject};
+use apifront_watch_cache::store::{
+    Change, Cursor, KeyScope, MalformedObject, Store, StoreWriter, StoredObject,
+};
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -50,8 +52,8 @@ struct Follower {
     process: Arc<ProcessState>,
     base: Arc<Store>,
     cursor: Cursor,
-    /// The store of the watch, which is dropped with the watch.
-    merged: Weak<Store>,
+    /// Writes to the store of the watch, which is dropped with the watch.
+    merged: StoreWriter,
     /// The configured APIServices as they were last reported, without versions.
     told: BTreeMap<String, Bytes>,
     #[expect(dead_code, reason = "held until the watch is over")]
@@ -93,8 +95,8 @@ pub(super) async fn open(
         _ => items_of_state(&base, newest)?,
     };
     let objects = objects(&base, items).map_err(|_| BypassReason::Representation)?;
-    let merged = Arc::new(Store::new(base.resource.clone(), objects, version));
-    merged.present((*base.presentation()).clone());
+    let (writer, merged) = Store::new(base.resource.clone(), objects, version);
+    writer.present((*base.presentation()).clone());
     let start = match plan {
         WatchPlan::From(_) | WatchPlan::FromNow(_) => watch::Start::Version {
             version,
@@ -103,16 +105,9 @@ pub(super) async fn open(
         WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => watch::Start::State(merged.snapshot()),
     };
     let min_request_timeout = generation.settings.min_request_timeout;
-    let watch = watch::watch(
-        "",
-        options,
-        start,
-        merged.clone(),
-        shape,
-        min_request_timeout,
-    )?;
+    let watch = watch::watch("", options, start, merged, shape, min_request_timeout)?;
     let resumed = matches!(plan, WatchPlan::From(_));
-    follow(generation, base, &merged, resumed, share);
+    follow(generation, base, writer, version, resumed, share);
     Ok(Ok(match plan {
         WatchPlan::Unmarked => watch.unmarked(),
         _ => watch,
@@ -178,16 +173,16 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
     items.into_iter().map(parse).collect()
 }
 
-/// Starts the task that keeps `merged` up to date while the watch reads it.
-/// `resumed` tells that the client has seen an earlier state.
+/// Starts the task that keeps `merged` up to date while the watch reads it. Its
+/// store is at `version`. `resumed` tells that the client has seen an earlier state.
 fn follow(
     generation: &Generation,
     base: Arc<Store>,
-    merged: &Arc<Store>,
+    merged: StoreWriter,
+    version: u64,
     resumed: bool,
     share: WatchShare,
 ) {
-    let version = merged.progress().resource_version;
     let aggregation = &generation.aggregation;
     let mut told: BTreeMap<_, _> = ours(aggregation, NO_VERSION).collect();
     if resumed {
@@ -213,7 +208,7 @@ fn follow(
         process: generation.process.clone(),
         cursor: cursor.unwrap_or_else(|| base.snapshot().cursor),
         base,
-        merged: Arc::downgrade(merged),
+        merged,
         told,
         share,
     };
@@ -222,9 +217,7 @@ fn follow(
         while follower.step(whole).await.is_some() {
             whole = false;
         }
-        if let Some(store) = follower.merged.upgrade() {
-            store.close();
-        }
+        follower.merged.close();
     });
 }
 
@@ -243,12 +236,13 @@ impl Follower {
         // After this wait, the configured APIServices are checked in any case.
         let news = tokio::time::timeout(CHECK_INTERVAL, progress.changed()).await;
         let closed = news.is_ok_and(|changed| changed.is_err()) || progress.borrow().closed;
-        (!closed && self.merged.strong_count() > 0).then_some(())
+        (!closed && self.merged.is_held()).then_some(())
     }
 
     /// Applies upstream's events, in order.
     fn events(&mut self) -> Option<()> {
-        let merged = self.merged.upgrade()?;
+        // The store is kept until all is applied.
+        let _merged = self.merged.store()?;
         // This is read first, because more events may come while others are read.
         // All events up to this version will have been applied.
         let known = self.base.progress().resource_version;
@@ -267,10 +261,10 @@ impl Follower {
                 let envelope = &self.base.resource.envelope;
                 let item = object.item(Encoding::Json, envelope)?;
                 let deleted = event.change == Change::Deleted;
-                merged.apply(deleted, item, Instant::now()).ok()?;
+                self.merged.apply(deleted, item, Instant::now()).ok()?;
             }
         }
-        merged.advance(known, Instant::now());
+        self.merged.advance(known, Instant::now());
         Some(())
     }
 
@@ -285,7 +279,7 @@ impl Follower {
         let Ok(upstreams) = self.process.api_service_watches.list(list.boxed()).await else {
             return Some(());
         };
-        let merged = self.merged.upgrade()?;
+        let merged = self.merged.store()?;
         let state = merged.snapshot();
         if upstreams.resource_version <= state.resource_version {
             return Some(());
@@ -318,7 +312,7 @@ impl Follower {
         }
         let version = upstreams.resource_version;
         let listed = objects(&merged, Arc::unwrap_or_clone(upstreams).with(ours)).ok()?;
-        merged.replace(listed, version, Instant::now());
+        self.merged.replace(listed, version, Instant::now());
         self.told = told;
         Some(())
     }

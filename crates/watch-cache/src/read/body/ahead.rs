@@ -136,11 +136,11 @@ mod tests {
     use kubernetes_wire::representation::ListMeta;
     use kubernetes_wire::representation::table::TableOptions;
 
-    use super::super::tests::store;
+    use super::super::tests::{store, written};
     use super::super::{GzipList, Shape, list_body, makes_more_than};
     use super::*;
     use crate::read::Page;
-    use crate::store::{KeyScope, Presentation, StoredObject};
+    use crate::store::{KeyScope, Presentation, StoreWriter, StoredObject};
 
     const FORMS: [ListForm; 4] = [
         ListForm::Items(Encoding::Json),
@@ -159,20 +159,20 @@ mod tests {
         ahead.leaves()
     }
 
-    fn presented(sizes: &[usize]) -> Arc<Store> {
-        let store = Arc::new(store(sizes));
+    fn presented(sizes: &[usize]) -> (StoreWriter, Arc<Store>) {
+        let (writer, store) = written(sizes);
         let printer = Some(Arc::new(Printer::default_columns().clone()));
         let presentation = (*store.presentation()).clone();
-        store.present(Presentation {
+        writer.present(Presentation {
             printer,
             ..presentation
         });
-        store
+        (writer, store)
     }
 
     #[test]
     fn lists_find_everything_made() {
-        let store = presented(&[1_000; 1_000]);
+        let (_, store) = presented(&[1_000; 1_000]);
         for form in FORMS {
             assert!(made_by(4, &store, form) > 10, "{form:?}");
             assert_eq!(made_by(1, &store, form), 0, "{form:?}");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_dropped() {
-        let store = presented(&[10; 300]);
+        let (writer, store) = presented(&[10; 300]);
         let envelope = &store.resource.envelope;
         // The bytes of the objects themselves stay, joined or not.
         assert!(made_by(1, &store, ListForm::Items(Encoding::Json)) > 0);
@@ -212,7 +212,7 @@ mod tests {
         }
         let all = store.memory().derived;
         let rounds = |count: usize| {
-            (0..count).for_each(|_| store.shed_unused());
+            (0..count).for_each(|_| writer.shed_unused());
             store.memory().derived
         };
         assert_eq!(rounds(4), all);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn another_encoding_is_dropped_with_its_objects() {
-        let resource = store(&[]).resource;
+        let resource = store(&[]).resource.clone();
         let object = |n: usize, version: u64| {
             let item = format!(
                 r#"{{"metadata":{{"name":"n{n:03}","resourceVersion":"{version}"}},"spec":{{}}}}"#
@@ -240,7 +240,7 @@ mod tests {
             StoredObject::parse(item.into(), &resource.fields).unwrap()
         };
         let objects = (0..300).map(|n| object(n, 5)).collect();
-        let store = Arc::new(Store::new(resource.clone(), objects, 9));
+        let (writer, store) = Store::new(resource.clone(), objects, 9);
         let form = ListForm::Items(Encoding::Protobuf);
         assert!(made_by(2, &store, form) > 0);
         let all = store.memory().derived;
@@ -248,19 +248,19 @@ mod tests {
         // A leaf that changes all the time is never old, but its objects are.
         let now = std::time::Instant::now();
         for version in 10..14 {
-            store.apply_object(false, object(7, version), now);
-            store.shed_unused();
+            writer.apply_object(false, object(7, version), now);
+            writer.shed_unused();
             assert!(store.memory().derived > all * 3 / 4);
         }
-        store.apply_object(false, object(7, 20), now);
-        store.shed_unused();
+        writer.apply_object(false, object(7, 20), now);
+        writer.shed_unused();
         assert_eq!(store.memory().derived, 0);
         assert!(made_by(1, &store, form) > 0);
     }
 
     #[test]
     fn what_cannot_be_written_is_not_tried() {
-        let store = presented(&[10; 100]);
+        let (_, store) = presented(&[10; 100]);
         store.fail_to_write(Encoding::Protobuf);
         for form in [ListForm::Items, ListForm::Deflated] {
             assert_eq!(Ahead::new(&store, form(Encoding::Protobuf)).leaves(), 0);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_list_beside_it_shares_the_work() {
-        let store = presented(&[10_000; 2_000]);
+        let (_, store) = presented(&[10_000; 2_000]);
         let shape = Shape::Whole(Encoding::Json);
         let snapshot = store.snapshot();
         let page = || Page {

@@ -279,7 +279,7 @@ mod tests {
 
     use flate2::read::GzDecoder;
 
-    use super::super::tests::store;
+    use super::super::tests::{store, written};
     use super::*;
     use crate::read::body::whole;
     use crate::store::{KeyScope, Snapshot};
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn leaves_are_deflated_once() {
-        let store = store(&[1_000; 300]);
+        let (writer, store) = written(&[1_000; 300]);
         let before = store.snapshot();
         let list = |snapshot: &Snapshot, start| {
             GzipList::new(&store.resource, &page(snapshot, start), Encoding::Json)
@@ -332,7 +332,7 @@ mod tests {
         // A change drops only the deflated items of its leaf.
         let derived = store.memory().derived;
         let changed = r#"{"metadata":{"name":"n150","resourceVersion":"10"}}"#;
-        store
+        writer
             .apply(
                 false,
                 Bytes::from_static(changed.as_bytes()),

@@ -89,9 +89,9 @@ mod tests {
     use kubernetes_wire::representation::{Envelope, Form, ListMeta};
 
     use super::*;
-    use crate::store::{KeyScope, Resource, field_table};
+    use crate::store::{KeyScope, Resource, StoreWriter, field_table};
 
-    pub(super) fn store(sizes: &[usize]) -> Store {
+    pub(super) fn written(sizes: &[usize]) -> (StoreWriter, Arc<Store>) {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
         let resource = Resource {
             fields: field_table(&gvr),
@@ -110,6 +110,10 @@ mod tests {
         });
         let objects = objects.collect();
         Store::new(resource, objects, 9)
+    }
+
+    pub(super) fn store(sizes: &[usize]) -> Arc<Store> {
+        written(sizes).1
     }
 
     #[test]

@@ -134,7 +134,7 @@ mod tests {
     use kubernetes_wire::representation::ListMeta;
     use kubernetes_wire::representation::table::CustomColumn;
 
-    use super::super::tests::store;
+    use super::super::tests::{store, written};
     use super::*;
     use crate::store::{KeyScope, Store};
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn rows_are_printed_once() {
-        let store = store(&[10; 300]);
+        let (writer, store) = written(&[10; 300]);
         let printer = Printer::default_columns();
         let kept = || store.memory().derived;
         assert_eq!(kept(), 0);
@@ -172,7 +172,7 @@ mod tests {
         assert!(body(&store, printer, IncludeObject::Object).contains(r#""x":"xxxxxxxxxx""#));
         assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
         assert_eq!(kept(), all);
-        store.shed_derived();
+        writer.shed_derived();
         assert_eq!(kept(), 0);
         assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
     }

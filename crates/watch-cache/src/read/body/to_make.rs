@@ -96,7 +96,7 @@ mod tests {
     use kubernetes_wire::representation::table::{Printer, TableOptions};
 
     use super::super::list_body;
-    use super::super::tests::store;
+    use super::super::tests::{store, written};
     use super::*;
     use crate::store::{KeyScope, Snapshot, Store};
 
@@ -143,11 +143,11 @@ mod tests {
     /// writes their objects again.
     #[test]
     fn objects_of_earlier_states_count_each_time() {
-        let store = store(&[200_000; 10]);
+        let (writer, store) = written(&[200_000; 10]);
         let earlier = store.snapshot();
         let item = r#"{"metadata":{"name":"n000","resourceVersion":"20"}}"#;
         let now = std::time::Instant::now();
-        store.apply(false, item.into(), now).unwrap();
+        writer.apply(false, item.into(), now).unwrap();
         for shape in shapes() {
             for _ in 0..2 {
                 assert!(makes(&store, &earlier, &shape), "{shape:?}");

@@ -85,12 +85,13 @@ async fn the_least_recently_read_goes_first() {
 #[tokio::test]
 async fn history_goes_but_for_the_last_minutes() {
     let (_fake, cache) = both().await;
-    let (_, store) = filled(&cache, &pods()).await;
+    let (entry, store) = filled(&cache, &pods()).await;
     let now = Instant::now();
     cache.keep_within(usize::MAX, now);
     for version in 10..30 {
         let item = bytes::Bytes::from(pod("a", version));
-        store.apply(false, item, now).unwrap();
+        let owned = entry.owned().clone().unwrap();
+        owned.writer.apply(false, item, now).unwrap();
     }
     let before = store.memory();
     let limit = before.total() - before.history / 2;

@@ -128,6 +128,7 @@ impl WatchClient for Client {
 }
 
 struct Cluster {
+    writer: StoreWriter,
     store: Arc<Store>,
     groups: Arc<WatchGroups>,
     stop: Sender<bool>,
@@ -135,8 +136,10 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Self {
+        let (writer, store) = Store::new(resource(), vec![], 1);
         Self {
-            store: Arc::new(Store::new(resource(), vec![], 1)),
+            writer,
+            store,
             groups: Arc::default(),
             stop: channel(false).0,
         }
@@ -161,7 +164,7 @@ impl Cluster {
 
     fn publish(&self, version: u64) {
         let item = Pod::new("a", "x", version).item();
-        self.store.apply(false, item, Instant::now()).unwrap();
+        self.writer.apply(false, item, Instant::now()).unwrap();
     }
 }
 
@@ -236,7 +239,7 @@ async fn groups_are_left_by_the_gone_and_at_the_end() {
     settle().await;
     assert_eq!(clients[1].end(), Some(None));
     assert_eq!(cluster.groups.sizes(), [2]);
-    cluster.store.close();
+    cluster.writer.close();
     settle().await;
     assert_eq!(clients[0].end(), Some(Some(WatchEnd::Closed)));
     assert!(cluster.groups.sizes().is_empty());
@@ -259,7 +262,7 @@ async fn a_resync_is_told_to_each_by_what_it_knows() {
     settle().await;
     assert_eq!(cluster.groups.sizes(), [2]);
     let listed = vec![Pod::new("a", "x", 2).stored()];
-    cluster.store.replace(listed, 9, Instant::now());
+    cluster.writer.replace(listed, 9, Instant::now());
     settle().await;
     assert!(clients[0].is_at(2));
     assert_eq!(clients[1].end(), Some(Some(WatchEnd::FellBehind)));

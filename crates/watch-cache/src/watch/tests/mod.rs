@@ -16,7 +16,9 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form
 use serde::Deserialize;
 
 use super::{Watch, WatchOptions, WholeFrames};
-use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
+use crate::store::{
+    Evicted, Filter, Resource, Snapshot, Store, StoreWriter, StoredObject, field_table,
+};
 
 /// No test lasts this long.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -10,7 +10,7 @@ use std::time::Instant;
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_missed_while_events_are_published() {
     const EVENTS: u64 = 5_000;
-    let store = Arc::new(Store::new(resource(), vec![], 1));
+    let (writer, store) = Store::new(resource(), vec![], 1);
     let watchers: Vec<_> = [0, 0, 20, 40]
         .into_iter()
         .map(|period| {
@@ -36,7 +36,6 @@ async fn nothing_is_missed_while_events_are_published() {
             })
         })
         .collect();
-    let writer = store.clone();
     let writing = tokio::spawn(async move {
         for version in 2..=EVENTS {
             let item = Pod::new("a", "x", version).item();

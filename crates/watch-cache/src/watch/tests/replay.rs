@@ -128,6 +128,7 @@ const FILTERS: [Selects; 8] = [
 ];
 
 struct World {
+    writer: StoreWriter,
     store: Arc<Store>,
     /// All of upstream's states, oldest first.
     history: Vec<(u64, State)>,
@@ -217,8 +218,10 @@ struct Watcher {
 
 impl World {
     fn new(runtime: Runtime) -> Self {
+        let (writer, store) = Store::new(resource(), vec![], 10);
         Self {
-            store: Arc::new(Store::new(resource(), vec![], 10)),
+            writer,
+            store,
             history: vec![(10, State::new())],
             unsent: vec![],
             connected: true,
@@ -320,7 +323,7 @@ impl World {
                 let state = self.state().clone();
                 self.history.push((version, state));
                 if self.connected {
-                    self.store.advance(version, self.now);
+                    self.writer.advance(version, self.now);
                 }
             }
             Step::Disconnect => self.connected = false,
@@ -380,7 +383,7 @@ impl World {
     fn send(&mut self) {
         if self.connected {
             for (deleted, pod) in self.unsent.drain(..) {
-                self.store.apply(deleted, pod.item(), self.now).unwrap();
+                self.writer.apply(deleted, pod.item(), self.now).unwrap();
             }
         }
     }
@@ -389,7 +392,7 @@ impl World {
         self.connected = true;
         self.unsent.clear();
         let listed = self.state().values().map(Pod::stored).collect();
-        self.store.replace(listed, self.version(), self.now);
+        self.writer.replace(listed, self.version(), self.now);
     }
 
     fn initial(&self, filter: Selects) -> Watcher {
@@ -548,7 +551,7 @@ impl World {
     fn finish(mut self) {
         self.connected = true;
         self.send();
-        self.store.advance(self.version(), self.now);
+        self.writer.advance(self.version(), self.now);
         let store: Vec<(String, u64)> = self
             .store
             .snapshot()

@@ -12,8 +12,8 @@ use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::error_status::watch_error;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 
-fn store_at(version: u64) -> Arc<Store> {
-    Arc::new(Store::new(resource(), vec![], version))
+fn store_at(version: u64) -> (StoreWriter, Arc<Store>) {
+    Store::new(resource(), vec![], version)
 }
 
 fn everything() -> Filter {
@@ -27,9 +27,9 @@ async fn next(watch: &mut Watch) -> Result<Vec<Seen>, WatchEnd> {
     Ok(seen)
 }
 
-fn apply(store: &Store, version: u64) {
+fn apply(writer: &StoreWriter, version: u64) {
     let item = Pod::new("ns", "a", version).item();
-    store.apply(false, item, Instant::now()).unwrap();
+    writer.apply(false, item, Instant::now()).unwrap();
 }
 
 /// Asserts that one frame comes, and in which second.
@@ -46,15 +46,14 @@ async fn expect(
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let began = tokio::time::Instant::now();
     let lasts = Duration::from_secs(150);
     let mut watch = watch_from(&store, 5, options(everything(), lasts)).unwrap();
     // Nothing happened in the first minute, so its bookmark is owed.
-    let feed = store.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(70)).await;
-        feed.advance(9, Instant::now());
+        writer.advance(9, Instant::now());
     });
     expect(&mut watch, began, 70, ("BOOKMARK", "", 9)).await;
     expect(&mut watch, began, 120, ("BOOKMARK", "", 9)).await;
@@ -67,13 +66,12 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
 /// event.
 #[tokio::test(start_paused = true)]
 async fn an_owed_bookmark_comes_with_the_next_version() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let began = tokio::time::Instant::now();
     let mut watch = watch_from(&store, 5, options(everything(), Duration::from_secs(600))).unwrap();
-    let feed = store.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(61)).await;
-        apply(&feed, 7);
+        apply(&writer, 7);
     });
     expect(&mut watch, began, 61, ("ADDED", "a", 7)).await;
     expect(&mut watch, began, 61, ("BOOKMARK", "", 7)).await;
@@ -84,7 +82,7 @@ async fn an_owed_bookmark_comes_with_the_next_version() {
 /// once by a bookmark.
 #[tokio::test(start_paused = true)]
 async fn a_cache_hears_of_each_version_at_once() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let began = tokio::time::Instant::now();
     let open = |bookmarks| {
         let lasts = Duration::from_secs(600);
@@ -95,15 +93,15 @@ async fn a_cache_hears_of_each_version_at_once() {
         watch_from(&store, 5, options).unwrap().of_a_cache()
     };
     let (mut watch, mut without) = (open(true), open(false));
-    let feed = store.clone();
-    tokio::spawn(async move {
+    let feeding = tokio::spawn(async move {
         for (second, version) in [(1, 9), (3, 12), (3, 14)] {
             let at = began + Duration::from_secs(second);
             tokio::time::sleep_until(at).await;
-            feed.advance(version, Instant::now());
+            writer.advance(version, Instant::now());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        apply(&feed, 20);
+        apply(&writer, 20);
+        writer
     });
     expect(&mut watch, began, 1, ("BOOKMARK", "", 9)).await;
     // If two versions come at once, a bookmark for the last one is enough.
@@ -115,7 +113,7 @@ async fn a_cache_hears_of_each_version_at_once() {
         next(&mut without).await.unwrap()[0].brief(),
         ("ADDED", "a", 20)
     );
-    store.close();
+    feeding.await.unwrap().close();
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
 }
 
@@ -123,15 +121,11 @@ async fn a_cache_hears_of_each_version_at_once() {
 /// watch ends, and it asks again. Other watches continue.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_cache_ends_at_a_resync() {
-    let store = Arc::new(Store::new(
-        resource(),
-        vec![Pod::new("a", "x", 3).stored()],
-        10,
-    ));
+    let (writer, store) = Store::new(resource(), vec![Pod::new("a", "x", 3).stored()], 10);
     let open = |version| watch_from(&store, version, options(everything(), HOUR)).unwrap();
     let (mut cache, mut other) = (open(10).of_a_cache(), open(10));
     let mut ahead = open(30).of_a_cache();
-    store.replace(vec![Pod::new("a", "x", 18).stored()], 20, Instant::now());
+    writer.replace(vec![Pod::new("a", "x", 18).stored()], 20, Instant::now());
     assert_eq!(next(&mut cache).await, Err(WatchEnd::Resynced));
     assert_eq!(
         next(&mut other).await.unwrap()[0].brief(),
@@ -139,12 +133,12 @@ async fn a_watch_of_a_cache_ends_at_a_resync() {
     );
     // A watch that begins at the list's version, or after it, continues.
     let mut after = open(20).of_a_cache();
-    apply(&store, 31);
+    apply(&writer, 31);
     for watch in [&mut after, &mut ahead] {
         assert_eq!(next(watch).await.unwrap()[0].brief(), ("ADDED", "a", 31));
     }
     // There is no gap between versions that follow each other.
-    store.replace(vec![Pod::new("a", "x", 18).stored()], 32, Instant::now());
+    writer.replace(vec![Pod::new("a", "x", 18).stored()], 32, Instant::now());
     assert_eq!(
         next(&mut after).await.unwrap()[0].brief(),
         ("DELETED", "a", 32)
@@ -158,17 +152,17 @@ async fn compressed_batches_have_the_same_frames() {
     let pods: Vec<_> = (1..4)
         .map(|n| Pod::new("a", &n.to_string(), n).stored())
         .collect();
-    let store = Arc::new(Store::new(resource(), pods, 5));
+    let (writer, store) = Store::new(resource(), pods, 5);
     let lasts = Duration::from_secs(90);
     let open = || watch_all(&store, store.snapshot(), options(everything(), lasts));
     let mut watches = [open(), open().compressed(), open().compressed()];
     let mut read = Vec::new();
     for round in 0..3 {
         match round {
-            1 => store
+            1 => writer
                 .apply(false, Pod::new("a", "9", 9).item(), Instant::now())
                 .unwrap(),
-            2 => store.advance(11, Instant::now()),
+            2 => writer.advance(11, Instant::now()),
             _ => {}
         }
         let mut batches = Vec::new();
@@ -200,17 +194,17 @@ async fn compressed_batches_have_the_same_frames() {
 
 #[tokio::test(start_paused = true)]
 async fn no_bookmarks_for_those_who_do_not_ask() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let mut quiet = options(everything(), Duration::from_secs(600));
     quiet.bookmarks = false;
     let mut watch = watch_from(&store, 5, quiet).unwrap();
-    store.advance(9, Instant::now());
+    writer.advance(9, Instant::now());
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_that_do_not_stop_neither_delay_the_end_nor_the_bookmarks() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let lasts = Duration::from_secs(100);
     let mut all = watch_from(&store, 5, options(everything(), lasts)).unwrap();
     let mut none = watch_from(&store, 5, options(filter("b", "", ""), lasts)).unwrap();
@@ -218,7 +212,7 @@ async fn events_that_do_not_stop_neither_delay_the_end_nor_the_bookmarks() {
     let mut publish = || {
         version += 1;
         let item = Pod::new("a", "x", version).item();
-        store.apply(false, item, Instant::now()).unwrap();
+        writer.apply(false, item, Instant::now()).unwrap();
         version
     };
     for _ in 0..99 {
@@ -242,11 +236,11 @@ async fn initial_events_end_with_a_bookmark_at_their_version() {
         Pod::new(namespace, name, 3)
     });
     let listed = pods.iter().map(Pod::stored).collect();
-    let store = Arc::new(Store::new(resource(), listed, 7));
+    let (writer, store) = Store::new(resource(), listed, 7);
     let snapshot = store.snapshot();
     // The event was published between the snapshot and the watch.
     let now = Instant::now();
-    store
+    writer
         .apply(false, Pod::new("a", "y", 8).item(), now)
         .unwrap();
     let mut watch = watch_all(&store, snapshot, options(everything(), HOUR));
@@ -272,7 +266,7 @@ async fn initial_events_end_with_a_bookmark_at_their_version() {
 async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
     let mut pod = Pod::new("a", "x", 6);
     pod.app = Some("web".into());
-    let store = Arc::new(Store::new(resource(), vec![pod.stored()], 7));
+    let (writer, store) = Store::new(resource(), vec![pod.stored()], 7);
     let selected = || options(filter("a", "app=web", ""), HOUR);
     let mut watch = watch_from(&store, 7, selected()).unwrap();
     let mut on_node =
@@ -284,7 +278,7 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
         node: "n".into(),
         ..pod.clone()
     };
-    store.apply(false, left.item(), now).unwrap();
+    writer.apply(false, left.item(), now).unwrap();
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(seen[0].brief(), ("DELETED", "x", 8));
     assert!(seen[0].line.contains(r#""app":"web""#), "{}", seen[0].line);
@@ -298,7 +292,7 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
         node: "n".into(),
         ..pod.clone()
     };
-    store.apply(false, back.item(), now).unwrap();
+    writer.apply(false, back.item(), now).unwrap();
     assert_eq!(
         next(&mut watch).await.unwrap()[0].brief(),
         ("ADDED", "x", 9)
@@ -312,7 +306,7 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
         version: 10,
         ..back
     };
-    store.apply(true, last.item(), now).unwrap();
+    writer.apply(true, last.item(), now).unwrap();
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(seen[0].brief(), ("DELETED", "x", 10));
 }
@@ -323,7 +317,7 @@ async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
 async fn all_whose_selection_an_object_leaves_share_a_frame() {
     let mut pod = Pod::new("a", "x", 6);
     pod.app = Some("web".into());
-    let store = Arc::new(Store::new(resource(), vec![pod.stored()], 7));
+    let (writer, store) = Store::new(resource(), vec![pod.stored()], 7);
     let of = |labels: &str| watch_from(&store, 7, options(filter("a", labels, ""), HOUR)).unwrap();
     let table = |labels: &str| {
         let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
@@ -339,7 +333,7 @@ async fn all_whose_selection_an_object_leaves_share_a_frame() {
         app: Some("db".into()),
         ..pod
     };
-    store.apply(false, left.item(), Instant::now()).unwrap();
+    writer.apply(false, left.item(), Instant::now()).unwrap();
     let mut frames = Vec::new();
     for watch in &mut all {
         frames.push(watch.next().await.unwrap().0);
@@ -360,7 +354,7 @@ async fn large_initial_objects_are_written_a_few_at_a_time() {
         ..Pod::new("a", &format!("{n:02}"), 3)
     });
     let pods = pods.map(|pod| pod.stored()).collect();
-    let store = Arc::new(Store::new(resource(), pods, 7));
+    let (_, store) = Store::new(resource(), pods, 7);
     let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
     let (version, include) = (MetaVersion::V1, IncludeObject::None);
     let table = TableOptions { version, include };
@@ -378,12 +372,12 @@ async fn large_initial_objects_are_written_a_few_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_store_ends_watches_after_what_they_are_owed() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
-    store
+    writer
         .apply(false, Pod::new("a", "x", 6).item(), Instant::now())
         .unwrap();
-    store.close();
+    writer.close();
     assert_eq!(
         next(&mut watch).await.unwrap()[0].brief(),
         ("ADDED", "x", 6)
@@ -396,13 +390,13 @@ async fn a_closed_store_ends_watches_after_what_they_are_owed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fell_behind_ends() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let mut slow = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
     let now = Instant::now();
     let later = now + crate::store::HISTORY_AGE * 2;
     for version in 6..306 {
         let at = if version < 156 { now } else { later };
-        store
+        writer
             .apply(false, Pod::new("a", "x", version).item(), at)
             .unwrap();
     }
@@ -414,9 +408,9 @@ async fn a_watch_that_fell_behind_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_restored_from_a_backup_ends_its_watches() {
-    let store = store_at(50);
+    let (writer, store) = store_at(50);
     let mut watch = watch_from(&store, 50, options(everything(), HOUR)).unwrap();
-    store.replace(vec![Pod::new("a", "x", 30).stored()], 40, Instant::now());
+    writer.replace(vec![Pod::new("a", "x", 30).stored()], 40, Instant::now());
     assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
     let mut again = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     let seen = next(&mut again).await.unwrap();
@@ -428,13 +422,9 @@ async fn a_store_restored_from_a_backup_ends_its_watches() {
 /// store's, but its objects are older than those that the store served.
 #[tokio::test(start_paused = true)]
 async fn a_restored_upstream_that_has_caught_up_is_noticed() {
-    let store = Arc::new(Store::new(
-        resource(),
-        vec![Pod::new("a", "x", 48).stored()],
-        50,
-    ));
+    let (writer, store) = Store::new(resource(), vec![Pod::new("a", "x", 48).stored()], 50);
     let mut watch = watch_from(&store, 50, options(everything(), HOUR)).unwrap();
-    store.replace(vec![Pod::new("a", "x", 45).stored()], 60, Instant::now());
+    writer.replace(vec![Pod::new("a", "x", 45).stored()], 60, Instant::now());
     assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
 }
 
@@ -442,13 +432,13 @@ async fn a_restored_upstream_that_has_caught_up_is_noticed() {
 /// version waits until the cache has reached it.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_skips_what_its_client_knows() {
-    let store = store_at(10);
+    let (writer, store) = store_at(10);
     let mut watch = watch_from(&store, 13, options(everything(), HOUR)).unwrap();
     let now = Instant::now();
-    store
+    writer
         .apply(false, Pod::new("a", "known", 12).item(), now)
         .unwrap();
-    store
+    writer
         .apply(false, Pod::new("a", "new", 14).item(), now)
         .unwrap();
     let seen = next(&mut watch).await.unwrap();
@@ -460,14 +450,10 @@ async fn a_watch_from_the_future_skips_what_its_client_knows() {
 /// of deletions between 13 and the new list are unknown.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_ends_when_history_is_lost_before_it() {
-    let store = Arc::new(Store::new(
-        resource(),
-        vec![Pod::new("a", "x", 3).stored()],
-        10,
-    ));
+    let (writer, store) = Store::new(resource(), vec![Pod::new("a", "x", 3).stored()], 10);
     let mut unsure = watch_from(&store, 13, options(everything(), HOUR)).unwrap();
     let mut sure = watch_from(&store, 10, options(everything(), HOUR)).unwrap();
-    store.replace(vec![], 20, Instant::now());
+    writer.replace(vec![], 20, Instant::now());
     assert_eq!(next(&mut unsure).await, Err(WatchEnd::FellBehind));
     assert_eq!(
         next(&mut sure).await.unwrap()[0].brief(),
@@ -488,7 +474,7 @@ async fn a_watch_from_the_future_ends_when_history_is_lost_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn large_events_do_not_add_up_in_one_batch() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
     let node = "n".repeat(50 << 10);
     for version in 6..26 {
@@ -496,7 +482,7 @@ async fn large_events_do_not_add_up_in_one_batch() {
             node: node.clone(),
             ..Pod::new("a", "x", version)
         };
-        store.apply(false, pod.item(), Instant::now()).unwrap();
+        writer.apply(false, pod.item(), Instant::now()).unwrap();
     }
     let mut versions = Vec::new();
     while versions.len() < 20 {
@@ -510,30 +496,30 @@ async fn large_events_do_not_add_up_in_one_batch() {
 /// Events from before the watch say nothing about how long its client waited.
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_as_old_as_its_oldest_event_since_the_watch_began() {
-    let store = store_at(5);
-    apply(&store, 6);
+    let (writer, store) = store_at(5);
+    apply(&writer, 6);
     let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
     next(&mut watch).await.unwrap();
     assert_eq!(watch.arrived(), None, "it was there before the watch");
     let first = Instant::now();
     for (version, arrives) in [(7, first), (8, first + Duration::from_secs(1))] {
         let item = Pod::new("ns", "a", version).item();
-        store.apply(false, item, arrives).unwrap();
+        writer.apply(false, item, arrives).unwrap();
     }
     assert_eq!(next(&mut watch).await.unwrap().len(), 2);
     assert_eq!(watch.arrived(), Some(first));
-    store.advance(9, Instant::now());
+    writer.advance(9, Instant::now());
     next(&mut watch).await.unwrap();
     assert_eq!(watch.arrived(), None, "a bookmark is no event");
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_frame_serves_all_watchers() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let mut watches: Vec<_> = (0..2)
         .map(|_| watch_from(&store, 5, options(everything(), HOUR)).unwrap())
         .collect();
-    store
+    writer
         .apply(false, Pod::new("a", "x", 6).item(), Instant::now())
         .unwrap();
     let (first, _) = watches[0].next().await.unwrap();
@@ -552,7 +538,7 @@ impl std::task::Wake for Woken {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sleeps_through_what_it_cannot_match() {
-    let store = store_at(5);
+    let (writer, store) = store_at(5);
     let now = Instant::now();
     let mut watch = watch_from(
         &store,
@@ -573,11 +559,11 @@ async fn a_watcher_sleeps_through_what_it_cannot_match() {
         assert!(waits.as_mut().poll(&mut context).is_pending());
         for version in 6..1000 {
             let item = pod(version, "other").item();
-            store.apply(false, item, now).unwrap();
+            writer.apply(false, item, now).unwrap();
         }
-        store.advance(1000, now);
+        writer.advance(1000, now);
         assert_eq!(count(), 0);
-        store.apply(false, pod(1001, "mine").item(), now).unwrap();
+        writer.apply(false, pod(1001, "mine").item(), now).unwrap();
         assert_eq!(count(), 1);
         let std::task::Poll::Ready(Ok((bytes, 1))) = waits.as_mut().poll(&mut context) else {
             panic!("its event is there");
@@ -588,15 +574,15 @@ async fn a_watcher_sleeps_through_what_it_cannot_match() {
     let later = now + crate::store::HISTORY_AGE * 2;
     for version in 1002..1302 {
         let item = pod(version, "other").item();
-        store.apply(false, item, later).unwrap();
+        writer.apply(false, item, later).unwrap();
     }
     assert!(watch_from(&store, 1000, options(everything(), HOUR)).is_err());
     let item = pod(1302, "mine").item();
-    store.apply(false, item, later).unwrap();
+    writer.apply(false, item, later).unwrap();
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(seen[0].brief(), ("MODIFIED", "mine", 1302));
     // The watch's bookmarks also tell the versions of other events.
-    store
+    writer
         .apply(false, pod(1303, "other").item(), later)
         .unwrap();
     let seen = next(&mut watch).await.unwrap();
@@ -610,11 +596,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
         node: node.clone(),
         ..Pod::new("a", &format!("{n:03}"), 3)
     });
-    let store = Arc::new(Store::new(
-        resource(),
-        pods.map(|p| p.stored()).collect(),
-        7,
-    ));
+    let (writer, store) = Store::new(resource(), pods.map(|p| p.stored()).collect(), 7);
     let now = Instant::now();
     let mut watch = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     let mut seen = next(&mut watch).await.unwrap();
@@ -622,7 +604,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     // Changes during the initial events come after the snapshot.
     for (deleted, name, version) in [(false, "150", 8), (true, "199", 9)] {
         let pod = Pod::new("a", name, version);
-        store.apply(deleted, pod.item(), now).unwrap();
+        writer.apply(deleted, pod.item(), now).unwrap();
     }
     while seen.last().is_none_or(|last| last.version != 9) {
         seen.extend(next(&mut watch).await.unwrap());
@@ -641,7 +623,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     for version in 10..310 {
         let item = Pod::new("b", "x", version).item();
         let at = if version == 10 { now } else { later };
-        store.apply(false, item, at).unwrap();
+        writer.apply(false, item, at).unwrap();
     }
     let end = next(&mut slow).await.err();
     assert_eq!(end, Some(WatchEnd::FellBehind));
@@ -649,7 +631,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
 
 #[tokio::test(start_paused = true)]
 async fn watchers_of_tables_share_the_frames_of_a_second() {
-    let store = store_at(1);
+    let (writer, store) = store_at(1);
     let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
     let tables = |include| {
         let table = TableOptions {
@@ -667,7 +649,7 @@ async fn watchers_of_tables_share_the_frames_of_a_second() {
     let mut other = tables(IncludeObject::None);
     let mut shared = 0;
     for version in 2..6 {
-        apply(&store, version);
+        apply(&writer, version);
         let [first, second] = &mut alike;
         let (first, _) = first.next().await.unwrap();
         let (second, _) = second.next().await.unwrap();
@@ -685,7 +667,7 @@ async fn watchers_of_tables_share_the_frames_of_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_cannot_begin_says_so_and_ends() {
-    let store = store_at(5);
+    let (_, store) = store_at(5);
     let status = Status::expired("too old resource version: 3 (5)");
     for encoding in [Encoding::Json, Encoding::Protobuf] {
         let open = |version, refusal: Option<Status>| {

@@ -11,15 +11,15 @@ use tokio::sync::watch::{Sender, channel};
 use super::super::super::{NotReached, Step, Visibility, WatchEnd};
 
 /// Returns a store at version 10 with the objects a/x, b/y and c/z.
-fn store() -> Arc<Store> {
+fn store() -> (StoreWriter, Arc<Store>) {
     let objects = [("a/x", 2), ("b/y", 3), ("c/z", 4)];
     let objects = objects.map(|(key, version)| Written::new(key, version).stored());
-    Arc::new(Store::new(resource(), objects.into(), 10))
+    Store::new(resource(), objects.into(), 10)
 }
 
-fn apply(store: &Store, key: &str, version: u64) {
+fn apply(writer: &StoreWriter, key: &str, version: u64) {
     let item = Written::new(key, version).item(None);
-    store.apply(false, item, Instant::now()).unwrap();
+    writer.apply(false, item, Instant::now()).unwrap();
 }
 
 /// Begins a watch from version 10 under a set.
@@ -57,18 +57,18 @@ fn brief(frames: &[Frame]) -> Vec<(&str, &str, u64, u64)> {
 async fn a_change_of_the_set_is_told_at_the_watchers_place() {
     for form in Form::ALL {
         for bookmarks in [true, false] {
-            let store = store();
+            let (writer, store) = store();
             let (set, _) = channel(visible(["a/", "c/z"]));
             let mut watch = watch(&store, form, &set, bookmarks);
             assert_eq!(take(&mut watch, form), []);
             // The watcher has not read these events when the set changes. It
             // must not be sent the new state of an object that it no longer
             // sees.
-            apply(&store, "a/x", 11);
-            apply(&store, "b/y", 12);
+            apply(&writer, "a/x", 11);
+            apply(&writer, "b/y", 12);
             set.send_replace(visible(["b/", "c/z"]));
-            apply(&store, "a/x", 13);
-            apply(&store, "c/z", 14);
+            apply(&writer, "a/x", 13);
+            apply(&writer, "c/z", 14);
             let heard = take(&mut watch, form);
             let mut expected = vec![
                 ("DELETED", "a/x", 10, 2),
@@ -87,12 +87,12 @@ async fn a_change_of_the_set_is_told_at_the_watchers_place() {
 
 #[tokio::test(start_paused = true)]
 async fn only_what_is_selected_is_hidden_and_shown() {
-    let store = store();
+    let (writer, store) = store();
     let other = Written {
         app: "2",
         ..Written::new("a/x", 11)
     };
-    store
+    writer
         .apply(false, other.item(None), Instant::now())
         .unwrap();
     let (set, newest) = channel(visible(["a/"]));
@@ -112,7 +112,7 @@ async fn only_what_is_selected_is_hidden_and_shown() {
         version: 12,
         ..other
     };
-    store
+    writer
         .apply(false, other.item(None), Instant::now())
         .unwrap();
     set.send_replace(visible(["c/", "d/"]));
@@ -123,7 +123,7 @@ async fn only_what_is_selected_is_hidden_and_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_waits_is_woken_by_another_set() {
-    let store = store();
+    let (_, store) = store();
     let (set, _) = channel(visible(["a/"]));
     let mut watch = watch(&store, Form::Whole, &set, true);
     assert_eq!(take(&mut watch, Form::Whole), []);
@@ -143,7 +143,7 @@ async fn a_watcher_that_waits_is_woken_by_another_set() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_view_begins_at_what_the_store_has() {
-    let store = store();
+    let (writer, store) = store();
     let (set, newest) = channel(visible(["a/"]));
     let begin = |version| {
         let watch = watch_from(&store, version, options(filter("", "", ""), HOUR)).unwrap();
@@ -152,21 +152,21 @@ async fn a_watch_of_a_view_begins_at_what_the_store_has() {
     };
     assert_eq!((begin(10), begin(11)), (Ok(()), Err(NotReached)));
     assert_eq!(store.highest_version(), 10);
-    apply(&store, "b/y", 11);
+    apply(&writer, "b/y", 11);
     assert_eq!((begin(11), store.highest_version()), (Ok(()), 11));
 }
 
 /// The version of a list may be one that the store has not reached.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
-    let store = store();
+    let (writer, store) = store();
     let (set, newest) = channel(visible(["a/"]));
     let watch = watch_from(&store, 12, options(filter("", "", ""), HOUR)).unwrap();
     let visibility = Visibility::new(set.borrow().clone(), newest);
     let mut watch = watch.of_view_when_reached(visibility);
     // Neither another set nor an event that the client knows is sent.
     set.send_replace(visible(["b/"]));
-    apply(&store, "a/x", 11);
+    apply(&writer, "a/x", 11);
     assert!(matches!(watch.step(), Ok(Step::Idle)));
     let waiting = tokio::spawn(async move {
         watch.changed().await;
@@ -174,7 +174,7 @@ async fn a_watch_of_a_view_waits_for_what_the_store_lacks() {
     });
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     assert!(!waiting.is_finished());
-    apply(&store, "b/y", 12);
+    apply(&writer, "b/y", 12);
     let mut watch = waiting.await.unwrap();
     let mut told = Vec::new();
     while told.len() < 2 {
@@ -204,7 +204,7 @@ impl Wake for Woken {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sleeps_through_what_it_does_not_see() {
-    let store = store();
+    let (writer, store) = store();
     let (set, _) = channel(visible(["a/", "b/n"]));
     let mut watch = watch(&store, Form::Whole, &set, true);
     let woken = Arc::new(Woken::default());
@@ -214,10 +214,10 @@ async fn a_watcher_sleeps_through_what_it_does_not_see() {
         let mut next = Box::pin(watch.next());
         assert!(next.as_mut().poll(&mut context).is_pending());
         for version in 11..20 {
-            apply(&store, "b/y", version);
+            apply(&writer, "b/y", version);
         }
         let before = woken.0.load(Ordering::Relaxed);
-        apply(&store, "b/n", 20);
+        apply(&writer, "b/n", 20);
         (before, woken.0.load(Ordering::Relaxed))
     };
     assert_eq!(poll(&mut watch), (0, 1));
@@ -226,15 +226,15 @@ async fn a_watcher_sleeps_through_what_it_does_not_see() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_sleeps_long_is_told_of_another_set() {
     for bookmarks in [true, false] {
-        let store = store();
+        let (writer, store) = store();
         let (set, _) = channel(visible(["a/"]));
         let mut watch = watch(&store, Form::Whole, &set, bookmarks);
         assert_eq!(take(&mut watch, Form::Whole), []);
-        apply(&store, "b/y", 11);
+        apply(&writer, "b/y", 11);
         let waiting = tokio::spawn(async move { (watch.next().await, watch) });
         tokio::time::sleep(Duration::from_secs(61)).await;
         // The watcher has read none of this, but it has missed nothing.
-        store.trim_history(0, Instant::now() + Duration::from_secs(1));
+        writer.trim_history(0, Instant::now() + Duration::from_secs(1));
         set.send_replace(visible(["b/"]));
         let (_, mut watch) = match bookmarks {
             true => {
@@ -274,7 +274,7 @@ async fn sets_may_change_while_a_long_change_is_told() {
             .flat_map(|n| (0..100).map(move |i| format!("{n}x{i:03}")));
         keys.map(|key| Written::new(&key, 2).stored())
     };
-    let store = Arc::new(Store::new(resource(), objects().collect(), 10));
+    let (_, store) = Store::new(resource(), objects().collect(), 10);
     for form in [Form::Whole, Form::Compressed] {
         let (sets, newest) = channel(set(|n| n != 3));
         let options = options(filter("", "", ""), HOUR);
@@ -314,7 +314,7 @@ async fn views_of_a_few_of_many_namespaces_cost_little() {
     const VIEWS: usize = 500;
     const OF_ONE: usize = 20;
     for (views, of_one) in [(0, 0), (VIEWS, OF_ONE), (VIEWS, NAMESPACES)] {
-        let store = store();
+        let (writer, store) = store();
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
         let mut context = Context::from_waker(&waker);
@@ -337,7 +337,7 @@ async fn views_of_a_few_of_many_namespaces_cost_little() {
         }
         let began = Instant::now();
         for n in 0..NAMESPACES {
-            apply(&store, &format!("n{n}/x"), 11 + n as u64);
+            apply(&writer, &format!("n{n}/x"), 11 + n as u64);
         }
         let took = began.elapsed();
         let mut told = 0;
@@ -373,7 +373,7 @@ async fn a_doubt_soon_after_a_resume_ends_the_watch() {
         (later, true, false),
     ] {
         for gains in [false, true] {
-            let store = store();
+            let (_, store) = store();
             let (set, newest) = channel(visible(["a/"]));
             let (doubted, doubt) = channel(None);
             let now = tokio::time::Instant::now;

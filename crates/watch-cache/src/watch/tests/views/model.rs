@@ -40,6 +40,7 @@ struct Watcher {
 struct World {
     rng: StdRng,
     now: Instant,
+    writer: StoreWriter,
     store: Arc<Store>,
     upstream: BTreeMap<String, Written>,
     version: u64,
@@ -74,12 +75,13 @@ fn some_set(rng: &mut StdRng) -> Visible {
 
 impl World {
     fn new(mut rng: StdRng, counts: Counts) -> Self {
-        let store = Arc::new(Store::new(resource(), vec![], 10));
+        let (writer, store) = Store::new(resource(), vec![], 10);
         let set = some_set(&mut rng);
         Self {
             rng,
             now: Instant::now(),
             states: vec![store.snapshot()],
+            writer,
             store,
             resyncs: Vec::new(),
             upstream: BTreeMap::new(),
@@ -105,7 +107,7 @@ impl World {
             430..450 => {
                 self.version += self.rng.random_range(0..3);
                 if self.is_connected {
-                    self.store.advance(self.version, self.now);
+                    self.writer.advance(self.version, self.now);
                 }
             }
             450..460 => self.is_connected = false,
@@ -124,7 +126,7 @@ impl World {
             }
             940..944 => {
                 self.may_fall_behind = true;
-                self.store
+                self.writer
                     .trim_history(0, self.now + Duration::from_secs(1));
             }
             944..946 => self.restore(),
@@ -151,7 +153,7 @@ impl World {
             let item = before.item(Some(self.version));
             self.upstream.remove(&key);
             if self.is_connected {
-                self.store.apply(true, item, self.now).unwrap();
+                self.writer.apply(true, item, self.now).unwrap();
             }
             return self.note();
         }
@@ -163,7 +165,7 @@ impl World {
             ..Written::new(&key, self.version)
         };
         if self.is_connected {
-            self.store.apply(false, pod.item(None), self.now).unwrap();
+            self.writer.apply(false, pod.item(None), self.now).unwrap();
         }
         self.upstream.insert(key, pod);
         self.note();
@@ -176,7 +178,7 @@ impl World {
         self.version += self.rng.random_range(0..2);
         let seen = self.store.snapshot().resource_version;
         self.resyncs.push((seen, self.version));
-        self.store.replace(listed, self.version, self.now);
+        self.writer.replace(listed, self.version, self.now);
     }
 
     /// Restores upstream from a backup, which ends the history.
@@ -246,7 +248,7 @@ impl World {
         if self.is_connected && self.rng.random_bool(0.8) {
             // A view is listed from a version that is newer than its set.
             self.version += 1;
-            self.store.advance(self.version, self.now);
+            self.writer.advance(self.version, self.now);
             self.note();
         }
         let filter = self.filter(selector);

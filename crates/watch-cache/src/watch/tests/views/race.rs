@@ -63,6 +63,7 @@ fn object_key(key: &str) -> ObjectKey {
 }
 
 struct World {
+    writer: StoreWriter,
     store: Arc<Store>,
     sets: Sets,
     is_done: AtomicBool,
@@ -146,12 +147,13 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nobody_is_told_of_what_was_written_after_it_was_hidden() {
-    let store = Arc::new(Store::new(resource(), vec![], 1));
+    let (writer, store) = Store::new(resource(), vec![], 1);
     let world = Arc::new(World {
         sets: Sets {
             newest: channel(Visible::default()).0,
             all: Mutex::new(vec![(Visible::default(), 1)]),
         },
+        writer,
         store,
         is_done: AtomicBool::new(false),
     });
@@ -185,12 +187,12 @@ async fn nobody_is_told_of_what_was_written_after_it_was_hidden() {
                     Some(last) if rand::rng().random_bool(0.3) => {
                         let last: Written = last;
                         world
-                            .store
+                            .writer
                             .apply(true, last.item(Some(version)), now)
                             .unwrap();
                     }
                     _ => {
-                        world.store.apply(false, written.item(None), now).unwrap();
+                        world.writer.apply(false, written.item(None), now).unwrap();
                         is_there.insert(key, written);
                     }
                 }
@@ -204,7 +206,7 @@ async fn nobody_is_told_of_what_was_written_after_it_was_hidden() {
     world.is_done.store(true, Ordering::Release);
     publishing.await.unwrap();
     let last = Written::new(LAST, EVENTS).item(None);
-    world.store.apply(false, last, Instant::now()).unwrap();
+    world.writer.apply(false, last, Instant::now()).unwrap();
 
     let (mut events, mut unseen, mut resumed) = (0, 0, 0);
     for watcher in watchers {
