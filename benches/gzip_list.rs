@@ -5,7 +5,7 @@
 //! `make bench ARGS='gzip_list --pods 10000 --rounds 5'`
 
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::support::report::{self, Goal, median};

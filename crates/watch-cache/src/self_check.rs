@@ -89,7 +89,7 @@ impl SelfChecks {
         self.retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
         for entry in &entries {
             let Some(store) = entry.store() else { continue };
-            let connected = entry.disconnected_for(Instant::now()).is_zero();
+            let connected = entry.lifecycle().disconnected_for(Instant::now()).is_zero();
             let snapshot = store.snapshot();
             let upstream = entry.upstream();
             let compared = match connected {

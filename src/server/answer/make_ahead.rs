@@ -23,7 +23,7 @@ const ROOM_FACTOR: usize = 2;
 pub(in crate::server) async fn run(cache: Arc<Cache>) {
     loop {
         for entry in cache.refilled().await {
-            for form in entry.demand().forms() {
+            for form in entry.usage().demand().forms() {
                 make(&cache, &entry, form).await;
             }
         }

@@ -17,9 +17,13 @@ impl Generation {
             let state = state(&entry, &store, now);
             let gauges = self.metrics.cache.resource(&entry.gvr);
             gauges.observe(&state);
-            gauges.settle.set(entry.settle(now).as_secs_f64());
-            gauges.suspended.set(entry.is_suspended(now).into());
-            for late in entry.take_late() {
+            gauges
+                .settle
+                .set(entry.freshness().settle(now).as_secs_f64());
+            gauges
+                .suspended
+                .set(entry.freshness().is_suspended(now).into());
+            for late in entry.freshness().take_late() {
                 gauges.late_event(late.broken);
             }
         }
@@ -41,7 +45,7 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
     let since = |then: Option<Instant>| {
         then.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
     };
-    let lag = entry.disconnected_for(now);
+    let lag = entry.lifecycle().disconnected_for(now);
     CacheState {
         objects: snapshot.len(),
         bytes: [
@@ -55,6 +59,7 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
         // Until the first event, the list is stale only if the connection is lost.
         staleness: since(store.heard_at()).max(lag),
         proof_age: entry
+            .freshness()
             .proven_at()
             .map(|at| now.saturating_duration_since(at)),
         lag,

@@ -76,7 +76,7 @@ impl CachedRbac {
         let now = Instant::now();
         let entries = self.cache.entries();
         let mut of_rbac = entries.iter().filter(|entry| is_of_rbac(&entry.gvr));
-        of_rbac.any(|entry| entry.disconnected_for(now) > longer_than)
+        of_rbac.any(|entry| entry.lifecycle().disconnected_for(now) > longer_than)
     }
 
     fn stores(&self) -> Option<Stores> {
@@ -86,7 +86,7 @@ impl CachedRbac {
         for pattern in RBAC {
             let pattern = ResourcePattern::parse(pattern)?;
             let entry = entries.iter().find(|entry| pattern.matches(&entry.gvr))?;
-            let at = entry.proven_at()?;
+            let at = entry.freshness().proven_at()?;
             proven = Some(proven.map_or(at, |before: Instant| before.min(at)));
             stores.push(entry.store()?);
         }

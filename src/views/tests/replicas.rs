@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use apifront_watch_cache::store::{
-    Filter, ObjectKey, Resource, Store, StoredObject, Visible, field_table,
+    Filter, ObjectKey, Resource, Store, StoreWriter, StoredObject, Visible, field_table,
 };
 use apifront_watch_cache::watch::{Step, Visibility, Watch, WatchEnd, WatchOptions, WholeFrames};
 use bytes::Bytes;

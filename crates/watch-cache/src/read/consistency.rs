@@ -41,7 +41,7 @@ impl Consistent<'_> {
     /// Waits until the store can answer. Returns the source of the answer, or
     /// the reason for a bypass.
     pub async fn ensure(self, freshness: Freshness) -> Result<AnswerSource, BypassReason> {
-        if self.entry.disconnected_for(Instant::now()) > self.max_staleness {
+        if self.entry.lifecycle().disconnected_for(Instant::now()) > self.max_staleness {
             return Err(BypassReason::Stale);
         }
         match freshness {
@@ -72,10 +72,15 @@ impl Consistent<'_> {
             return None;
         }
         let bounded = self.mode == Consistency::Bounded;
-        if bounded && self.entry.proven_within(self.max_staleness, Instant::now()) {
+        if bounded
+            && self
+                .entry
+                .freshness()
+                .proven_within(self.max_staleness, Instant::now())
+        {
             return Some(HitCost::Nothing);
         }
-        if !bounded && self.entry.is_suspended(Instant::now()) {
+        if !bounded && self.entry.freshness().is_suspended(Instant::now()) {
             return None;
         }
         self.prove().await.map(|()| HitCost::Version)
@@ -87,19 +92,19 @@ impl Consistent<'_> {
         let Self { entry, store, .. } = self;
         // A new watch delivers the changes of the gap later, so a proof only
         // holds within one stream.
-        let stream = entry.stream()?;
+        let stream = entry.freshness().stream()?;
         let asked = Instant::now();
         let version = entry.shared_version().await?;
         if store.progress().resource_version < version {
             // If nothing of this resource has changed, the main watch stays
             // silent, and it is enough to wait for the settling time.
-            reached(store, version, entry.settle(Instant::now())).await;
+            reached(store, version, entry.freshness().settle(Instant::now())).await;
         }
-        if entry.stream()? != stream {
+        if entry.freshness().stream()? != stream {
             return None;
         }
-        entry.promise(version);
-        entry.proven(asked);
+        entry.freshness().promise(version);
+        entry.freshness().proven(asked);
         Some(())
     }
 }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use kubernetes_wire::schema::Schema;
 
-use super::cache::Unavailable;
+use super::unavailable::Unavailable;
 
 /// The server of a group version.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use apifront_shares::Shares;
+use apifront_shares::{Limits, Shares};
 use apifront_source::{CurrentSource, Source};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
@@ -13,13 +13,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
-use super::claims::Withdrawn;
 use super::discovery;
-use super::earlier_events;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
+use super::unavailable::Unavailable;
 use super::version_question::SharedQuestion;
+use super::withdrawn::Withdrawn;
 use crate::saved::SavedStores;
 use crate::store::{ListForm, Store};
 use crate::{Observer, ResourcePattern};
@@ -27,30 +27,9 @@ use crate::{Observer, ResourcePattern};
 /// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
 
-/// The time before a resource that upstream refused is tried again.
-pub(super) const REFUSED_RETRY_DELAY: Duration = Duration::from_secs(10);
-
-/// Why a resource cannot be read from the cache now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// The configuration excludes it.
-    Excluded,
-    /// A server behind an APIService answers for it. It may show each caller
-    /// something else.
-    Aggregated,
-    /// Like [`Self::Aggregated`]. The configuration says that all callers see
-    /// the same, but the answers were found to differ.
-    Withdrawn,
-    /// The first list is under way.
-    Filling,
-    /// Upstream does not let apifront list and watch it, or sends answers that
-    /// cannot be cached.
-    Refused,
-    /// Too many resources are cached already.
-    Full,
-    /// The memory limit leaves no room for it.
-    MemoryLimit,
-}
+/// The number of watches whose earlier events are held at a time. A caller may
+/// take no more than are left free: 64, if nobody else has any.
+pub(super) const EARLIER_EVENTS_PLACES: Limits = Limits::shared(128);
 
 /// Decides which resources may be cached.
 pub trait Selection: Send + Sync {
@@ -108,7 +87,7 @@ impl Cache {
             attention,
             refilled: Arc::default(),
             memory: Arc::new(memory),
-            earlier: Shares::new(earlier_events::PLACES),
+            earlier: Shares::new(EARLIER_EVENTS_PLACES),
             saved: None,
             full: AtomicBool::new(false),
         }
@@ -184,7 +163,7 @@ impl Cache {
         self.servers.send_if_modified(|current| {
             // The entry is stopped before upstream is replaced, so a stopped
             // entry may tell the servers of the former upstream.
-            let is_current = told.is_none_or(|entry| !entry.is_stopped());
+            let is_current = told.is_none_or(|entry| !entry.lifecycle().is_stopped());
             if is_current {
                 before = Some(std::mem::replace(current, servers.clone()));
             }
@@ -215,14 +194,17 @@ impl Cache {
             let entries = self.entries.read();
             // The entry is touched under the lock, so that a task that would
             // stop it sees the use.
-            entries.get(gvr).inspect(|entry| entry.touch(now)).cloned()
+            entries
+                .get(gvr)
+                .inspect(|entry| entry.usage().touch(now))
+                .cloned()
         };
         match known {
             Some(entry) if entry.store().is_some() => Ok(entry),
-            Some(entry) => match entry.refusal() {
+            Some(entry) => match entry.lifecycle().refusal() {
                 Some((until, why)) if until > now => Err(why),
                 Some(_) => self.start(gvr, now),
-                None => Err(entry.until_filled()),
+                None => Err(entry.lifecycle().until_filled()),
             },
             None => self.start(gvr, now),
         }
@@ -231,7 +213,7 @@ impl Cache {
     /// Notes a use of the resource, if it is cached.
     pub fn touch(&self, gvr: &GroupVersionResource) {
         if let Some(entry) = self.entries.read().get(gvr) {
-            entry.touch(Instant::now());
+            entry.usage().touch(Instant::now());
         }
     }
 
@@ -331,12 +313,16 @@ impl Cache {
             _ => {}
         }
         if let Some(entry) = self.entries.read().get(&gvr) {
-            entry.preload(true);
+            entry.lifecycle().preload(true);
         }
     }
 
     pub(super) fn ask_again(&self, entry: &Entry, now: Instant) {
-        if entry.refusal().is_some_and(|(until, _)| until <= now) {
+        if entry
+            .lifecycle()
+            .refusal()
+            .is_some_and(|(until, _)| until <= now)
+        {
             let _filling = self.start(&entry.gvr, now);
         }
     }
@@ -344,16 +330,19 @@ impl Cache {
     fn start(&self, gvr: &GroupVersionResource, now: Instant) -> Result<Arc<Entry>, Unavailable> {
         let mut entries = self.entries.write();
         if let Some(entry) = entries.get(gvr)
-            && entry.refusal().is_none_or(|(until, _)| until > now)
+            && entry
+                .lifecycle()
+                .refusal()
+                .is_none_or(|(until, _)| until > now)
         {
             // Another request has started the resource.
-            return Err(entry.until_filled());
+            return Err(entry.lifecycle().until_filled());
         }
         if self.full.load(Ordering::Relaxed) {
             return Err(Unavailable::MemoryLimit);
         }
         if entries.len() >= MAX_RESOURCES {
-            entries.retain(|_, e| e.refusal().is_none());
+            entries.retain(|_, e| e.lifecycle().refusal().is_none());
             if entries.len() >= MAX_RESOURCES {
                 return Err(Unavailable::Full);
             }
@@ -373,7 +362,7 @@ impl Cache {
             entry = entry.after(before);
         }
         let entry = Arc::new(entry);
-        let until_filled = entry.until_filled();
+        let until_filled = entry.lifecycle().until_filled();
         entries.insert(gvr.clone(), entry.clone());
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -398,7 +387,7 @@ impl Cache {
         self.stop(api_services, "upstream replaced", |_| true);
         self.servers.send_replace(Arc::default());
         for entry in self.entries() {
-            entry.unproven();
+            entry.freshness().unproven();
         }
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
@@ -408,7 +397,9 @@ impl Cache {
     pub fn demand(&self, gvr: &GroupVersionResource, forms: &[ListForm]) {
         let entry = self.entries.read().get(gvr).cloned();
         if let Some(entry) = entry {
-            forms.iter().for_each(|form| entry.demand().ask(*form));
+            forms
+                .iter()
+                .for_each(|form| entry.usage().demand().ask(*form));
         }
     }
 
@@ -417,7 +408,9 @@ impl Cache {
     pub async fn refilled(&self) -> Vec<Arc<Entry>> {
         loop {
             let filled = self.entries().into_iter();
-            let filled: Vec<_> = filled.filter(|entry| entry.take_refilled()).collect();
+            let filled: Vec<_> = filled
+                .filter(|entry| entry.usage().take_refilled())
+                .collect();
             if !filled.is_empty() {
                 return filled;
             }

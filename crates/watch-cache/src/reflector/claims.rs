@@ -1,25 +1,10 @@
-//! The claims of the configuration about extension API servers that were found
-//! to be wrong.
+//! Takes back and renews the trust in the configuration's claims about extension
+//! API servers.
 
-use std::collections::HashSet;
+use kubernetes_wire::api::GroupVersionResource;
 
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
-use parking_lot::RwLock;
-
-use super::cache::{Cache, Selection, Unavailable};
-
-/// The group versions whose server shows callers different things, although the
-/// configuration says that it does not. Only cached resources are compared,
-/// which bounds their number.
-#[derive(Default)]
-pub(super) struct Withdrawn(RwLock<HashSet<GroupVersion>>);
-
-impl Withdrawn {
-    pub(super) fn contains(&self, gvr: &GroupVersionResource) -> bool {
-        let withdrawn = self.0.read();
-        !withdrawn.is_empty() && withdrawn.contains(&gvr.group_version())
-    }
-}
+use super::cache::{Cache, Selection};
+use super::unavailable::Unavailable;
 
 impl Cache {
     /// Stops caching the resource's group version, if it is cached only because
@@ -31,7 +16,7 @@ impl Cache {
             return false;
         }
         let group_version = gvr.group_version();
-        if !self.withdrawn.0.write().insert(group_version.clone()) {
+        if !self.withdrawn.insert(group_version.clone()) {
             return false;
         }
         for entry in self.entries() {
@@ -48,6 +33,6 @@ impl Cache {
 
     /// Believes the configuration again, because it has changed.
     pub fn renew_claims(&self) {
-        self.withdrawn.0.write().clear();
+        self.withdrawn.clear();
     }
 }

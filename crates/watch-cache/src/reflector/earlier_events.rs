@@ -15,7 +15,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use apifront_shares::Limits;
 use apifront_source::ReadKind;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -26,10 +25,6 @@ use super::freshness_probe::version_of;
 use super::source_encoding;
 use super::watch_decoder::{Frame, WatchDecoder};
 use crate::store::{Change, EarlierEvents, Store, StoredObject};
-
-/// The number of watches whose earlier events are held at a time. A caller may
-/// take no more than are left free: 64, if nobody else has any.
-pub(super) const PLACES: Limits = Limits::shared(128);
 
 /// The most bytes and events that are read for one watch.
 const MOST_BYTES: usize = 256 << 10;
@@ -101,7 +96,7 @@ impl Cache {
         store: &Store,
         wanted: Wanted<'_>,
     ) -> Option<(VecDeque<(Change, StoredObject)>, u64)> {
-        let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+        let accept = source_encoding::accept(&entry.gvr, entry.provenance().reads_json());
         let path = wanted.path(entry);
         let asked = entry.upstream();
         let answer = asked.get(ReadKind::EarlierEvents, &path, accept);
@@ -140,11 +135,11 @@ mod tests {
 
     use apifront_shares::Shares;
 
-    use super::*;
+    use crate::reflector::cache::EARLIER_EVENTS_PLACES;
 
     #[test]
     fn one_callers_watches_leave_places_for_those_of_others() {
-        let places: Shares<Arc<str>> = Shares::new(PLACES);
+        let places: Shares<Arc<str>> = Shares::new(EARLIER_EVENTS_PLACES);
         let flood = (0..1_000).filter_map(|_| places.take(Arc::from("flood"), 1).ok());
         let flood: Vec<_> = flood.collect();
         assert_eq!(flood.len(), 64);

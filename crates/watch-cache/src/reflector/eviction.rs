@@ -8,7 +8,7 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use super::cache::Cache;
 use super::entry::Entry;
-use super::owned_store::OwnedStore;
+use super::store_slot::OwnedStore;
 use super::system_memory;
 use crate::store::ROUND;
 use crate::{MemoryLimit, Policy, Settings, Shed};
@@ -56,7 +56,7 @@ impl Cache {
     /// last rounds.
     async fn shed_unused(&self) {
         for entry in self.entries() {
-            entry.demand().pass_round();
+            entry.usage().demand().pass_round();
             let Some(owned) = entry.owned().clone() else {
                 continue;
             };
@@ -80,14 +80,14 @@ impl Cache {
     pub(super) fn evict_idle(&self, settings: &Settings, now: Instant) {
         for entry in self.entries() {
             let wanted = settings.preload.iter().any(|p| p.matches(&entry.gvr));
-            if entry.is_preloaded() && !wanted {
-                entry.preload(false);
+            if entry.lifecycle().is_preloaded() && !wanted {
+                entry.lifecycle().preload(false);
             }
             if settings.pins(&entry.gvr) {
                 // A pinned resource is never evicted: apifront itself needs it.
             } else if !settings.caches(&entry.gvr) {
                 self.stop(&entry.gvr, "excluded", |_| true);
-            } else if entry.is_preloaded() {
+            } else if entry.lifecycle().is_preloaded() {
                 self.ask_again(&entry, now);
             } else {
                 let idle = |entry: &Entry| is_idle(entry, settings.idle_timeout, now);
@@ -132,7 +132,7 @@ impl Cache {
 /// can be reached nothing is idle, because it could not be listed again.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
     if entry.is_read() || entry.upstream().is_unreachable() {
-        entry.touch(now);
+        entry.usage().touch(now);
     }
-    !timeout.is_zero() && entry.unused_for(now) > timeout
+    !timeout.is_zero() && entry.usage().unused_for(now) > timeout
 }

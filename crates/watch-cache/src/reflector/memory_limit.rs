@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::cache::{Cache, Unavailable};
+use super::cache::Cache;
 use super::entry::Entry;
-use super::owned_store::OwnedStore;
+use super::store_slot::OwnedStore;
+use super::unavailable::{MEMORY_RETRY_DELAY, Unavailable};
 use crate::Shed;
 use crate::store::{Memory, StoreWriter};
 
@@ -25,10 +26,6 @@ const HISTORY_AT_LEAST: Duration = Duration::from_secs(75);
 /// A resource read within this time is not idle. It would be listed again at
 /// once.
 const IDLE_AT_LEAST: Duration = Duration::from_secs(30);
-
-/// The time before a resource that did not fit is tried again. Each attempt
-/// costs upstream a list.
-pub(super) const RETRY_AFTER_MEMORY_LIMIT: Duration = Duration::from_secs(300);
 
 impl Cache {
     /// Frees memory until the limit is kept. `usize::MAX` means no limit.
@@ -51,7 +48,7 @@ impl Cache {
         let target = (limit / 10).saturating_mul(9);
         if used <= limit {
             for entry in entries.iter().filter(|e| e.store().is_some()) {
-                entry.admit();
+                entry.lifecycle().admit();
             }
             if used <= target {
                 self.full.store(false, Ordering::Relaxed);
@@ -136,10 +133,12 @@ impl Cache {
         now: Instant,
     ) {
         let idle = |entry: &Entry| {
-            !entry.is_preloaded() && !entry.is_read() && entry.unused_for(now) > IDLE_AT_LEAST
+            !entry.lifecycle().is_preloaded()
+                && !entry.is_read()
+                && entry.usage().unused_for(now) > IDLE_AT_LEAST
         };
         let mut idles: Vec<_> = entries.iter().filter(|e| idle(e)).collect();
-        idles.sort_by_key(|e| std::cmp::Reverse(e.unused_for(now)));
+        idles.sort_by_key(|e| std::cmp::Reverse(e.usage().unused_for(now)));
         for entry in idles {
             if *used <= target {
                 return;
@@ -160,7 +159,7 @@ impl Cache {
         used: &mut usize,
         now: Instant,
     ) {
-        let newcomers = entries.iter().filter(|e| !e.is_admitted());
+        let newcomers = entries.iter().filter(|e| !e.lifecycle().is_admitted());
         let mut newcomers: Vec<_> = newcomers.map(|e| (total(e), e)).collect();
         newcomers.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         for (bytes, entry) in newcomers {
@@ -179,7 +178,7 @@ impl Cache {
     /// memory.
     fn turn_away(&self, stopped: &Entry, now: Instant) {
         let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
-        entry.refuse(Unavailable::MemoryLimit, now, RETRY_AFTER_MEMORY_LIMIT);
+        entry.refuse(Unavailable::MemoryLimit, now, MEMORY_RETRY_DELAY);
         let entry = entry.after(stopped);
         let mut entries = self.entries.write();
         entries

@@ -16,7 +16,7 @@ use super::list;
 use super::list_error::ListError;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
-use super::owned_store::OwnedStore;
+use super::store_slot::OwnedStore;
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};
 use crate::saved::Columns;
@@ -64,10 +64,10 @@ impl ListStrategy {
         upstream: &dyn Source,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
-        entry.came_from(release(upstream).await);
+        entry.provenance().set_release(release(upstream).await);
         match self.attempt(entry, upstream, memory).await {
             // The objects may be usable in the other encoding.
-            Err(ListError::Object(error)) if entry.judge(&error) => {
+            Err(ListError::Object(error)) if entry.provenance().judge(&error) => {
                 self.failed = false;
                 self.attempt(entry, upstream, memory).await
             }
@@ -81,7 +81,7 @@ impl ListStrategy {
         upstream: &dyn Source,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
-        let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+        let accept = source_encoding::accept(&entry.gvr, entry.provenance().reads_json());
         let replaces = entry.store().map_or(0, |store| store.memory().total());
         let reading = memory.begin(replaces);
         if !self.unsupported && !self.failed {
@@ -148,7 +148,7 @@ impl<'a> Filling<'a> {
             // definition changed before the stream was opened, this is the new
             // one. If it changes later, upstream ends the stream.
             defined: custom_resource_definition::read(upstream, &entry.gvr).await,
-            server: match entry.is_savable() {
+            server: match entry.provenance().is_savable() {
                 true => origin::ask(upstream).await.ok(),
                 false => None,
             },
@@ -187,7 +187,7 @@ impl<'a> Filling<'a> {
     async fn read_pages(mut self) -> Result<Filled, ListError> {
         let (upstream, gvr) = (self.upstream, &self.entry.gvr);
         let (_, fields) = list::describe(upstream, gvr, &self.fields(), &self.reading).await?;
-        let accept = source_encoding::accept(gvr, self.entry.reads_json());
+        let accept = source_encoding::accept(gvr, self.entry.provenance().reads_json());
         let listed = list::list(upstream, gvr, accept, &fields, &mut self.reading).await?;
         let bookmark = freshness_probe::probe(upstream, gvr, false).await;
         let described = discovery::resource(upstream, gvr).await?;
@@ -237,9 +237,9 @@ impl<'a> Filling<'a> {
             initial_events: all.bookmark.is_some(),
             lacks_initial_events: self.lacks_initial_events && all.bookmark.is_none(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
-            other_release: is_other_release(&entry.gvr, entry.release()),
-            other_lists: has_other_lists(&entry.gvr, &self.defined, entry.release()),
-            counts_shards: source_encoding::counts_shards(entry.release()),
+            other_release: is_other_release(&entry.gvr, entry.provenance().release()),
+            other_lists: has_other_lists(&entry.gvr, &self.defined, entry.provenance().release()),
+            counts_shards: source_encoding::counts_shards(entry.provenance().release()),
             compresses_watches: compresses_watches(entry, &self.defined),
             writes_null_times: writes_null_times(entry, &self.defined),
         };
@@ -252,8 +252,8 @@ impl<'a> Filling<'a> {
         };
         // While the list is not in the store, the store has no source and may
         // not be saved.
-        entry.came_with(None);
-        entry.listed_by(ListedBy::Unsure);
+        entry.provenance().set_origin(None);
+        entry.provenance().set_listed_by(ListedBy::Unsure);
         let owned = entry.owned();
         match owned
             .as_deref()
@@ -274,9 +274,11 @@ impl<'a> Filling<'a> {
             }
         }
         drop(owned);
-        entry.proven(self.began);
-        entry.came_with(self.origin(columns));
-        entry.listed_by(ListedBy::from_definition(&entry.gvr, &self.defined));
+        entry.freshness().proven(self.began);
+        entry.provenance().set_origin(self.origin(columns));
+        entry
+            .provenance()
+            .set_listed_by(ListedBy::from_definition(&entry.gvr, &self.defined));
         tracing::info!(
             resource = %entry.gvr, objects = count, resource_version = version,
             took = ?self.began.elapsed(), "cache filled"
@@ -311,7 +313,7 @@ pub(super) fn printer(
     defined: &DefinitionState,
     columns: &Columns,
 ) -> Option<Printer> {
-    let (definition, release) = (defined.definition(), entry.release());
+    let (definition, release) = (defined.definition(), entry.provenance().release());
     printer_check::printer(&entry.gvr, form, definition, release, columns)
 }
 
@@ -333,13 +335,15 @@ pub(super) fn has_other_lists(
 
 /// Tells whether upstream's release compresses watches that begin with a list.
 pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(&entry.gvr, defined) && source_encoding::compresses_watches(entry.release())
+    is_of_kubernetes(&entry.gvr, defined)
+        && source_encoding::compresses_watches(entry.provenance().release())
 }
 
 /// Tells whether upstream writes `creationTimestamp: null` in metadata that has
 /// no creation time.
 pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(&entry.gvr, defined) && source_encoding::writes_null_times(entry.release())
+    is_of_kubernetes(&entry.gvr, defined)
+        && source_encoding::writes_null_times(entry.provenance().release())
 }
 
 /// Tells whether kube-apiserver itself serves the resource.

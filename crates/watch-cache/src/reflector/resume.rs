@@ -23,9 +23,9 @@ use super::entry::Entry;
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
-use super::owned_store::OwnedStore;
 use super::relist::{self, Filled};
 use super::source_encoding;
+use super::store_slot::OwnedStore;
 use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
 use super::watch_list::Opened;
@@ -77,12 +77,14 @@ pub(super) async fn resume(
     let defined = judged.prove(entry, upstream, &owned, &mut opened).await?;
     let OwnedStore { store, writer } = owned;
     upstream_watch::warn(&store, &writer, std::mem::take(&mut opened.warnings));
-    entry.came_with(Some(judged.origin));
-    entry.demand().restore(&judged.header.list_forms);
+    entry.provenance().set_origin(Some(judged.origin));
+    entry.usage().demand().restore(&judged.header.list_forms);
     let version = store.progress().resource_version;
-    entry.listed_by(ListedBy::Unsure);
+    entry.provenance().set_listed_by(ListedBy::Unsure);
     entry.fill(writer, store);
-    entry.listed_by(ListedBy::from_definition(&entry.gvr, &defined));
+    entry
+        .provenance()
+        .set_listed_by(ListedBy::from_definition(&entry.gvr, &defined));
     tracing::info!(
         resource = %entry.gvr, objects = count.0, events = count.1, bytes,
         saved_version = judged.header.resource_version, resource_version = version,
@@ -105,7 +107,7 @@ struct Judged {
 
 /// Compares the saved store's header with upstream.
 async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<Judged, NotResumed> {
-    if !entry.is_savable() {
+    if !entry.provenance().is_savable() {
         return Err(Refusal::NotCached.into());
     }
     let (server, release, defined, current) = tokio::join!(
@@ -134,9 +136,9 @@ async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<J
         return Err(Refusal::OtherDefinition.into());
     }
     is_reached(current, &header)?;
-    entry.came_from(release);
-    entry.read_as_json_only(header.json_only);
-    if entry.reads_json() != header.reads_json {
+    entry.provenance().set_release(release);
+    entry.provenance().set_json_only(header.json_only);
+    if entry.provenance().reads_json() != header.reads_json {
         let found = "its objects are in an encoding that is not used any more".to_owned();
         return Err(Refusal::Malformed(found).into());
     }
@@ -219,9 +221,13 @@ impl Judged {
             initial_events: header.initial_events,
             lacks_initial_events: header.lacks_initial_events,
             blueprint: header.blueprint,
-            other_release: relist::is_other_release(&entry.gvr, entry.release()),
-            other_lists: relist::has_other_lists(&entry.gvr, &self.defined, entry.release()),
-            counts_shards: source_encoding::counts_shards(entry.release()),
+            other_release: relist::is_other_release(&entry.gvr, entry.provenance().release()),
+            other_lists: relist::has_other_lists(
+                &entry.gvr,
+                &self.defined,
+                entry.provenance().release(),
+            ),
+            counts_shards: source_encoding::counts_shards(entry.provenance().release()),
             compresses_watches: relist::compresses_watches(entry, &self.defined),
             writes_null_times: relist::writes_null_times(entry, &self.defined),
         });
@@ -346,7 +352,7 @@ async fn catch_up(
         match frame {
             Ok(Some(Frame::Object { change, object })) => {
                 if let Err(error) = upstream_watch::apply(owned, change, &object) {
-                    entry.judge(&error);
+                    entry.provenance().judge(&error);
                     return Err(Refusal::Malformed(error.to_string()).into());
                 }
             }

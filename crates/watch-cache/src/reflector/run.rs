@@ -25,14 +25,13 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::cache::{REFUSED_RETRY_DELAY, Unavailable};
 use super::custom_resource_definition::DefinitionState;
 use super::entry::Entry;
 use super::list_error::ListError;
-use super::memory_limit::RETRY_AFTER_MEMORY_LIMIT;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
 use super::relist::{Filled, ListStrategy};
 use super::resume::{self, NotResumed};
+use super::unavailable::{MEMORY_RETRY_DELAY, REFUSED_RETRY_DELAY, Unavailable};
 use super::upstream_watch::{
     UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, means_another_definition, watch,
 };
@@ -115,7 +114,7 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     };
     tokio::select! {
         () = reflection.run() => {}
-        () = entry.stopped() => entry.close(),
+        () = entry.lifecycle().ended() => entry.close(),
     }
     observer.reflector_ended(&entry.gvr);
     if let Some(saved) = saved {
@@ -178,7 +177,7 @@ impl Reflection<'_> {
     fn filled(&mut self, Filled { stream, defined }: Filled) -> Next {
         self.forbidden.clear();
         self.with.grown.notify_one();
-        self.entry.refilled();
+        self.entry.usage().refilled();
         self.with.refilled.notify_one();
         self.definition = defined;
         Next::Watch(stream)
@@ -206,14 +205,14 @@ impl Reflection<'_> {
             ListError::MemoryExhausted(MemoryExhausted::TooLarge(_)) => {
                 tracing::warn!(%resource, %error, "not cached");
                 self.with.observer.shed(Shed::Refused);
-                self.refuse(Unavailable::MemoryLimit, RETRY_AFTER_MEMORY_LIMIT)
+                self.refuse(Unavailable::MemoryLimit, MEMORY_RETRY_DELAY)
             }
             error if error.is_of_form() && self.is_hopeless() => self.unusable(error),
             error => {
                 if !matches!(&error, ListError::Refused { status, .. } if is_forbidden(*status)) {
                     self.forbidden.clear();
                 }
-                self.entry.disconnected(Instant::now());
+                self.entry.lifecycle().disconnected(Instant::now());
                 tracing::warn!(%resource, %error, "list failed");
                 self.restarted("list_failed");
                 self.pause.wait(error.retry_after(), upstream).await;
@@ -245,10 +244,10 @@ impl Reflection<'_> {
         if began.elapsed() > STEADY_WATCH_AGE {
             self.pause.reset();
             self.unusable = 0;
-            entry.found_usable();
+            entry.lifecycle().found_usable();
         }
         if end != UpstreamWatchEnd::TimeUp {
-            entry.disconnected(Instant::now());
+            entry.lifecycle().disconnected(Instant::now());
         }
         if end != UpstreamWatchEnd::Forbidden {
             self.forbidden.clear();
@@ -265,7 +264,7 @@ impl Reflection<'_> {
             }
             UpstreamWatchEnd::Replaced => {
                 // Frames that came before this may have proven the store again.
-                self.entry.unproven();
+                self.entry.freshness().unproven();
                 self.restarted("upstream_replaced");
                 self.strategy.forget();
                 return Next::List;
@@ -311,17 +310,17 @@ impl Reflection<'_> {
     /// unlikely to be better.
     fn is_hopeless(&mut self) -> bool {
         self.unusable = self.unusable.saturating_add(1);
-        self.entry.is_unusable() || self.unusable >= UNUSABLE_ANSWERS
+        self.entry.lifecycle().is_unusable() || self.unusable >= UNUSABLE_ANSWERS
     }
 
     fn unusable(&self, why: impl std::fmt::Display) -> Next {
         let resource = &self.entry.gvr;
-        if self.entry.is_unusable() {
+        if self.entry.lifecycle().is_unusable() {
             tracing::debug!(%resource, %why, "still not cached");
         } else {
             tracing::warn!(%resource, %why, "not cached");
         }
-        let lasts = self.entry.found_unusable();
+        let lasts = self.entry.lifecycle().found_unusable();
         self.refuse(Unavailable::Refused, lasts)
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use kubernetes_wire::api::GroupVersionResource;
 use tokio::time::Instant;
 
-use super::cache::{Cache, Selection, Unavailable};
-use super::origin;
+use super::cache::{Cache, Selection};
+use super::saved_header;
+use super::unavailable::Unavailable;
 use crate::saved::{Refusal, SavedStores};
 use crate::{Policy, Settings};
 
@@ -111,7 +112,10 @@ impl Cache {
         let mut complete = true;
         for entry in entries {
             let gvr = &entry.gvr;
-            let Some(store) = entry.store().filter(|_| entry.origin().is_some()) else {
+            let Some(store) = entry
+                .store()
+                .filter(|_| entry.provenance().origin().is_some())
+            else {
                 if saved.is_waiting(gvr) {
                     kept.insert(gvr.clone());
                 }
@@ -120,7 +124,11 @@ impl Cache {
             kept.insert(gvr.clone());
             // The forms are read before the header is written, so that a list
             // that comes meanwhile does not change the header.
-            let forms = entry.demand().forms().map(|form| form.as_str().to_owned());
+            let forms = entry
+                .usage()
+                .demand()
+                .forms()
+                .map(|form| form.as_str().to_owned());
             let forms: Vec<String> = forms.collect();
             let last_save = last.get(gvr);
             if last_save.is_some_and(|l| !l.is_past(&store, &forms, interval)) {
@@ -128,7 +136,7 @@ impl Cache {
             }
             let of = entry.clone();
             let done = blocking(saved, move |saved| {
-                saved.save(&store, || origin::header(&of, &store, &forms))
+                saved.save(&store, || saved_header::saved_header(&of, &store, &forms))
             });
             let done = done.await;
             match done.flatten() {

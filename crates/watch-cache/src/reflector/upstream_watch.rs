@@ -13,7 +13,7 @@ use kubernetes_wire::representation::{BookmarkTemplate, Form};
 use super::custom_resource_definition::{self, DefinitionState};
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
-use super::owned_store::OwnedStore;
+use super::store_slot::OwnedStore;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
@@ -69,7 +69,7 @@ pub(super) async fn watch(
     };
     // Another release may write and print objects differently.
     let release = relist::release(upstream).await;
-    if release.is_some() && release != entry.release() {
+    if release.is_some() && release != entry.provenance().release() {
         return UpstreamWatchEnd::OtherRelease;
     }
     let mut opened = match open(entry, upstream, from, memory).await {
@@ -101,7 +101,7 @@ pub(super) async fn open(
         entry.gvr.path(),
         lasts.as_secs(),
     );
-    let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+    let accept = source_encoding::accept(&entry.gvr, entry.provenance().reads_json());
     let response = match upstream.get(ReadKind::Watch, &path, accept).await {
         Ok(response) => response,
         Err(error) => {
@@ -188,7 +188,7 @@ where
         match frame {
             Frame::Object { change, object } => {
                 if let Err(error) = apply(owned, change, &object) {
-                    entry.judge(&error);
+                    entry.provenance().judge(&error);
                     tracing::error!(resource = %entry.gvr, %error, "unusable watch event");
                     return UpstreamWatchEnd::Unusable;
                 }
@@ -244,7 +244,7 @@ struct Interrupted<'e>(&'e Entry);
 
 impl Drop for Interrupted<'_> {
     fn drop(&mut self) {
-        self.0.interrupted();
+        self.0.freshness().interrupted();
     }
 }
 
@@ -300,7 +300,7 @@ mod tests {
             bookmark: OnceLock::new(),
         };
         let (writer, store) = Store::new(resource, vec![], 5);
-        let entry = Entry::of_nobody(gvr, Instant::now());
+        let entry = Entry::with_silent_upstream(gvr, Instant::now());
         entry.fill(writer, store.clone());
         (entry, store)
     }

@@ -44,6 +44,7 @@ pub(super) fn mode(granted: &Granted, entry: &Entry, store: &Store, plan: &Plan)
         LastWrite::Unknown => false,
     };
     let age = entry
+        .freshness()
         .proven_at()
         .map(|at| now.saturating_duration_since(at));
     decide(

@@ -19,7 +19,7 @@ pub(super) fn note(
     plan: &Plan,
 ) {
     for form in forms(representation, request, plan) {
-        entry.demand().ask(form);
+        entry.usage().demand().ask(form);
     }
 }
 

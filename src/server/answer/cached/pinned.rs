@@ -78,7 +78,7 @@ impl Pinned {
         is_exact: bool,
     ) -> Result<Newest, BypassReason> {
         let config = &resource.generation.settings.cache;
-        if resource.entry.disconnected_for(Instant::now()) > config.max_staleness {
+        if resource.entry.lifecycle().disconnected_for(Instant::now()) > config.max_staleness {
             return Err(BypassReason::Stale);
         }
         let found = match self.pin {

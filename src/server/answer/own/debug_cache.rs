@@ -243,7 +243,7 @@ fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
 
 fn state(generation: &Generation, entry: &Entry, now: Instant) -> ResourceState {
     let store = entry.store();
-    let refused = entry.disconnected_for(now) == Duration::MAX;
+    let refused = entry.lifecycle().disconnected_for(now) == Duration::MAX;
     let state = match &store {
         _ if refused => Some("refused"),
         // Only resources that could be listed have metric series.
@@ -286,8 +286,8 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
         lag_seconds: state.lag.as_secs_f64(),
         probes: (generation.settings.cache.consistency != Consistency::Strict).then(|| {
             ProbesReport {
-                settle_seconds: entry.settle(now).as_secs_f64(),
-                suspended: entry.is_suspended(now),
+                settle_seconds: entry.freshness().settle(now).as_secs_f64(),
+                suspended: entry.freshness().is_suspended(now),
             }
         }),
         last_restart: series.last_restart().map(|(reason, at)| Restart {

@@ -64,7 +64,10 @@ async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
         store.upgrade().is_none().then_some(())
     })
     .await;
-    assert_eq!(entry.disconnected_for(Instant::now()), Duration::MAX);
+    assert_eq!(
+        entry.lifecycle().disconnected_for(Instant::now()),
+        Duration::MAX
+    );
     assert!(cache.entries().is_empty());
     let (again, store) = filled(&cache, &pods()).await;
     assert!(!Arc::ptr_eq(&entry, &again));
@@ -158,7 +161,7 @@ async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
     let pattern = ResourcePattern::parse("pods").unwrap();
     cache.preload(&pattern, &Everything).await;
     let entry = until("the entry", || cache.entries().pop()).await;
-    until("the refusal", || entry.refusal()).await;
+    until("the refusal", || entry.lifecycle().refusal()).await;
     let preloading = Settings {
         preload: vec![pattern],
         ..config()
@@ -171,5 +174,5 @@ async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
     })
     .await;
     until("the first list", || entry.store()).await;
-    assert!(entry.is_preloaded());
+    assert!(entry.lifecycle().is_preloaded());
 }

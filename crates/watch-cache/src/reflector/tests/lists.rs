@@ -2,7 +2,7 @@
 
 use super::fake::Asked;
 use super::*;
-use crate::reflector::cache::REFUSED_RETRY_DELAY;
+use crate::reflector::unavailable::REFUSED_RETRY_DELAY;
 
 #[tokio::test]
 async fn a_list_is_read_page_by_page() {
@@ -139,11 +139,11 @@ async fn what_cannot_be_followed_is_given_up() {
         let asked = fake.count();
         assert!(asked <= 20, "asked {asked} times");
         let entry = cache.entries().pop().expect("an entry");
-        let (until, _) = entry.refusal().expect("a refusal");
+        let (until, _) = entry.lifecycle().refusal().expect("a refusal");
         assert!(until > Instant::now());
         // Nobody waits for the next attempt, and the one after it comes later.
-        assert_eq!(entry.until_filled(), Unavailable::Refused);
-        assert!(entry.found_unusable() > REFUSED_RETRY_DELAY);
+        assert_eq!(entry.lifecycle().until_filled(), Unavailable::Refused);
+        assert!(entry.lifecycle().found_unusable() > REFUSED_RETRY_DELAY);
         assert_eq!(fake.count(), asked);
     }
 }

@@ -68,7 +68,7 @@ async fn the_least_recently_read_goes_first() {
     drop(store);
     cache.keep_within(limit, Instant::now());
     let later = Instant::now() + Duration::from_secs(60);
-    first.touch(later - Duration::from_secs(40));
+    first.usage().touch(later - Duration::from_secs(40));
     cache.keep_within(limit - 1, Instant::now());
     assert!(
         first.store().is_some() && second.store().is_some(),

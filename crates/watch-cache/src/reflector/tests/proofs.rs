@@ -7,14 +7,15 @@ use super::*;
 /// Lets `askers` tasks ask for a proof at the same time. Returns their answers
 /// and the number of questions to upstream.
 async fn ask(askers: usize, answer: Option<u64>) -> (Vec<Option<u64>>, usize) {
-    let entry = Arc::new(Entry::of_nobody(pods(), Instant::now()));
+    let entry = Arc::new(Entry::with_silent_upstream(pods(), Instant::now()));
     let asked = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..askers)
         .map(|_| {
             let (entry, asked) = (entry.clone(), asked.clone());
             tokio::spawn(async move {
                 entry
-                    .proof(|| async {
+                    .freshness()
+                    .ask_alone(|| async {
                         asked.fetch_add(1, Ordering::Relaxed);
                         tokio::time::sleep(Duration::from_secs(5)).await;
                         answer
@@ -51,10 +52,13 @@ async fn those_who_wait_share_a_failure() {
 
 #[tokio::test]
 async fn a_failure_proves_nothing() {
-    let entry = Entry::of_nobody(pods(), Instant::now());
+    let entry = Entry::with_silent_upstream(pods(), Instant::now());
     let hour = Duration::from_secs(3600);
-    assert_eq!(entry.proof(|| async { None }).await, None);
-    assert!(!entry.proven_within(hour, Instant::now()));
-    assert_eq!(entry.proof(|| async { Some(3) }).await, Some(3));
-    assert!(entry.proven_within(hour, Instant::now()));
+    assert_eq!(entry.freshness().ask_alone(|| async { None }).await, None);
+    assert!(!entry.freshness().proven_within(hour, Instant::now()));
+    assert_eq!(
+        entry.freshness().ask_alone(|| async { Some(3) }).await,
+        Some(3)
+    );
+    assert!(entry.freshness().proven_within(hour, Instant::now()));
 }

@@ -35,13 +35,13 @@ async fn a_named_resource_is_read_once_its_server_is_known() {
     assert_eq!(begun, Some(Unavailable::Filling));
     let resumed = cache.entries().pop().expect("an entry");
     cache.served_by(services("a/one:443"), None, &Everything);
-    assert!(resumed.is_stopped());
+    assert!(resumed.lifecycle().is_stopped());
     let (one, _) = filled(&cache, &widgets()).await;
     // The same servers again are no change.
     cache.served_by(services("a/one:443"), None, &Everything);
-    assert!(!one.is_stopped());
+    assert!(!one.lifecycle().is_stopped());
     cache.served_by(services("a/two:443"), None, &Everything);
-    assert!(one.is_stopped());
+    assert!(one.lifecycle().is_stopped());
 }
 
 #[tokio::test]
@@ -51,12 +51,12 @@ async fn a_refuted_claim_is_not_believed_until_it_is_renewed() {
     let (local, _) = filled(&cache, &widgets()).await;
     // A resource that upstream serves itself needs no claim.
     assert!(!cache.withdraw_claim(&widgets(), &Everything));
-    assert!(!local.is_stopped());
+    assert!(!local.lifecycle().is_stopped());
     cache.served_by(services("a/one:443"), None, &Everything);
     let (remote, _) = filled(&cache, &widgets()).await;
     assert!(cache.withdraw_claim(&widgets(), &Everything));
     assert!(!cache.withdraw_claim(&widgets(), &Everything));
-    assert!(remote.is_stopped());
+    assert!(remote.lifecycle().is_stopped());
     let refused = cache.lookup(&widgets(), &Everything).err();
     assert_eq!(refused, Some(Unavailable::Withdrawn));
     cache.renew_claims();

@@ -49,7 +49,10 @@ async fn the_stream_that_filled_a_store_goes_on_as_its_watch() {
     assert_eq!(store.resource.envelope.kind, "Pod");
     assert_eq!(store.resource.envelope.list_kind, "PodList");
     assert!(store.resource.bookmark.get().is_some());
-    assert_eq!(entry.disconnected_for(Instant::now()), Duration::ZERO);
+    assert_eq!(
+        entry.lifecycle().disconnected_for(Instant::now()),
+        Duration::ZERO
+    );
     assert_eq!(fake.count(), 1);
     assert!(!fake.asked(Asked::List)[0].contains("resourceVersion="));
 }

@@ -49,7 +49,10 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
         ]
     );
     assert_eq!(keys(&store), ["a/a@12"]);
-    assert_eq!(entry.disconnected_for(Instant::now()), Duration::ZERO);
+    assert_eq!(
+        entry.lifecycle().disconnected_for(Instant::now()),
+        Duration::ZERO
+    );
     assert!(fake.asked(Asked::Watch)[0].contains("resourceVersion=9&"));
 }
 
@@ -120,7 +123,7 @@ async fn a_history_that_is_always_lost_is_no_hot_loop() {
         let (entry, store) = filled(&cache, &pods()).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(fake.count() <= 12, "asked {} times", fake.count());
-        assert!(entry.disconnected_for(Instant::now()) > Duration::ZERO);
+        assert!(entry.lifecycle().disconnected_for(Instant::now()) > Duration::ZERO);
         assert!(!store.progress().closed);
     }
 }
@@ -157,7 +160,10 @@ async fn a_watch_that_breaks_goes_on_from_its_last_version() {
             asked[1]
         );
         assert_eq!(fake.asked(Asked::List).len(), 1, "{n}");
-        assert_eq!(entry.disconnected_for(Instant::now()), Duration::ZERO);
+        assert_eq!(
+            entry.lifecycle().disconnected_for(Instant::now()),
+            Duration::ZERO
+        );
     }
 }
 
