@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// Reads as `watch::session` does: from a snapshot on to the last event.
+    /// Reads as `watch::stepper` does: from a snapshot on to the last event.
     fn watch(from: &Published) {
         let (mut version, mut cursor) = *from.snapshot.lock().unwrap();
         let mut read_under = None;

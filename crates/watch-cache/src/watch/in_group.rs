@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::session::{Watch, WatchEnd};
+use super::session::Watch;
+use super::step::WatchEnd;
 use crate::store::{Cursor, Event, Store, Subscription};
 
 impl Watch {
@@ -14,48 +15,51 @@ impl Watch {
         // The watch of a view also waits for another set.
         self.view.is_none()
             && self.has_begun()
-            && !self.owed
-            && !self.of_a_cache
-            && !self.frames.is_first()
+            && !self.stepper.bookmarks.wait_for_versions()
+            && !self.stepper.frames.is_first()
     }
 
     /// Returns a subscription to the same events for a group of watches, the
     /// place that this watch has read to, and the number of publications at
     /// that time.
     pub(super) fn position(&self) -> (Subscription, Cursor, Option<u64>) {
-        (self.subscription.for_group(), self.cursor, self.read_under)
+        self.stepper.log.for_group()
     }
 
     pub(super) fn line_id(&self) -> usize {
-        self.subscription.line_id()
+        self.stepper.log.line_id()
     }
 
     pub(super) fn store(&self) -> &Arc<Store> {
-        &self.store
+        self.stepper.store()
     }
 
     /// Tells whether the watch has read all events that a reader at `cursor`
     /// has read.
     pub(super) fn has_read_to(&self, cursor: Cursor) -> bool {
-        !self.cursor.is_before(cursor) || self.read_under == Some(self.subscription.publications())
+        let log = &self.stepper.log;
+        !log.cursor().is_before(cursor) || log.is_read_under(log.publications())
     }
 
     /// Frees what only a watch outside of a group needs.
     pub(super) fn rest(&mut self) {
-        self.subscription.rest();
+        self.stepper.log.rest();
         self.timer = None;
     }
 
     /// Adds the frames of events that a group has read.
-    pub(super) fn frames_of(
+    pub(super) fn add_frames(
         &mut self,
         events: &[Arc<Event>],
-        frames: &mut Vec<Bytes>,
+        to: &mut Vec<Bytes>,
     ) -> Result<(), WatchEnd> {
+        let stepper = &mut self.stepper;
+        let compresses = stepper.frames.is_compressed();
         for event in events {
             // The group may have been behind this watch when it joined.
-            if event.resource_version > self.read_to {
-                frames.extend(self.frame(event, self.compresses)?);
+            if event.resource_version > stepper.log.read_to() {
+                let store = stepper.log.store();
+                to.extend(stepper.frames.logged(event, store, compresses)?);
             }
         }
         Ok(())
@@ -64,10 +68,6 @@ impl Watch {
     /// Notes that all events up to `cursor` were handed out, at this number of
     /// publications. `read_to` is the version of the last event.
     pub(super) fn pass(&mut self, cursor: Cursor, read_under: Option<u64>, read_to: u64) {
-        if self.cursor.is_before(cursor) {
-            self.cursor = self.cursor.advanced_to(cursor);
-            self.read_under = read_under;
-            self.read_to = self.read_to.max(read_to);
-        }
+        self.stepper.log.follow(cursor, read_under, read_to);
     }
 }

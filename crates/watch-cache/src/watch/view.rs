@@ -24,14 +24,18 @@ use std::sync::Arc;
 
 use kubernetes_wire::representation::EventType;
 use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::session::{INITIAL_BATCH_BYTES, LookedAt, Step, Watch, WatchEnd};
-use super::visibility::Resumed;
-use super::{NotReached, Visibility};
-use crate::store::{Evicted, KeyRanges, KeyScope, Snapshot, Topic, Visible};
+use super::looked_at::LookedAt;
+use super::opening::INITIAL_BATCH_BYTES;
+use super::step::{Step, WatchEnd};
+use super::stepper::Stepper;
+use super::visibility::{Resumed, Visibility};
+use crate::store::{KeyRanges, Snapshot, Visible};
 
-/// The state of a watch of a view, beside that of every watch.
+/// Steps through what the client of a view is sent. It lets the stepper of every
+/// watch read the log, and sends the changes of the set itself.
 pub(super) struct ViewWatch {
     newest: Receiver<Visible>,
     /// The set under which events are handed out.
@@ -61,6 +65,35 @@ struct SetChange {
 }
 
 impl ViewWatch {
+    /// Takes the initial events over from the stepper. The client is shown the set
+    /// that the visibility begins with.
+    pub(super) fn begin(stepper: &mut Stepper, visibility: Visibility) -> Self {
+        let version = stepper.frames.after();
+        let Visibility {
+            begins_with,
+            newest,
+            resumed,
+        } = visibility;
+        let change = stepper.opening.take_initial().map(|state| SetChange {
+            to: begins_with.clone(),
+            has: KeyRanges::default(),
+            state,
+            version,
+            begins: true,
+            is_told: false,
+        });
+        let view = Self {
+            is_ahead: version > stepper.store().highest_version(),
+            resumed,
+            newest,
+            shown: begins_with.clone(),
+            change,
+            told: version,
+        };
+        stepper.show(begins_with);
+        view
+    }
+
     fn newest(&self) -> Result<Visible, WatchEnd> {
         // Without a sender, nobody would take back a permission.
         self.newest.has_changed().map_err(|_| WatchEnd::Closed)?;
@@ -68,7 +101,7 @@ impl ViewWatch {
     }
 
     /// Tells whether the client has been shown the newest set.
-    pub(super) fn is_settled(&self) -> Result<bool, WatchEnd> {
+    fn is_settled(&self) -> Result<bool, WatchEnd> {
         let newest = self.newest()?;
         Ok(self.change.is_none() && newest.is(&self.shown))
     }
@@ -77,7 +110,7 @@ impl ViewWatch {
         self.change.as_ref().is_none_or(|change| !change.begins)
     }
 
-    pub(super) fn tell(&mut self, version: u64) {
+    fn tell(&mut self, version: u64) {
         self.told = self.told.max(version);
     }
 
@@ -100,232 +133,195 @@ impl ViewWatch {
             }
         }
     }
-}
 
-impl Watch {
-    /// Shows only a changing part of the objects. A watch from a version begins
-    /// with the set that was visible at that version. A watch with initial
-    /// events sends those that are visible now. Fails if the store has not
-    /// reached the version yet, because newly visible objects are shown in the
-    /// store's state.
-    pub fn of_view(self, visibility: Visibility) -> Result<Self, NotReached> {
-        if self.version() > self.store.highest_version() {
-            return Err(NotReached);
+    /// Returns what can be done without waiting.
+    pub(super) fn step(&mut self, stepper: &mut Stepper, now: Instant) -> Result<Step, WatchEnd> {
+        if self.is_ahead {
+            self.catch_up(stepper)?;
+            if self.is_ahead {
+                return Ok(Step::Idle);
+            }
         }
-        Ok(self.of_view_when_reached(visibility))
-    }
-
-    /// Does the same as [`of_view`](Self::of_view), but hands out nothing until
-    /// the store has reached the version.
-    #[must_use]
-    pub fn of_view_when_reached(mut self, visibility: Visibility) -> Self {
-        let version = self.version();
-        let Visibility {
-            begins_with,
-            newest,
-            resumed,
-        } = visibility;
-        let change = self.initial.take().map(|initial| SetChange {
-            to: begins_with.clone(),
-            has: KeyRanges::default(),
-            state: initial.snapshot,
-            version,
-            begins: true,
-            is_told: false,
-        });
-        let is_ahead = version > self.store.highest_version();
-        self.view = Some(Box::new(ViewWatch {
-            is_ahead,
-            resumed,
-            newest,
-            shown: begins_with.clone(),
-            change,
-            told: version,
-        }));
-        self.show(begins_with);
-        self
+        // As in every watch, progress is read first, then publications, then the
+        // log. The set is read in between.
+        let progress = stepper.store().progress();
+        if let Some(step) = self.turn(stepper)? {
+            return Ok(step);
+        }
+        let publications = stepper.log.publications();
+        // A waiting view also reads events that it does not show, because a
+        // change of its set is told at its place in the log. Events may be sent
+        // only if they were not published after a newer set.
+        let settled = || self.is_settled();
+        if let Some(step) = stepper.read_on(publications, settled)? {
+            return Ok(step);
+        }
+        self.tell(stepper.shown_version(progress));
+        stepper.bookmark_or_idle(Some(progress), now)
     }
 
     /// Tells whether the watch of a view begins after a version that the store
     /// has not reached yet. Such a version comes from a list that upstream
     /// answered.
     pub(super) fn is_ahead(&self) -> bool {
-        self.view.as_ref().is_some_and(|view| view.is_ahead)
+        self.is_ahead
     }
 
     /// Goes to the watch's place in the log, if the store has reached it.
-    pub(super) fn catch_up(&mut self) -> Result<(), WatchEnd> {
-        let version = self.version();
-        let Some(view) = &mut self.view else {
-            return Ok(());
-        };
-        view.newest()?;
-        if self.store.progress().closed {
+    fn catch_up(&mut self, stepper: &mut Stepper) -> Result<(), WatchEnd> {
+        let version = stepper.frames.after();
+        self.newest()?;
+        if stepper.store().progress().closed {
             return Err(WatchEnd::Closed);
         }
-        if version <= self.store.highest_version() {
-            let place = self.store.begin(version);
-            self.cursor = place.map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
-            view.is_ahead = false;
+        if version <= stepper.store().highest_version() {
+            stepper.log.jump(version)?;
+            self.is_ahead = false;
         }
         Ok(())
     }
 
-    pub(super) async fn reached(&mut self) {
-        let version = self.version();
-        let mut progress = self.store.subscribe();
-        let reached = progress.wait_for(|p| p.closed || p.resource_version >= version);
-        let newest = self.view.as_ref().map(|view| view.newest.clone());
-        let ended = async {
-            match newest {
+    /// Waits until the store may have reached the version that the watch begins
+    /// after.
+    pub(super) fn reached(&self, stepper: &Stepper) -> impl Future<Output = ()> + use<> {
+        let version = stepper.frames.after();
+        let mut progress = stepper.store().subscribe();
+        let mut newest = self.newest.clone();
+        let deadline = stepper.bookmarks.deadline();
+        async move {
+            tokio::select! {
+                _ = progress.wait_for(|p| p.closed || p.resource_version >= version) => {}
                 // This resolves when the sender is gone.
-                Some(mut newest) => drop(newest.wait_for(|_| false).await),
-                None => std::future::pending().await,
+                _ = newest.wait_for(|_| false) => {}
+                // No bookmark is sent before that.
+                () = tokio::time::sleep_until(deadline) => {}
             }
-        };
-        // No bookmark is sent before that.
-        let deadline = self.ends_at();
-        tokio::select! {
-            _ = reached => {}
-            () = ended => {}
-            () = tokio::time::sleep_until(deadline) => {}
         }
-    }
-
-    /// Hands out events of this set from now on.
-    fn show(&mut self, visible: Visible) {
-        self.options.filter.scope = KeyScope::Visible(visible);
-        let topic = Topic::of(&self.options.filter);
-        self.subscription = self.store.subscribe_to(topic);
-        self.read_under = None;
     }
 
     /// Returns the next step towards the newest set, which comes before the log
     /// is read on. `None` if the client has been shown the newest set.
-    pub(super) fn turn(&mut self) -> Result<Option<Step>, WatchEnd> {
-        let Some(view) = &mut self.view else {
-            return Ok(None);
-        };
-        let newest = view.newest()?;
+    fn turn(&mut self, stepper: &mut Stepper) -> Result<Option<Step>, WatchEnd> {
+        let newest = self.newest()?;
         // If a change makes the first set doubtful, the doubt is published
         // before the set, so it is seen here.
-        if view.resumed.as_ref().is_some_and(Resumed::is_refuted) {
+        if self.resumed.as_ref().is_some_and(Resumed::is_refuted) {
             return Err(WatchEnd::FellBehind);
         }
-        let is_new = match &view.change {
+        let is_new = match &self.change {
             Some(change) => !newest.is(&change.to),
-            None if newest.is(&view.shown) => return Ok(None),
+            None if newest.is(&self.shown) => return Ok(None),
             None => true,
         };
         if is_new {
-            let (has, begins, is_told) = match &view.change {
-                Some(change) => (change.has.clone(), change.begins, change.is_told),
-                None => (KeyRanges::of(&view.shown), false, false),
-            };
-            let to = KeyRanges::of(&newest);
-            let concerned = has.minus(&to).plus(&to.minus(&has));
-            let state = self
-                .store
-                .state_at(self.cursor, |key| concerned.contains(key))
-                .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
-            let Some((state, version)) = state else {
+            let Some(change) = self.change_to(newest, stepper)? else {
                 return Ok(Some(Step::Again));
             };
-            view.change = Some(SetChange {
-                to: newest,
-                has,
-                state,
-                version: version.max(view.told),
-                begins,
-                is_told,
-            });
+            self.change = Some(change);
         }
-        self.go_on_with_change().map(Some)
+        self.go_on_with_change(stepper).map(Some)
     }
 
-    fn go_on_with_change(&mut self) -> Result<Step, WatchEnd> {
-        let mut batch = Batch::default();
-        let Some(view) = &mut self.view else {
-            return Ok(Step::Again);
+    /// Returns the change to the newest set, from what the client has been shown.
+    /// `None` while the store's state at the watch's place is not known.
+    fn change_to(&self, newest: Visible, stepper: &Stepper) -> Result<Option<SetChange>, WatchEnd> {
+        let (has, begins, is_told) = match &self.change {
+            Some(change) => (change.has.clone(), change.begins, change.is_told),
+            None => (KeyRanges::of(&self.shown), false, false),
         };
-        let Some(mut change) = view.change.take() else {
+        let to = KeyRanges::of(&newest);
+        let concerned = has.minus(&to).plus(&to.minus(&has));
+        let (store, place) = (stepper.store(), stepper.log.cursor());
+        let state = store.state_at(place, |key| concerned.contains(key))?;
+        Ok(state.map(|(state, version)| SetChange {
+            to: newest,
+            has,
+            state,
+            version: version.max(self.told),
+            begins,
+            is_told,
+        }))
+    }
+
+    fn go_on_with_change(&mut self, stepper: &mut Stepper) -> Result<Step, WatchEnd> {
+        let mut batch = Batch::default();
+        let Some(mut change) = self.change.take() else {
             return Ok(Step::Again);
         };
         let to = KeyRanges::of(&change.to);
         let lost = change.has.minus(&to);
         let gained = to.minus(&change.has);
         if !lost.is_empty() {
-            let told = self.tell_part(&change, lost, EventType::Deleted, &mut batch)?;
+            let told = tell_part(stepper, &change, lost, EventType::Deleted, &mut batch)?;
             change.has = change.has.minus(&told);
         } else if !gained.is_empty() {
-            let told = self.tell_part(&change, gained, EventType::Added, &mut batch)?;
+            let told = tell_part(stepper, &change, gained, EventType::Added, &mut batch)?;
             change.has = change.has.plus(&told);
         } else {
-            return self.settle(change);
+            return self.settle(change, stepper);
         }
         let batch = batch.finish();
         change.is_told |= batch.is_some() && !change.begins;
-        if let Some(view) = &mut self.view {
-            view.change = Some(change);
-        }
+        self.change = Some(change);
         match batch {
-            Some((frames, events)) => Ok(Step::Batch(self.compress(frames)?, events)),
+            Some((frames, events)) => Ok(Step::Batch(stepper.frames.compress(frames)?, events)),
             None => Ok(Step::Again),
         }
     }
 
-    /// Sends objects with these keys, which the client no longer sees or sees
-    /// now, as far as they fit. Returns the keys that were sent.
-    fn tell_part(
-        &mut self,
-        change: &SetChange,
-        keys: KeyRanges,
-        seen: EventType,
-        batch: &mut Batch,
-    ) -> Result<KeyRanges, WatchEnd> {
-        // As for initial events, objects are not kept for a client that takes
-        // longer than history lasts.
-        if !self.store.holds(&self.cursor) {
-            return Err(WatchEnd::FellBehind);
-        }
-        let mut looked_at = LookedAt::default();
-        for object in change.state.objects_in(&keys) {
-            if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
-                return Ok(keys.below(&object.key));
-            }
-            looked_at.test(object);
-            if !self.options.filter.selects(object) {
-                continue;
-            }
-            looked_at.write(object, self.frames.passes());
-            let is_written = match seen {
-                EventType::Deleted => object
-                    .stamped(change.version, &self.store.resource.envelope)
-                    .is_some_and(|last| self.frames.append(seen, &last, batch.add())),
-                _ => self.frames.append(seen, object, batch.add()),
-            };
-            if !is_written {
-                return Err(WatchEnd::NotEncodable);
-            }
-        }
-        Ok(keys)
-    }
-
     /// Continues under the set, now that the client has been shown all of it.
-    fn settle(&mut self, change: SetChange) -> Result<Step, WatchEnd> {
-        if let Some(view) = &mut self.view {
-            view.shown = change.to.clone();
-            view.tell(change.version);
-        }
+    fn settle(&mut self, change: SetChange, stepper: &mut Stepper) -> Result<Step, WatchEnd> {
+        self.shown = change.to.clone();
+        self.tell(change.version);
         // Progress may not have reached the version that was shown.
-        self.read_to = self.read_to.max(change.version);
-        self.show(change.to);
+        stepper.log.raise(change.version);
+        stepper.show(change.to);
         // The shown objects have older versions than the client knows, so a
         // bookmark follows.
-        let owes = change.is_told && self.options.bookmarks && self.owed_end.is_none();
-        match owes.then(|| self.frames.bookmark(change.version, false)) {
-            Some(Some(frame)) => Ok(Step::Batch(self.compress(frame)?, 1)),
+        let wanted = stepper.bookmarks.are_wanted() && !stepper.opening.owes_end();
+        let owes = change.is_told && wanted;
+        match owes.then(|| stepper.frames.bookmark(change.version, false)) {
+            Some(Some(frame)) => Ok(Step::Batch(stepper.frames.compress(frame)?, 1)),
             Some(None) | None => Ok(Step::Again),
         }
     }
+}
+
+/// Sends objects with these keys, which the client no longer sees or sees
+/// now, as far as they fit. Returns the keys that were sent.
+fn tell_part(
+    stepper: &mut Stepper,
+    change: &SetChange,
+    keys: KeyRanges,
+    seen: EventType,
+    batch: &mut Batch,
+) -> Result<KeyRanges, WatchEnd> {
+    // As for initial events, objects are not kept for a client that takes
+    // longer than history lasts.
+    if !stepper.log.has_place() {
+        return Err(WatchEnd::FellBehind);
+    }
+    let Stepper { log, frames, .. } = stepper;
+    let (filter, writer) = frames.parts();
+    let mut looked_at = LookedAt::default();
+    for object in change.state.objects_in(&keys) {
+        if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
+            return Ok(keys.below(&object.key));
+        }
+        looked_at.test(object);
+        if !filter.selects(object) {
+            continue;
+        }
+        looked_at.write(object, writer.passes());
+        let is_written = match seen {
+            EventType::Deleted => object
+                .stamped(change.version, &log.store().resource.envelope)
+                .is_some_and(|last| writer.append(seen, &last, batch.add())),
+            _ => writer.append(seen, object, batch.add()),
+        };
+        if !is_written {
+            return Err(WatchEnd::NotEncodable);
+        }
+    }
+    Ok(keys)
 }

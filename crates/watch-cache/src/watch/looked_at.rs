@@ -1,0 +1,33 @@
+//! The work that a watch may do before other tasks have their turn.
+
+use crate::store::StoredObject;
+
+/// The work between two turns of other tasks: the number of objects, and the
+/// bytes that are read of them for selectors and to write them. Each takes a
+/// few milliseconds at most.
+const LOOKED_AT_OBJECTS: usize = 10_000;
+const LOOKED_AT_BYTES: usize = 1 << 20;
+
+/// Counts the work since other tasks had their turn.
+#[derive(Default)]
+pub(super) struct LookedAt {
+    objects: usize,
+    bytes: usize,
+}
+
+impl LookedAt {
+    pub(super) fn is_enough(&self) -> bool {
+        self.objects >= LOOKED_AT_OBJECTS || self.bytes >= LOOKED_AT_BYTES
+    }
+
+    pub(super) fn test(&mut self, object: &StoredObject) {
+        self.objects = self.objects.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(object.selected_bytes());
+    }
+
+    /// Adds an object that is read `passes` times to write it.
+    pub(super) fn write(&mut self, object: &StoredObject, passes: usize) {
+        let bytes = object.size().saturating_mul(passes);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
