@@ -1,21 +1,24 @@
 //! Tests of watches on a store that is filled by hand.
 
+mod bookmarks;
+mod ends;
 mod groups;
+mod initial_events;
+mod log_events;
 mod race;
 mod replay;
-mod session;
 mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector, PartialObject};
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form};
 use serde::Deserialize;
 
-use super::{Watch, WatchOptions, WholeFrames};
+use super::{Watch, WatchEnd, WatchOptions, WholeFrames};
 use crate::store::{
     Evicted, Filter, Resource, Snapshot, Store, StoreWriter, StoredObject, field_table,
 };
@@ -85,6 +88,14 @@ fn filter(namespace: &str, labels: &str, fields: &str) -> Filter {
     .unwrap()
 }
 
+fn store_at(version: u64) -> (StoreWriter, Arc<Store>) {
+    Store::new(resource(), vec![], version)
+}
+
+fn everything() -> Filter {
+    filter("", "", "")
+}
+
 fn options(filter: Filter, lasts: Duration) -> WatchOptions {
     WatchOptions {
         filter,
@@ -144,4 +155,16 @@ fn decode(batch: &[u8]) -> Vec<Seen> {
             }
         })
         .collect()
+}
+
+async fn next(watch: &mut Watch) -> Result<Vec<Seen>, WatchEnd> {
+    let (bytes, events) = watch.next().await?;
+    let seen = decode(&bytes);
+    assert_eq!(seen.len(), events);
+    Ok(seen)
+}
+
+fn apply(writer: &StoreWriter, version: u64) {
+    let item = Pod::new("ns", "a", version).item();
+    writer.apply(false, item, Instant::now()).unwrap();
 }

@@ -1,168 +1,40 @@
 //! Compares the store with a model that keeps every state it ever had.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use kubernetes_wire::api::GroupVersionResource;
-use kubernetes_wire::representation::{Encoding, Envelope, Form};
+use kubernetes_wire::representation::Encoding;
 use proptest::prelude::*;
 
-use super::retained_snapshots::{RETAINED_BYTES, RETENTION};
+use super::super::retained_snapshots::RETENTION;
+use super::super::*;
+use super::step::{Step, step};
 use super::*;
 
-/// Items in JSON by key.
-type State = BTreeMap<String, Bytes>;
-
-const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
-
-#[derive(Clone, Debug)]
-enum Step {
-    Put {
-        name: usize,
-        padding: usize,
-    },
-    Delete {
-        name: usize,
-    },
-    /// Puts many objects in a row, so that leaves split.
-    Grow {
-        from: usize,
-        count: usize,
-    },
-    Shrink {
-        from: usize,
-        count: usize,
-    },
-    Advance {
-        by: u64,
-    },
-    /// Changes that only a new list shows. `looks` changes every object's
-    /// bytes.
-    Resync {
-        changes: Vec<(usize, bool)>,
-        looks: bool,
-    },
-    Restore {
-        back: u64,
-    },
-    /// Lists the current or an old state, which joins its leaves.
-    List {
-        old: bool,
-    },
-    /// Holds on to the current state.
-    Hold,
-    Retain {
-        back: u64,
-    },
-    Trim {
-        bytes: usize,
-    },
-    Sleep {
-        seconds: u64,
-    },
-    Range {
-        scope: usize,
-        start: usize,
-    },
-    At {
-        back: u64,
-    },
-    Beside {
-        changes: Vec<(usize, bool)>,
-    },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let name = 0..400usize;
-    let changes = || proptest::collection::vec((0..400usize, any::<bool>()), 0..40);
-    prop_oneof![
-        8 => (name.clone(), 0..300usize).prop_map(|(name, padding)| Step::Put { name, padding }),
-        5 => name.clone().prop_map(|name| Step::Delete { name }),
-        2 => (name.clone(), 1..120usize).prop_map(|(from, count)| Step::Grow { from, count }),
-        2 => (name.clone(), 1..120usize).prop_map(|(from, count)| Step::Shrink { from, count }),
-        1 => (1..5u64).prop_map(|by| Step::Advance { by }),
-        1 => (changes(), prop::bool::weighted(0.1))
-            .prop_map(|(changes, looks)| Step::Resync { changes, looks }),
-        1 => (1..50u64).prop_map(|back| Step::Restore { back }),
-        4 => prop::bool::weighted(0.3).prop_map(|old| Step::List { old }),
-        2 => Just(Step::Hold),
-        2 => (0..300u64).prop_map(|back| Step::Retain { back }),
-        2 => (0..60_000usize).prop_map(|bytes| Step::Trim { bytes }),
-        1 => (0..200u64).prop_map(|seconds| Step::Sleep { seconds }),
-        3 => (0..4usize, name).prop_map(|(scope, start)| Step::Range { scope, start }),
-        6 => (0..400u64).prop_map(|back| Step::At { back }),
-        1 => changes().prop_map(|changes| Step::Beside { changes }),
-    ]
-}
-
-struct Model {
-    writer: StoreWriter,
-    store: Arc<Store>,
-    now: Instant,
-    version: u64,
-    uid: u64,
-    current: State,
+pub(super) struct Model {
+    pub(super) writer: StoreWriter,
+    pub(super) store: Arc<Store>,
+    pub(super) now: Instant,
+    pub(super) version: u64,
+    pub(super) uid: u64,
+    pub(super) current: State,
     /// The state from each version on, for this history only.
-    states: BTreeMap<u64, State>,
-    retained: BTreeMap<u64, Instant>,
+    pub(super) states: BTreeMap<u64, State>,
+    pub(super) retained: BTreeMap<u64, Instant>,
     /// The version since which objects look as they do.
-    looks_since: u64,
-    held: Vec<(Arc<Snapshot>, State)>,
-}
-
-fn key_of(name: usize) -> (&'static str, String, String) {
-    let namespace = NAMESPACES[name % NAMESPACES.len()];
-    let name = format!("n{name:03}");
-    let key = format!("{namespace}/{name}");
-    (namespace, name, key)
-}
-
-fn item(name: usize, uid: u64, version: u64, padding: usize) -> Bytes {
-    let (namespace, name, _) = key_of(name);
-    let padding = "x".repeat(padding);
-    Bytes::from(format!(
-        r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}","resourceVersion":"{version}"}},"data":"{padding}"}}"#
-    ))
-}
-
-fn json(object: &StoredObject) -> Bytes {
-    object.json(&resource().envelope).unwrap()
-}
-
-pub(crate) fn resource() -> Resource {
-    let gvr = GroupVersionResource::new("", "v1", "configmaps");
-    Resource {
-        fields: field_table(&gvr),
-        gvr,
-        namespaced: true,
-        envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
-        bookmark: OnceLock::new(),
-    }
-}
-
-pub(crate) fn object() -> Arc<StoredObject> {
-    Arc::new(parse(&item(1, 1, 1, 0)))
-}
-
-fn parse(item: &Bytes) -> StoredObject {
-    StoredObject::parse(item.clone(), &resource().fields).unwrap()
-}
-
-fn gathered(state: &State) -> Gathered {
-    let mut gatherer = Gatherer::default();
-    state.values().for_each(|item| gatherer.push(parse(item)));
-    gatherer.finish()
+    pub(super) looks_since: u64,
+    pub(super) held: Vec<(Arc<Snapshot>, State)>,
 }
 
 impl Model {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::listed(0)
     }
 
     /// Begins with a list of this many objects.
-    fn listed(count: usize) -> Self {
+    pub(super) fn listed(count: usize) -> Self {
         let version = 1000;
         let objects = (0..count).map(|n| (key_of(n).2, item(n, n as u64, 1 + n as u64, 3_000)));
         let current: State = objects.collect();
@@ -181,7 +53,7 @@ impl Model {
         }
     }
 
-    fn put(&mut self, name: usize, padding: usize) {
+    pub(super) fn put(&mut self, name: usize, padding: usize) {
         self.version += 1;
         let (.., key) = key_of(name);
         let uid = self.uid_of(&key);
@@ -191,7 +63,7 @@ impl Model {
         self.states.insert(self.version, self.current.clone());
     }
 
-    fn delete(&mut self, name: usize) {
+    pub(super) fn delete(&mut self, name: usize) {
         self.version += 1;
         let (.., key) = key_of(name);
         let uid = self.uid_of(&key);
@@ -202,7 +74,7 @@ impl Model {
     }
 
     /// Returns the uid of the object with this name, or a new one.
-    fn uid_of(&mut self, key: &str) -> u64 {
+    pub(super) fn uid_of(&mut self, key: &str) -> u64 {
         let known = self.current.get(key).map(parse);
         known.map_or_else(
             || {
@@ -213,7 +85,7 @@ impl Model {
         )
     }
 
-    fn changed(&mut self, changes: &[(usize, bool)], looks: bool) -> State {
+    pub(super) fn changed(&mut self, changes: &[(usize, bool)], looks: bool) -> State {
         let mut state = self.current.clone();
         if looks {
             for item in state.values_mut() {
@@ -234,7 +106,7 @@ impl Model {
         state
     }
 
-    fn run(&mut self, step: Step) {
+    pub(super) fn run(&mut self, step: Step) {
         match step {
             Step::Put { name, padding } => self.put(name, padding),
             Step::Delete { name } => self.delete(name),
@@ -351,14 +223,14 @@ impl Model {
         self.check_buffers();
     }
 
-    fn replace(&mut self, state: State) {
+    pub(super) fn replace(&mut self, state: State) {
         let (listed, version) = (gathered(&state), self.version);
         self.writer.replace_gathered(listed, version, self.now);
         self.current = state;
         self.states.insert(self.version, self.current.clone());
     }
 
-    fn check_range(&self, scope: &KeyScope, start: &str) {
+    pub(super) fn check_range(&self, scope: &KeyScope, start: &str) {
         let snapshot = self.store.snapshot();
         let expected: Vec<_> = self
             .current
@@ -382,7 +254,7 @@ impl Model {
         assert_eq!(parts, expected);
     }
 
-    fn check_at(&self, version: u64) {
+    pub(super) fn check_at(&self, version: u64) {
         let known = (self.looks_since..=self.version).contains(&version)
             && self.store.position(version).is_ok();
         let retained = self.retained.contains_key(&version);
@@ -400,7 +272,7 @@ impl Model {
     }
 
     /// Checks the buffers that objects share, and the unused bytes in them.
-    fn check_buffers(&self) {
+    pub(super) fn check_buffers(&self) {
         let mut live: HashMap<_, (usize, _)> = HashMap::new();
         let snapshot = self.store.snapshot();
         for object in snapshot.iter(&KeyScope::All) {
@@ -419,7 +291,7 @@ impl Model {
 }
 
 /// Asserts that a snapshot equals this state and is well-formed.
-fn check(snapshot: &Snapshot, state: &State) {
+pub(super) fn check(snapshot: &Snapshot, state: &State) {
     let objects: Vec<_> = snapshot.iter(&KeyScope::All).collect();
     let keys = objects.iter().map(|o| o.key.as_str());
     assert!(keys.eq(state.keys().map(String::as_str)));
@@ -470,160 +342,4 @@ proptest! {
             check(snapshot, state);
         }
     }
-}
-
-#[test]
-fn retained_states_outlive_the_history_within_their_budget() {
-    let mut model = Model::new();
-    for name in 0..100 {
-        model.put(name, 100);
-    }
-    let first = model.version;
-    let snapshot = model.store.snapshot();
-    model.store.retain(&snapshot, model.now);
-    drop(snapshot);
-    assert_eq!(model.store.memory().retained, 0, "all of it is current");
-    for name in 0..100 {
-        model.put(name, 100);
-    }
-    assert_eq!(model.store.memory().retained, 0, "the history holds it");
-    model
-        .writer
-        .trim_history(0, model.now + Duration::from_secs(1));
-    let memory = model.store.memory();
-    assert_eq!((memory.history, memory.snapshots), (0, 1));
-    let kept = model.store.snapshot_at(first).unwrap();
-    assert_eq!(memory.retained, kept.bytes());
-    drop(kept);
-    assert!(model.store.snapshot_at(first + 1).is_none());
-
-    model.now += RETENTION;
-    model.put(0, 100);
-    assert!(model.store.snapshot_at(first).is_none());
-    assert_eq!(model.store.memory().retained, 0);
-}
-
-#[test]
-fn the_oldest_retained_states_go_first() {
-    let mut model = Model::new();
-    let mut retained = vec![];
-    // 80 states of an object of 1 MiB.
-    for _ in 0..80 {
-        model.put(1, 1 << 20);
-        let snapshot = model.store.snapshot();
-        model.store.retain(&snapshot, model.now);
-        model
-            .writer
-            .trim_history(0, model.now + Duration::from_secs(1));
-        retained.push(model.version);
-    }
-    model.put(1, 0);
-    model
-        .writer
-        .trim_history(0, model.now + Duration::from_secs(1));
-    model.writer.advance(model.version + 1, model.now);
-    let kept: Vec<_> = retained
-        .iter()
-        .map(|version| model.store.snapshot_at(*version).is_some())
-        .collect();
-    assert!(kept.is_sorted());
-    let number = kept.iter().filter(|kept| **kept).count();
-    assert!((62..=64).contains(&number), "{number}");
-    assert!(model.store.memory().retained <= RETAINED_BYTES);
-}
-
-/// Reads lists while objects change: memory stays near that of the objects, and
-/// every list is a consistent state, whichever reader joins leaves and at
-/// whatever time.
-#[test]
-fn joining_and_changing_at_once() {
-    let objects = (0..300).map(|name| parse(&item(name, 1, 5, 200)));
-    let (writer, store) = Store::new(resource(), objects.collect(), 1000);
-    let writing = std::sync::atomic::AtomicBool::new(true);
-    std::thread::scope(|threads| {
-        for _ in 0..3 {
-            threads.spawn(|| {
-                while writing.load(std::sync::atomic::Ordering::Relaxed) {
-                    let snapshot = store.snapshot();
-                    let mut newest = 0;
-                    for part in snapshot.parts(&KeyScope::All, "") {
-                        let Part::Leaf(leaf) = part else { continue };
-                        let items: Vec<_> = leaf.objects().iter().map(|o| json(o)).collect();
-                        if let Some(joined) = leaf.joined(Encoding::Json, &resource().envelope) {
-                            let expected = items.iter().flat_map(|i| [&b","[..], i]);
-                            assert_eq!(joined, expected.collect::<Vec<_>>().concat());
-                        }
-                        let versions = leaf.objects().iter().map(|o| o.resource_version);
-                        newest = newest.max(versions.max().unwrap_or(0));
-                    }
-                    assert!(newest <= snapshot.resource_version);
-                }
-            });
-        }
-        for version in 1001..3000 {
-            let name = version as usize * 7919 % 350;
-            let item = item(name, 1, version, 200);
-            writer
-                .apply(version % 9 == 0, item, Instant::now())
-                .unwrap();
-        }
-        writing.store(false, std::sync::atomic::Ordering::Relaxed);
-    });
-    let snapshot = store.snapshot();
-    let current: HashMap<_, _> = snapshot
-        .iter(&KeyScope::All)
-        .map(|o| (Arc::as_ptr(o), ()))
-        .collect();
-    let mut cursor = store.position(1000).unwrap();
-    for event in store.read(&mut cursor, usize::MAX).unwrap() {
-        for object in event.previous.iter().chain([&event.object]) {
-            let is_current = current.contains_key(&Arc::as_ptr(object));
-            assert!(is_current || object.buffer().is_none());
-        }
-    }
-    let memory = store.memory();
-    assert!(memory.objects <= 2 * snapshot.bytes(), "{memory:?}");
-}
-
-#[test]
-fn what_leaves_are_made_into_is_counted_and_shed() {
-    struct Copy(Vec<u8>);
-    impl Derived for Copy {
-        fn size(&self) -> usize {
-            self.0.len()
-        }
-    }
-    let mut model = Model::new();
-    for name in 0..100 {
-        model.put(name, 100);
-    }
-    let derive = || {
-        let snapshot = model.store.snapshot();
-        let mut made = 0;
-        for leaf in snapshot.objects.leaves() {
-            leaf.derived(|leaf| {
-                made += 1;
-                leaf.joined(Encoding::Json, &resource().envelope)
-                    .map(|joined| Copy(joined.to_vec()))
-            });
-        }
-        made
-    };
-    let leaves = model.store.snapshot().objects.leaves().count();
-    assert_eq!((derive(), derive()), (leaves, 0));
-    let items: usize = model.current.values().map(|item| item.len() + 1).sum();
-    assert_eq!(model.store.memory().derived, items);
-    model.writer.shed_derived();
-    assert_eq!(model.store.memory().derived, 0);
-    assert_eq!(derive(), leaves);
-    // A changed leaf drops the values made from it.
-    let old = model.store.snapshot();
-    model.put(3, 100);
-    assert!(model.store.memory().derived < items);
-    model.writer.shed_derived();
-    let retired = old
-        .objects
-        .leaves()
-        .filter(|leaf| leaf.joined(Encoding::Json, &resource().envelope).is_none());
-    assert_eq!(retired.count(), 1);
 }
