@@ -39,7 +39,9 @@ pub struct ToldDifference {
 impl Difference {
     pub fn of_bytes(path: &str, upstream: Option<&[u8]>, apifront: Option<&[u8]>) -> Self {
         let side = |bytes: Option<&[u8]>| {
-            bytes.map_or(Side::Nothing, |bytes| Side::Contents(Digest::of(bytes)))
+            bytes.map_or(Side::Nothing, |bytes| {
+                Side::Contents(Digest::from_contents(bytes))
+            })
         };
         Self::of_sides(path, side(upstream), side(apifront))
     }

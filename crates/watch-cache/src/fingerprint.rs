@@ -25,7 +25,7 @@ pub struct FingerprintKey(hmac::Key);
 pub struct NoRandomness;
 
 impl Digest {
-    pub fn of(contents: &[u8]) -> Self {
+    pub fn from_contents(contents: &[u8]) -> Self {
         Self(Sha256::digest(contents).into())
     }
 }
@@ -59,7 +59,9 @@ mod tests {
     fn they_are_equal_for_equal_contents_within_one_process_alone() {
         let (key, other) = (FingerprintKey::random(), FingerprintKey::random());
         let (key, other) = (key.unwrap(), other.unwrap());
-        let of = |key: &FingerprintKey, contents: &[u8]| key.fingerprint(&Digest::of(contents));
+        let of = |key: &FingerprintKey, contents: &[u8]| {
+            key.fingerprint(&Digest::from_contents(contents))
+        };
         assert_eq!(of(&key, b"secret"), of(&key.clone(), b"secret"));
         assert_ne!(of(&key, b"secret"), of(&key, b"secret2"));
         assert_ne!(of(&key, b"secret"), of(&other, b"secret"));
@@ -72,7 +74,7 @@ mod tests {
     /// The SHA-256 of a short value can be found by trying all values.
     #[test]
     fn digests_are_not_shown() {
-        let digest = Digest::of(b"secret");
+        let digest = Digest::from_contents(b"secret");
         let shown = format!("{digest:?} {digest:#?}");
         assert_eq!(shown, "Digest Digest");
     }

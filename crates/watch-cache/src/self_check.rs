@@ -197,8 +197,8 @@ async fn compare(
     let mut listed = Vec::new();
     while let Some(query) = first.take().or_else(|| continued(&next)) {
         let body = page(upstream, &format!("{}{query}", gvr.path())).await?;
-        let of = store.clone();
-        let page = aside(move || Page::read(&body, &of)).await??;
+        let read_for = store.clone();
+        let page = aside(move || Page::read(&body, &read_for)).await??;
         if page.resource_version != version.to_string() {
             return Err(Skipped::Version(page.resource_version));
         }
@@ -208,8 +208,8 @@ async fn compare(
     // Clients would get the same state: it is still kept, or made again from the
     // history.
     let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
-    let of = store.clone();
-    aside(move || difference(&state, &listed, &of.resource.envelope)).await
+    let store = store.clone();
+    aside(move || difference(&state, &listed, &store.resource.envelope)).await
 }
 
 /// Runs work that may take seconds, on a thread that serves no requests.
@@ -262,7 +262,7 @@ impl Page {
 fn listed_item(item: &[u8], store: &Store) -> (String, Digest) {
     let parsed = StoredObject::parse(Bytes::copy_from_slice(item), &store.resource.fields);
     let key = parsed.map_or_else(|_| "unusable".to_owned(), |o| o.key.as_str().to_owned());
-    (key, Digest::of(item))
+    (key, Digest::from_contents(item))
 }
 
 /// Returns the first difference, in the order of lists.
@@ -277,7 +277,7 @@ fn difference(
         let ours = cached.next().map(|o| {
             // An object that cannot be written equals nothing.
             let item = o.json(envelope).unwrap_or_default();
-            (o.key.as_str(), Digest::of(&item))
+            (o.key.as_str(), Digest::from_contents(&item))
         });
         let theirs = listed.next().map(|(key, digest)| (key.as_str(), *digest));
         if ours == theirs && ours.is_some() {
@@ -376,7 +376,7 @@ mod tests {
         let found = difference(&store.snapshot(), &listed, &store.resource.envelope);
         let message = |compared| judge(&gvr, &store.snapshot(), compared, &key).message;
         let differs = message(Ok(found));
-        let fingerprint = |text: &str| key.fingerprint(&Digest::of(text.as_bytes()));
+        let fingerprint = |text: &str| key.fingerprint(&Digest::from_contents(text.as_bytes()));
         let (ours, theirs) = (fingerprint(&ours), fingerprint(&theirs));
         assert_eq!(differs, format!("{ours:?} cached, {theirs:?} upstream"));
         let junk = List::from_json(br#"{"metadata":"secret","items":[]}"#, 9);

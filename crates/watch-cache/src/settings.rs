@@ -144,7 +144,7 @@ impl CacheModes {
     };
 
     /// Returns the mode of a resource.
-    pub fn of(&self, gvr: &GroupVersionResource) -> CacheMode {
+    pub fn for_resource(&self, gvr: &GroupVersionResource) -> CacheMode {
         let named = |(patterns, _): &&(Vec<ResourcePattern>, CacheMode)| {
             patterns.iter().any(|pattern| pattern.matches(gvr))
         };

@@ -19,13 +19,13 @@ fn resources_may_be_in_shadow_mode() {
     let modes = "  mode: Shadow\n  resourceModes:\n  - {resources: [pods], mode: Serve}\n  \
                  - {resources: ['*'], mode: Shadow}";
     let shadow = cache(modes).unwrap();
-    assert_eq!(shadow.modes.of(&pods), Serve);
-    assert_eq!(shadow.modes.of(&nodes), Shadow);
+    assert_eq!(shadow.modes.for_resource(&pods), Serve);
+    assert_eq!(shadow.modes.for_resource(&nodes), Shadow);
     assert_eq!(shadow.self_check_interval, Duration::from_secs(600));
     let off = cache("  mode: Shadow\n  selfCheck: {interval: 0s}").unwrap();
     assert_eq!(off.self_check_interval, Duration::ZERO);
     let none = cache("  resourceModes: []").unwrap();
-    assert_eq!(none.modes.of(&pods), Serve);
+    assert_eq!(none.modes.for_resource(&pods), Serve);
     assert_eq!(none.self_check_interval, Duration::ZERO);
 
     let wrong = "  mode: Mirror\n  resourceModes:\n  - {mode: Serve}\n  - {resources: [Pods]}\n  \

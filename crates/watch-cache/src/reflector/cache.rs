@@ -443,8 +443,8 @@ impl Cache {
 
     fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<dyn CurrentSource> {
         let routes = self.routes.read();
-        let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
-        let found = routes.iter().find(of);
+        let is_routed = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
+        let found = routes.iter().find(is_routed);
         found.map_or_else(|| self.upstream.clone(), |(_, upstream)| upstream.clone())
     }
 

@@ -39,7 +39,7 @@ pub enum Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |release: &Option<Release>| match release {
+        let name = |release: &Option<Release>| match release {
             Some(release) => format!("release {release}"),
             None => "a release that is not told".to_owned(),
         };
@@ -54,12 +54,12 @@ impl fmt::Display for Limit {
             Self::OtherRelease(release) => write!(
                 f,
                 "protobuf is forwarded, JSON is not: {} writes some objects otherwise",
-                of(release)
+                name(release)
             ),
             Self::OtherLists(release) => write!(
                 f,
                 "lists that need more pages are forwarded: {} writes their tokens otherwise",
-                of(release)
+                name(release)
             ),
             Self::Columns => {
                 f.write_str("Tables (kubectl get) are forwarded: other columns than are known here")

@@ -10,7 +10,7 @@ use super::cache::Cache;
 use super::entry::Entry;
 use super::store_slot::OwnedStore;
 use super::system_memory;
-use crate::store::ROUND;
+use crate::store::ROUND_TIME;
 use crate::{MemoryLimit, Policy, Settings, Shed};
 
 /// The shortest and the longest time between two checks. A quarter of the idle
@@ -34,7 +34,7 @@ impl Cache {
             };
             self.observer.memory_limit(limit);
             self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
-            if round.elapsed() >= ROUND {
+            if round.elapsed() >= ROUND_TIME {
                 round = Instant::now();
                 self.shed_unused().await;
             }

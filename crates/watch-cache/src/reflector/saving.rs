@@ -134,9 +134,11 @@ impl Cache {
             if last_save.is_some_and(|l| !l.is_past(&store, &forms, interval)) {
                 continue;
             }
-            let of = entry.clone();
+            let saved_entry = entry.clone();
             let done = blocking(saved, move |saved| {
-                saved.save(&store, || saved_header::saved_header(&of, &store, &forms))
+                saved.save(&store, || {
+                    saved_header::saved_header(&saved_entry, &store, &forms)
+                })
             });
             let done = done.await;
             match done.flatten() {

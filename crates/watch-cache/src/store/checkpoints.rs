@@ -8,13 +8,13 @@ use super::Snapshot;
 
 /// The number of events between two checkpoints. Applying or undoing half of them
 /// takes a fraction of a millisecond.
-const EVENTS: usize = 128;
+const EVENTS_PER_CHECKPOINT: usize = 128;
 
 /// The most bytes that the checkpoints of a store may hold. The log holds the
 /// objects; this bound is for leaves and nodes, which every event makes anew. At the
 /// bound the oldest checkpoint is dropped. A state before it then takes longer to
 /// make: some tens of milliseconds if 10,000 events changed most of 150,000 objects.
-const BYTES: usize = 8 << 20;
+const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
 
 /// Bytes of a leaf of pointers and the nodes above it.
 const BYTES_PER_LEAF: usize = 1200;
@@ -46,7 +46,7 @@ impl Checkpoints {
     /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.since = self.since.saturating_add(events);
-        if self.since < EVENTS {
+        if self.since < EVENTS_PER_CHECKPOINT {
             return;
         }
         // Each event replaces one leaf, which may have been replaced already.
@@ -58,7 +58,7 @@ impl Checkpoints {
             snapshot: current.clone(),
             bytes,
         });
-        while self.bytes > BYTES {
+        while self.bytes > MAX_CHECKPOINT_BYTES {
             self.forget_oldest();
         }
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kubernetes_wire::representation::Encoding;
 
-/// A value that nobody has asked for in `KEPT_ROUNDS` rounds is dropped. `ROUND` is
+/// A value that nobody has asked for in `KEPT_ROUNDS` rounds is dropped. `ROUND_TIME` is
 /// the duration of a round.
-pub(crate) const ROUND: Duration = Duration::from_secs(60);
+pub(crate) const ROUND_TIME: Duration = Duration::from_secs(60);
 pub(crate) const KEPT_ROUNDS: u8 = 5;
 
 /// A form of objects that a leaf makes once for all lists.
@@ -88,14 +88,15 @@ pub struct Demand {
 }
 
 impl Demand {
-    fn of(&self, form: ListForm) -> Option<&Unasked> {
+    fn unasked(&self, form: ListForm) -> Option<&Unasked> {
         let mut all = ListForm::ALL.iter().zip(&self.unasked);
-        all.find(|(each, _)| **each == form).map(|(_, of)| of)
+        all.find(|(each, _)| **each == form)
+            .map(|(_, unasked)| unasked)
     }
 
     /// Notes that all of the resource is asked for in this form.
     pub fn ask(&self, form: ListForm) {
-        if let Some(unasked) = self.of(form) {
+        if let Some(unasked) = self.unasked(form) {
             unasked.ask();
         }
     }

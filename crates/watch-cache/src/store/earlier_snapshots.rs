@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::checkpoints::Checkpoints;
 use super::object_tree::Edit;
-use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
+use super::retained_snapshots::{MAX_RETAINED_BYTES, RetainedSnapshots};
 use super::tree_leaf::Lineage;
 use super::{Change, Event, Snapshot, Store};
 
@@ -61,7 +61,7 @@ impl EarlierSnapshots {
     pub(super) fn expire(&mut self, now: Instant, floor: u64, evicted: u64) {
         self.forget_below(floor);
         if !self.retained.is_empty() {
-            self.retained.expire(now, evicted, RETAINED_BYTES);
+            self.retained.expire(now, evicted, MAX_RETAINED_BYTES);
         }
     }
 
@@ -154,14 +154,14 @@ impl Store {
     }
 
     /// Keeps a state answerable by [`snapshot_at`](Self::snapshot_at) for
-    /// `RETENTION`, within `RETAINED_BYTES`. The caller is about to hand out
+    /// `RETENTION`, within `MAX_RETAINED_BYTES`. The caller is about to hand out
     /// its version in a continue token.
     pub fn retain(&self, snapshot: &Arc<Snapshot>, now: Instant) {
         let evicted = self.log.read().evicted();
         let mut earlier = self.earlier.lock();
         if earlier.epoch == snapshot.epoch {
             earlier.retained.keep(snapshot, now);
-            earlier.retained.expire(now, evicted, RETAINED_BYTES);
+            earlier.retained.expire(now, evicted, MAX_RETAINED_BYTES);
         }
     }
 

@@ -33,7 +33,7 @@ type Frames = [OnceLock<Option<Bytes>>; 3];
 
 /// The number of representations that are not often asked for: metadata in two
 /// encodings and two versions, and all six again as gzip members.
-const RARE: usize = 10;
+const RARE_REPRESENTATIONS: usize = 10;
 
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Event {
     /// The frames of whole objects, by encoding.
     frames: [Frames; 2],
     /// The frames of other representations. Most events have none.
-    rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE]>>,
+    rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE_REPRESENTATIONS]>>,
     tables: OnceLock<Box<TableFrames>>,
     /// The log's counter of bytes of frames. It is unset until the event is in a
     /// log.
@@ -58,7 +58,7 @@ pub struct Event {
 
 /// About the bytes of an event and its places in the log and topics, without
 /// objects.
-const OVERHEAD: usize = 250;
+const EVENT_OVERHEAD_BYTES: usize = 250;
 
 impl Event {
     pub(super) fn new(
@@ -170,7 +170,9 @@ impl Event {
             Change::Deleted => self.object.size(),
             Change::Added | Change::Modified => 0,
         };
-        previous.saturating_add(deleted).saturating_add(OVERHEAD)
+        previous
+            .saturating_add(deleted)
+            .saturating_add(EVENT_OVERHEAD_BYTES)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{KeyScope, Resource, StoredObject};
 
 /// More field requirements than this are grouped by field. A resource has few
 /// fields, so the cost per object does not grow with the number of requirements.
-const FEW: usize = 8;
+const MAX_UNGROUPED_FIELDS: usize = 8;
 
 /// KeyScope and selectors of one LIST or WATCH. The constructor refuses what the
 /// cache cannot decide.
@@ -60,7 +60,7 @@ impl Field {
 }
 
 fn by_field(fields: &FieldSelector, selected: &[Selectable]) -> Option<Arc<[Field]>> {
-    if selected.len() <= FEW {
+    if selected.len() <= MAX_UNGROUPED_FIELDS {
         return None;
     }
     let mut by_field: Vec<Field> = Vec::new();

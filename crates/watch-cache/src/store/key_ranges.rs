@@ -9,7 +9,7 @@ use super::{ObjectKey, Visible};
 pub(crate) struct KeyRanges(Vec<(String, String)>);
 
 impl KeyRanges {
-    pub(crate) fn of(visible: &Visible) -> Self {
+    pub(crate) fn from_visible(visible: &Visible) -> Self {
         Self(visible.ranges("").collect())
     }
 
@@ -121,7 +121,7 @@ mod tests {
     fn ranges_may_be_cut_within_a_namespace() {
         let names = |namespaces: &[&str]| {
             let names = namespaces.iter().map(|n| (*n).to_owned()).collect();
-            KeyRanges::of(&Visible::new(&names, &Default::default()))
+            KeyRanges::from_visible(&Visible::new(&names, &Default::default()))
         };
         let (both, a) = (names(&["a", "b"]), names(&["a"]));
         assert_eq!(both.minus(&a), names(&["b"]));

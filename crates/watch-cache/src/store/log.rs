@@ -76,7 +76,8 @@ pub struct Window {
 }
 
 /// The log no longer has what a reader at the cursor or the version needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the history begins at version {oldest}")]
 pub struct Evicted {
     /// Watches can start at this version and above.
     pub oldest: u64,

@@ -42,7 +42,7 @@ mod visible;
 mod wake_groups;
 mod writer;
 
-pub(crate) use demand::ROUND;
+pub(crate) use demand::ROUND_TIME;
 pub use demand::{Demand, ListForm};
 pub use earlier_events::EarlierEvents;
 pub use event::{Change, Event, SharedFrame};
@@ -61,7 +61,7 @@ pub use table_frames::TableShape;
 pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 pub use visible::{Visible, VisibleEntry};
-pub(crate) use wake_groups::GROUP as WATCHES_PER_GROUP;
+pub(crate) use wake_groups::MAX_GROUP_MEMBERS;
 pub use writer::StoreWriter;
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use super::{KeyScope, Snapshot, Store};
 
 /// The number of namespaces that are remembered. Each may evict one other, which is
 /// then counted anew.
-const SLOTS: usize = 64;
+const REMEMBERED_NAMESPACES: usize = 64;
 
 /// The number of versions for which a count is used. It is then wrong by at most as
 /// many objects.
-const VERSIONS: u64 = 100;
+const MAX_COUNT_AGE_VERSIONS: u64 = 100;
 
 pub(super) struct NamespaceCounts {
     hasher: RandomState,
@@ -31,18 +31,20 @@ impl NamespaceCounts {
     pub(super) fn new() -> Self {
         Self {
             hasher: RandomState::new(),
-            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
+            slots: (0..REMEMBERED_NAMESPACES)
+                .map(|_| Mutex::default())
+                .collect(),
         }
     }
 
     fn about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
-        let slot = self.hasher.hash_one(namespace) as usize % SLOTS;
+        let slot = self.hasher.hash_one(namespace) as usize % REMEMBERED_NAMESPACES;
         // A reader does not wait for a busy slot.
         let mut slot = self.slots.get(slot).and_then(Mutex::try_lock);
         if let Some(Some(count)) = slot.as_deref()
             && count.namespace == namespace
             && count.epoch == snapshot.epoch
-            && count.version.abs_diff(snapshot.resource_version) <= VERSIONS
+            && count.version.abs_diff(snapshot.resource_version) <= MAX_COUNT_AGE_VERSIONS
         {
             return count.objects;
         }
@@ -99,18 +101,21 @@ mod tests {
         let about = |namespace: &str| store.count_about(&store.snapshot(), namespace);
         create(&writer, "a", 2);
         assert_eq!((about("a"), about("b")), (1, 0));
-        for version in 3..=2 + VERSIONS {
+        for version in 3..=2 + MAX_COUNT_AGE_VERSIONS {
             create(&writer, "b", version);
             assert_eq!(about("b"), 0);
         }
-        create(&writer, "b", 3 + VERSIONS);
-        assert_eq!((about("a"), about("b")), (1, VERSIONS as usize + 1));
+        create(&writer, "b", 3 + MAX_COUNT_AGE_VERSIONS);
+        assert_eq!(
+            (about("a"), about("b")),
+            (1, MAX_COUNT_AGE_VERSIONS as usize + 1)
+        );
     }
 
     #[test]
     fn namespaces_that_share_a_slot_are_told_apart() {
         let (writer, store) = store();
-        let namespaces = 3 * SLOTS as u64;
+        let namespaces = 3 * REMEMBERED_NAMESPACES as u64;
         for version in 0..namespaces * 2 {
             create(&writer, &format!("n{}", version % namespaces), version + 2);
         }

@@ -105,7 +105,7 @@ pub enum MalformedObject {
 impl StoredObject {
     /// Parses JSON. `item` is kept: it must not be a slice of a larger buffer.
     pub fn parse(item: Bytes, fields: &FieldTable) -> Result<Self, MalformedObject> {
-        Ok(Self::selected(&item, fields)?.of(Encoding::Json, item))
+        Ok(Self::selected(&item, fields)?.with_item(Encoding::Json, item))
     }
 
     /// Parses an item of either encoding. Refuses protobuf that holds something that
@@ -143,7 +143,7 @@ impl StoredObject {
                     }
                     None => Self::selected(&json, fields)?,
                 };
-                let object = selected.of(encoding, item);
+                let object = selected.with_item(encoding, item);
                 object.items.lock().made = Some(Placed::alone(json.into()));
                 Ok(object)
             }
@@ -303,7 +303,7 @@ impl StoredObject {
             resource_version,
             texts: self.texts.clone(),
         };
-        Some(selected.of(Encoding::Json, item))
+        Some(selected.with_item(Encoding::Json, item))
     }
 
     /// Returns the hash that decides to which shard the object belongs.
@@ -332,7 +332,7 @@ fn metadata(json: &[u8]) -> Result<ObjectMeta, serde_json::Error> {
 
 /// The bytes of an object's own parts: the value itself, the places of its texts in
 /// memory, and its place in a tree.
-const OVERHEAD: usize = 200;
+const OBJECT_OVERHEAD_BYTES: usize = 200;
 
 /// An object without its bytes.
 struct Selected {
@@ -342,12 +342,12 @@ struct Selected {
 }
 
 impl Selected {
-    fn of(self, encoding: Encoding, item: Bytes) -> StoredObject {
+    fn with_item(self, encoding: Encoding, item: Bytes) -> StoredObject {
         let size = [
             item.len(),
             self.key.as_str().len(),
             self.texts.size(),
-            OVERHEAD,
+            OBJECT_OVERHEAD_BYTES,
         ];
         let size: usize = size.iter().sum();
         let source = Placed::alone(item);

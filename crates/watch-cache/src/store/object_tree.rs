@@ -15,11 +15,11 @@ use super::{ObjectKey, StoredObject};
 
 /// Objects per leaf when many are laid out at once. The number is small enough
 /// that a change copies little, and large enough that a list has few pieces.
-const TARGET: usize = 32;
+const LEAF_OBJECTS: usize = 32;
 /// A larger leaf is split.
-const MAX: usize = 2 * TARGET;
+const MAX_LEAF_OBJECTS: usize = 2 * LEAF_OBJECTS;
 /// A smaller leaf is merged with a neighbour.
-const MIN: usize = TARGET / 2;
+const MIN_LEAF_OBJECTS: usize = LEAF_OBJECTS / 2;
 
 #[derive(Clone)]
 pub(super) struct ObjectTree {
@@ -218,8 +218,8 @@ impl ObjectTree {
 
     /// Inserts leaves of these objects. Their keys are in order and in no leaf.
     fn lay_out(&mut self, objects: Vec<Arc<StoredObject>>, lineage: Lineage) {
-        let pieces = if objects.len() > MAX {
-            objects.len() / TARGET
+        let pieces = if objects.len() > MAX_LEAF_OBJECTS {
+            objects.len() / LEAF_OBJECTS
         } else {
             1
         };
@@ -279,18 +279,18 @@ impl Edited {
         // If the key stays, one insertion replaces the leaf: one way down the
         // tree instead of two.
         let stays = objects.first().is_some_and(|o| o.key == *first);
-        if objects.len() < MIN {
+        if objects.len() < MIN_LEAF_OBJECTS {
             let next = self.objects.after(first).map(|(_, leaf)| leaf.clone());
             if let Some(next) = next {
                 self.take(&next);
                 objects.extend_from_slice(next.objects());
             }
         }
-        if objects.len() < MIN || !stays {
+        if objects.len() < MIN_LEAF_OBJECTS || !stays {
             let before = self.objects.leaves.remove(first);
             self.leaves_gone.extend(before);
         }
-        if objects.len() < MIN {
+        if objects.len() < MIN_LEAF_OBJECTS {
             let last = self.objects.leaves.get_max().map(|(_, leaf)| leaf.clone());
             if let Some(last) = last {
                 self.take(&last);

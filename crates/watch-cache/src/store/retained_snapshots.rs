@@ -15,11 +15,11 @@ pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 /// The most bytes that retained states of one resource may hold besides the current
 /// state and the history. At the bound the oldest states are dropped, and a list
 /// that still needed one goes on at upstream.
-pub(crate) const RETAINED_BYTES: usize = 64 << 20;
+pub(crate) const MAX_RETAINED_BYTES: usize = 64 << 20;
 
 /// The most states that are retained. Each has its own leaves and nodes. At the
 /// bound the oldest state is dropped.
-const MAX_STATES: usize = 256;
+const MAX_RETAINED_STATES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct RetainedSnapshots {
@@ -43,7 +43,7 @@ impl RetainedSnapshots {
             kept: now,
         });
         state.kept = state.kept.max(now);
-        if self.states.len() > MAX_STATES {
+        if self.states.len() > MAX_RETAINED_STATES {
             self.states.pop_first();
         }
     }

@@ -17,8 +17,8 @@ use super::{Event, StoredObject};
 /// The most shards with topics, and the most ranges of one shard. Their segments are
 /// made anew within a millisecond. Watchers of further shards look at each event
 /// themselves.
-const MOST_SHARDS: usize = 128;
-const MOST_RANGES: usize = 4;
+const MAX_SHARDS: usize = 128;
+const MAX_RANGES_PER_SHARD: usize = 4;
 
 /// The lines of shards, each with the number of its subscribers.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl ShardLines {
             *subscribers = subscribers.saturating_add(1);
             return Some(line.clone());
         }
-        if self.lines.len() >= MOST_SHARDS || shard.ranges().len() > MOST_RANGES {
+        if self.lines.len() >= MAX_SHARDS || shard.ranges().len() > MAX_RANGES_PER_SHARD {
             return None;
         }
         let line = Arc::new(Line::since(next));
@@ -60,7 +60,7 @@ impl ShardLines {
     }
 
     /// Calls `each` once for each line that holds the event.
-    pub(super) fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
+    pub(super) fn for_each_holding(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         for (key, segments) in [
             (ShardKey::Uid, &self.uids),
             (ShardKey::Namespace, &self.namespaces),
@@ -194,7 +194,7 @@ mod tests {
                 let event = event((&namespace, &uid), before);
                 let expected = shards.iter().map(|shard| usize::from(holds(shard, &event)));
                 let mut found = vec![0; shards.len()];
-                lines.of(&event, |line| {
+                lines.for_each_holding(&event, |line| {
                     let at = joined.iter().position(|l| Arc::ptr_eq(l, line)).unwrap();
                     found[at] += 1;
                 });
@@ -222,7 +222,7 @@ mod tests {
         let mut lines = ShardLines::default();
         let many: Vec<_> = (0..5).map(|n| (n * 10, Some(n * 10 + 1))).collect();
         assert!(lines.join(&shard("uid", &many), 0).is_none());
-        for n in 0..MOST_SHARDS as u64 {
+        for n in 0..MAX_SHARDS as u64 {
             assert!(lines.join(&shard("uid", &[(n, Some(n + 1))]), 0).is_some());
         }
         assert!(lines.join(&shard("uid", &[(500, None)]), 0).is_none());

@@ -7,7 +7,7 @@ use kubernetes_wire::api::Labels;
 /// The bits of a length that one character holds, and the bit that says that
 /// another character follows.
 const LENGTH_BITS: u32 = 6;
-const MORE: u8 = 1 << LENGTH_BITS;
+const MORE_BIT: u8 = 1 << LENGTH_BITS;
 
 /// Texts in order. The length of each precedes it, as ASCII characters with the
 /// lowest bits first. So the whole is text.
@@ -16,7 +16,7 @@ pub struct Texts<'a>(&'a str);
 
 impl<'a> Texts<'a> {
     /// Reads texts that [`joined`] has joined.
-    pub fn of(joined: &'a str) -> Self {
+    pub fn from_joined(joined: &'a str) -> Self {
         Self(joined)
     }
 
@@ -39,8 +39,8 @@ fn split_first(joined: &str) -> Option<(&str, &str)> {
     let mut length = 0_usize;
     let mut shift = 0;
     for (at, byte) in joined.bytes().enumerate() {
-        length |= usize::from(byte & !MORE).checked_shl(shift)?;
-        if byte & MORE == 0 {
+        length |= usize::from(byte & !MORE_BIT).checked_shl(shift)?;
+        if byte & MORE_BIT == 0 {
             let (_, rest) = joined.split_at_checked(at.checked_add(1)?)?;
             return rest.split_at_checked(length);
         }
@@ -52,9 +52,9 @@ fn split_first(joined: &str) -> Option<(&str, &str)> {
 fn push(joined: &mut String, text: &str) {
     let mut length = text.len();
     loop {
-        let bits = (length & usize::from(MORE - 1)) as u8;
+        let bits = (length & usize::from(MORE_BIT - 1)) as u8;
         length >>= LENGTH_BITS;
-        let more = if length > 0 { MORE } else { 0 };
+        let more = if length > 0 { MORE_BIT } else { 0 };
         joined.push(char::from(bits | more));
         if length == 0 {
             break;

@@ -41,7 +41,7 @@ pub enum Topic {
 
 impl Topic {
     /// Returns the smallest topic that has all events that a filter can match.
-    pub fn of(filter: &Filter) -> Self {
+    pub fn from_filter(filter: &Filter) -> Self {
         let required = |field| filter.fields.required(field);
         let namespace = match &filter.scope {
             KeyScope::Namespace(namespace) => Some(namespace.as_str()),
@@ -222,7 +222,7 @@ impl Topics {
     /// Notes that an event was appended to the log.
     pub(super) fn append(&self, event: &Event, number: u64) {
         let Subscriptions { lines, touched } = &mut *self.0.lock();
-        lines.of(event, |line| {
+        lines.for_each_holding(event, |line| {
             line.events.write().numbers.push_back(number);
             line.touch(touched);
         });
@@ -230,7 +230,7 @@ impl Topics {
 
     /// Notes that the oldest event has left the log.
     pub(super) fn evict(&self, event: &Event, number: u64) {
-        self.0.lock().lines.of(event, |line| {
+        self.0.lock().lines.for_each_holding(event, |line| {
             let events = &mut *line.events.write();
             // A topic does not know of events older than itself.
             if events.numbers.front() == Some(&number) {
@@ -300,7 +300,7 @@ impl Lines {
     }
 
     /// Calls `each` once for each line that holds the event.
-    fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
+    fn for_each_holding(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         let key = &event.object.key;
         let always = [
             self.all.get(&()),
@@ -319,8 +319,8 @@ impl Lines {
                 }
             }
         }
-        self.shards.of(event, &mut each);
-        self.views.of(event, each);
+        self.shards.for_each_holding(event, &mut each);
+        self.views.for_each_holding(event, each);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Line>> {
@@ -366,7 +366,7 @@ mod tests {
             bookmark: Default::default(),
         };
         let (labels, fields) = (LabelSelector::default(), FieldSelector::parse(fields));
-        Topic::of(&Filter::new(namespace, labels, fields.unwrap(), &resource).unwrap())
+        Topic::from_filter(&Filter::new(namespace, labels, fields.unwrap(), &resource).unwrap())
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
         ] {
             let (labels, fields) = (LabelSelector::default(), FieldSelector::parse(fields));
             let filter = Filter::new(within, labels, fields.unwrap(), &resource).unwrap();
-            let topic = Topic::of(&filter.of_shard(Some(shard.clone())));
+            let topic = Topic::from_filter(&filter.of_shard(Some(shard.clone())));
             assert_eq!(topic == Topic::Shard(shard.clone()), expected, "{within}");
         }
     }

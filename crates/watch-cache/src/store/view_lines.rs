@@ -14,8 +14,8 @@ use super::{Event, Visible, VisibleEntry};
 /// The most namespaces and names in all sets with topics together, and in one set.
 /// Each takes about 40 bytes. Watchers of further sets look at each event
 /// themselves. Most events concern a set that is too large anyway.
-const MOST_ENTRIES: usize = 200_000;
-const MOST_OF_ONE: usize = 2_000;
+const MAX_ENTRIES: usize = 200_000;
+const MAX_ENTRIES_PER_SET: usize = 2_000;
 
 /// The lines of sets, each with the number of its subscribers.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl ViewLines {
             return Some(line.clone());
         }
         let entries = self.entries.saturating_add(visible.len());
-        if visible.len() > MOST_OF_ONE || entries > MOST_ENTRIES {
+        if visible.len() > MAX_ENTRIES_PER_SET || entries > MAX_ENTRIES {
             return None;
         }
         self.entries = entries;
@@ -82,7 +82,7 @@ impl ViewLines {
 
     /// Calls `each` once for each line that holds the event. No line is found twice,
     /// because a set has either a namespace or names in it.
-    pub(super) fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
+    pub(super) fn for_each_holding(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         if self.lines.is_empty() {
             return;
         }
@@ -143,7 +143,7 @@ mod tests {
         lines.leave(&sets[0]);
         let told = |lines: &ViewLines, namespace, name| {
             let mut told = Vec::new();
-            lines.of(&event(namespace, name), |line| {
+            lines.for_each_holding(&event(namespace, name), |line| {
                 told.extend(joined.iter().position(|other| Arc::ptr_eq(line, other)));
             });
             told.sort_unstable();
@@ -177,14 +177,14 @@ mod tests {
             Visible::new(&names, &Default::default())
         };
         let mut lines = ViewLines::default();
-        assert!(lines.join(&names(0, MOST_OF_ONE + 1), 0).is_none());
-        let sets = MOST_ENTRIES / MOST_OF_ONE;
+        assert!(lines.join(&names(0, MAX_ENTRIES_PER_SET + 1), 0).is_none());
+        let sets = MAX_ENTRIES / MAX_ENTRIES_PER_SET;
         for n in 0..sets {
-            assert!(lines.join(&names(n, MOST_OF_ONE), 0).is_some());
+            assert!(lines.join(&names(n, MAX_ENTRIES_PER_SET), 0).is_some());
         }
-        assert!(lines.join(&names(sets, MOST_OF_ONE), 0).is_none());
-        assert!(lines.join(&names(0, MOST_OF_ONE), 0).is_some());
-        lines.leave(&names(1, MOST_OF_ONE));
-        assert!(lines.join(&names(sets, MOST_OF_ONE), 0).is_some());
+        assert!(lines.join(&names(sets, MAX_ENTRIES_PER_SET), 0).is_none());
+        assert!(lines.join(&names(0, MAX_ENTRIES_PER_SET), 0).is_some());
+        lines.leave(&names(1, MAX_ENTRIES_PER_SET));
+        assert!(lines.join(&names(sets, MAX_ENTRIES_PER_SET), 0).is_some());
     }
 }

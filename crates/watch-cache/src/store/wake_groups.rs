@@ -15,7 +15,7 @@ use tokio::sync::futures::OwnedNotified;
 
 /// The most subscribers of a group. Writing an event to this many takes a third of a
 /// millisecond.
-pub(crate) const GROUP: usize = 64;
+pub(crate) const MAX_GROUP_MEMBERS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct WakeGroups(Mutex<Groups>);
@@ -66,7 +66,7 @@ impl WakeGroups {
         let with_room = groups
             .iter_mut()
             .rev()
-            .find(|group| group.is_open && group.members < GROUP);
+            .find(|group| group.is_open && group.members < MAX_GROUP_MEMBERS);
         match with_room {
             Some(group) => {
                 group.members = group.members.saturating_add(1);
@@ -84,8 +84,8 @@ impl WakeGroups {
 
     pub(super) fn leave(&self, member: &Member) {
         let groups = &mut self.0.lock().groups;
-        let of = |group: &Group| Arc::ptr_eq(&group.wake, &member.0);
-        let Some(at) = groups.iter().position(of) else {
+        let is_members = |group: &Group| Arc::ptr_eq(&group.wake, &member.0);
+        let Some(at) = groups.iter().position(is_members) else {
             return;
         };
         if let Some(group) = groups.get_mut(at) {
@@ -162,19 +162,21 @@ mod tests {
     #[test]
     fn groups_are_filled_and_left() {
         let line = WakeGroups::default();
-        let mut members: Vec<_> = (0..2 * GROUP + 1).map(|_| line.join()).collect();
-        assert_eq!(groups(&line), [GROUP, GROUP, 1]);
+        let mut members: Vec<_> = (0..2 * MAX_GROUP_MEMBERS + 1)
+            .map(|_| line.join())
+            .collect();
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS, MAX_GROUP_MEMBERS, 1]);
         line.leave(&members.remove(0));
-        assert_eq!(groups(&line), [GROUP - 1, GROUP, 1]);
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS - 1, MAX_GROUP_MEMBERS, 1]);
         line.leave(&members.pop().unwrap());
-        assert_eq!(groups(&line), [GROUP - 1, GROUP]);
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS - 1, MAX_GROUP_MEMBERS]);
         members.push(line.join());
-        assert_eq!(groups(&line), [GROUP, GROUP]);
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS, MAX_GROUP_MEMBERS]);
         let alone = line.join_alone();
         members.push(line.join());
-        assert_eq!(groups(&line), [GROUP, GROUP, 1, 1]);
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS, MAX_GROUP_MEMBERS, 1, 1]);
         line.leave(&alone);
-        assert_eq!(groups(&line), [GROUP, GROUP, 1]);
+        assert_eq!(groups(&line), [MAX_GROUP_MEMBERS, MAX_GROUP_MEMBERS, 1]);
         members.iter().for_each(|member| line.leave(member));
         assert!(groups(&line).is_empty());
     }
@@ -183,11 +185,11 @@ mod tests {
     async fn others_have_their_turn_between_groups() {
         let line = Arc::new(WakeGroups::default());
         let order = Arc::new(Mutex::new(Vec::new()));
-        for n in 0..3 * GROUP {
+        for n in 0..3 * MAX_GROUP_MEMBERS {
             let (member, order) = (line.join(), order.clone());
             tokio::spawn(async move {
                 member.woken().await;
-                order.lock().push(Some(n / GROUP));
+                order.lock().push(Some(n / MAX_GROUP_MEMBERS));
             });
         }
         tokio::task::yield_now().await;
@@ -195,7 +197,7 @@ mod tests {
         tokio::spawn({
             let order = order.clone();
             async move {
-                while order.lock().len() < 3 * GROUP {
+                while order.lock().len() < 3 * MAX_GROUP_MEMBERS {
                     order.lock().push(None);
                     tokio::task::yield_now().await;
                 }
@@ -207,7 +209,10 @@ mod tests {
         tokio::task::yield_now().await;
         let order = order.lock();
         for group in 0..3 {
-            assert_eq!(order.iter().filter(|n| **n == Some(group)).count(), GROUP);
+            assert_eq!(
+                order.iter().filter(|n| **n == Some(group)).count(),
+                MAX_GROUP_MEMBERS
+            );
         }
         // The first round begins with the second group.
         let ends = |group| order.iter().rposition(|n| *n == Some(group)).unwrap();
@@ -218,12 +223,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_published_in_a_round_is_told_in_the_next() {
         let line = Arc::new(WakeGroups::default());
-        let members: Vec<_> = (0..2 * GROUP).map(|_| line.join()).collect();
-        let first = members[GROUP].woken();
+        let members: Vec<_> = (0..2 * MAX_GROUP_MEMBERS).map(|_| line.join()).collect();
+        let first = members[MAX_GROUP_MEMBERS].woken();
         line.wake();
         first.await;
         // The second group has had its turn in this round, the first has not.
-        let again = members[GROUP].woken();
+        let again = members[MAX_GROUP_MEMBERS].woken();
         line.wake();
         again.await;
         while line.0.lock().round != Round::None {
@@ -235,7 +240,7 @@ mod tests {
     #[test]
     fn without_a_runtime_all_are_woken_at_once() {
         let line = Arc::new(WakeGroups::default());
-        let members: Vec<_> = (0..2 * GROUP).map(|_| line.join()).collect();
+        let members: Vec<_> = (0..2 * MAX_GROUP_MEMBERS).map(|_| line.join()).collect();
         let woken: Vec<_> = members.iter().map(|m| Box::pin(m.woken())).collect();
         line.wake();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());

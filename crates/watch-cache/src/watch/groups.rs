@@ -24,7 +24,7 @@ use super::group_member::Member;
 use super::group_task::GroupTask;
 use super::session::Watch;
 use super::watch_client::WatchClient;
-use crate::store::WATCHES_PER_GROUP;
+use crate::store::MAX_GROUP_MEMBERS;
 
 /// The groups of all topics.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl WatchGroups {
         // so the last group is tried first.
         for group in groups.iter().rev() {
             let mut state = group.state.lock();
-            if state.members >= WATCHES_PER_GROUP {
+            if state.members >= MAX_GROUP_MEMBERS {
                 continue;
             }
             if !watch.has_read_to(state.read.cursor) {

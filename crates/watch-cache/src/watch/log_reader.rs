@@ -31,7 +31,7 @@ impl LogReader {
     /// client knows everything up to `version`.
     pub(super) fn new(store: Arc<Store>, filter: &Filter, cursor: Cursor, version: u64) -> Self {
         Self {
-            subscription: store.subscribe_to(Topic::of(filter)),
+            subscription: store.subscribe_to(Topic::from_filter(filter)),
             store,
             cursor,
             read_to: version,
@@ -117,7 +117,7 @@ impl LogReader {
 
     /// Reads the events that may concern another filter's objects from now on.
     pub(super) fn resubscribe(&mut self, filter: &Filter) {
-        self.subscription = self.store.subscribe_to(Topic::of(filter));
+        self.subscription = self.store.subscribe_to(Topic::from_filter(filter));
         self.read_under = None;
     }
 

@@ -227,9 +227,9 @@ impl ViewWatch {
     fn change_to(&self, newest: Visible, stepper: &Stepper) -> Result<Option<SetChange>, WatchEnd> {
         let (has, begins, is_told) = match &self.change {
             Some(change) => (change.has.clone(), change.begins, change.is_told),
-            None => (KeyRanges::of(&self.shown), false, false),
+            None => (KeyRanges::from_visible(&self.shown), false, false),
         };
-        let to = KeyRanges::of(&newest);
+        let to = KeyRanges::from_visible(&newest);
         let concerned = has.minus(&to).plus(&to.minus(&has));
         let (store, place) = (stepper.store(), stepper.log.cursor());
         let state = store.state_at(place, |key| concerned.contains(key))?;
@@ -248,7 +248,7 @@ impl ViewWatch {
         let Some(mut change) = self.change.take() else {
             return Ok(Step::Again);
         };
-        let to = KeyRanges::of(&change.to);
+        let to = KeyRanges::from_visible(&change.to);
         let lost = change.has.minus(&to);
         let gained = to.minus(&change.has);
         if !lost.is_empty() {

@@ -120,7 +120,7 @@ pub(in crate::server) fn watch_plan(identified: &Identified) -> Option<WatchPlan
 fn is_in_shadow(identified: &Identified) -> bool {
     let generation = identified.generation();
     let gvr = &identified.info().gvr;
-    let in_shadow = generation.settings.cache.modes.of(gvr) == CacheMode::Shadow
+    let in_shadow = generation.settings.cache.modes.for_resource(gvr) == CacheMode::Shadow
         && !overlay::is_for(generation, gvr)
         && !sharded::is_kept(identified);
     if in_shadow {

@@ -113,7 +113,7 @@ pub(in crate::server) async fn coverage(
     let generation = identified.generation();
     // As for a list, nothing is read into memory for a caller who may see nothing.
     if overlay::is_for(generation, gvr)
-        || generation.settings.cache.modes.of(gvr) == CacheMode::Shadow
+        || generation.settings.cache.modes.for_resource(gvr) == CacheMode::Shadow
         || !may_have_view(identified, verb, gvr).await
     {
         return None;

@@ -122,7 +122,7 @@ pub(super) fn answer(granted: &Granted, now: Instant) -> Answer {
                 apifront_seconds: found.cost.apifront.as_secs_f64(),
             },
             self_check: checked.map(|checked| check_report(checked, now)),
-            counts: ResourceCounts::from_found(modes.of(&gvr), found),
+            counts: ResourceCounts::from_found(modes.for_resource(&gvr), found),
         };
         (gvr, report)
     });
@@ -148,7 +148,7 @@ pub(super) fn open(generation: &Generation, now: Instant) -> OpenAnswer {
     let (found, modes) = (generation.shadow.report(), &generation.settings.cache.modes);
     let sums = sums(generation, &found, now);
     let resources = sorted(found.resources).map(|(gvr, found)| {
-        let counts = ResourceCounts::from_found(modes.of(&gvr), found);
+        let counts = ResourceCounts::from_found(modes.for_resource(&gvr), found);
         (gvr, counts)
     });
     let (resources, resources_omitted) = named(resources, &generation.metrics.known, usize::MAX);

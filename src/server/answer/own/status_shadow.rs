@@ -38,7 +38,7 @@ pub(super) fn summary<N: NamesResources>(generation: &Generation) -> Option<Shad
     let resources = found.resources.into_iter();
     let mut resources: Vec<_> = resources
         .map(|(gvr, found)| {
-            let comparisons = Comparisons::from_found(modes.of(&gvr).as_str(), &found);
+            let comparisons = Comparisons::from_found(modes.for_resource(&gvr).as_str(), &found);
             (gvr, comparisons)
         })
         .collect();

@@ -199,7 +199,7 @@ mod tests {
             Selectable::Empty => Some(String::new()),
             Selectable::Column(i) => {
                 let values = table.values(object.as_bytes());
-                texts::Texts::of(&values).get(i).map(str::to_owned)
+                texts::Texts::from_joined(&values).get(i).map(str::to_owned)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::retained_snapshots::{RETAINED_BYTES, RETENTION};
+use super::super::retained_snapshots::{MAX_RETAINED_BYTES, RETENTION};
 use super::model::Model;
 
 #[test]
@@ -62,5 +62,5 @@ fn the_oldest_retained_states_go_first() {
     assert!(kept.is_sorted());
     let number = kept.iter().filter(|kept| **kept).count();
     assert!((62..=64).contains(&number), "{number}");
-    assert!(model.store.memory().retained <= RETAINED_BYTES);
+    assert!(model.store.memory().retained <= MAX_RETAINED_BYTES);
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-const GROUP: usize = crate::store::WATCHES_PER_GROUP;
+const GROUP: usize = crate::store::MAX_GROUP_MEMBERS;
 
 /// A client that takes frames from a group, or in its own task when it has no
 /// room. The versions of its events must follow each other without gaps.
