@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::topic::Topics;
-use super::{Event, Subscription, Topic};
+use super::{Cursor, Event, Subscription, Topic};
 
 /// The age up to which events stay, if `HISTORY_BYTES` allows it. A client that was
 /// away for this time can resume. kube-apiserver promises 75 s; its documentation
@@ -24,46 +24,6 @@ const HISTORY_MIN_EVENTS: usize = 100;
 /// The most gaps that are remembered. At the bound, history begins after the oldest
 /// gap: with this many resyncs, little history is worth keeping.
 const MAX_GAPS: usize = 32;
-
-/// A reader's place in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// Sequence number of the next event.
-    next: u64,
-    /// The reader knew everything up to this version when it began. Gaps that
-    /// the reader has passed since raise it.
-    version: u64,
-}
-
-impl Cursor {
-    /// Returns the number of events between two places.
-    pub(super) fn distance(self, other: Self) -> u64 {
-        self.next.abs_diff(other.next)
-    }
-
-    /// Tells whether no event is between two places.
-    pub(crate) fn is_at(self, other: Self) -> bool {
-        self.next == other.next
-    }
-
-    pub(crate) fn is_before(self, other: Self) -> bool {
-        self.next < other.next
-    }
-
-    /// Returns the later place of the two, for this one's reader.
-    pub(crate) fn advanced_to(self, other: Self) -> Self {
-        Self {
-            next: self.next.max(other.next),
-            ..self
-        }
-    }
-
-    /// Returns the same place for a reader that knows everything up to
-    /// `version`.
-    pub(super) fn knowing(self, version: u64) -> Self {
-        Self { version, ..self }
-    }
-}
 
 /// The reach of a history into the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
 
-use super::{KeyScope, Snapshot, Store};
+use super::{KeyScope, Snapshot};
 
 /// The number of namespaces that are remembered. Each may evict one other, which is
 /// then counted anew.
@@ -37,7 +37,7 @@ impl NamespaceCounts {
         }
     }
 
-    fn about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
+    pub(super) fn about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
         let slot = self.hasher.hash_one(namespace) as usize % REMEMBERED_NAMESPACES;
         // A reader does not wait for a busy slot.
         let mut slot = self.slots.get(slot).and_then(Mutex::try_lock);
@@ -61,15 +61,6 @@ impl NamespaceCounts {
     }
 }
 
-impl Store {
-    /// Returns about how many objects of a snapshot of this store are in a
-    /// namespace.
-    pub fn count_about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
-        let counts = self.namespace_counts.get_or_init(NamespaceCounts::new);
-        counts.about(snapshot, namespace)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -78,8 +69,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::store::StoreWriter;
     use crate::store::tests::resource;
+    use crate::store::{Store, StoreWriter};
 
     fn store() -> (StoreWriter, Arc<Store>) {
         Store::new(resource(), Vec::new(), 1)

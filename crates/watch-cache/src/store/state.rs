@@ -5,10 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use http::HeaderValue;
-use kubernetes_wire::api::GroupVersionResource;
-use kubernetes_wire::representation::table::Printer;
-use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope};
+use kubernetes_wire::representation::Encoding;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -17,58 +14,10 @@ use super::log::{Log, Window};
 use super::namespace_counts::NamespaceCounts;
 use super::object_tree::ObjectTree;
 use super::tree_leaf::Lineage;
-use super::writer::Publishing;
 use super::{
-    Cursor, Event, Evicted, FieldTable, Gathered, Snapshot, StoreWriter, StoredObject,
-    Subscription, Topic,
+    Cursor, Event, Evicted, Gathered, Presentation, Resource, Snapshot, StoredObject, Subscription,
+    Topic,
 };
-
-/// The resource whose objects a store holds.
-#[derive(Clone, Debug)]
-pub struct Resource {
-    pub gvr: GroupVersionResource,
-    pub namespaced: bool,
-    /// The form in which the server writes objects and lists of the resource.
-    pub envelope: Envelope,
-    pub fields: FieldTable,
-    /// The form in which the server writes an otherwise empty object, learnt
-    /// from one of the server's bookmarks.
-    pub bookmark: OnceLock<BookmarkTemplate>,
-}
-
-/// The facts that answers show of a resource besides its objects. They are not
-/// part of [`Resource`], because a changed CustomResourceDefinition replaces
-/// them.
-#[derive(Clone, Debug, Default)]
-pub struct Presentation {
-    /// Prints Tables as upstream does. `None` if that is not known.
-    pub printer: Option<Arc<Printer>>,
-    /// `Warning` headers that come with every answer: deprecations (KEP-1693).
-    pub warnings: Vec<HeaderValue>,
-    /// Upstream supports initial events of watches (WatchList, KEP-3157). The
-    /// feature is off in some releases.
-    pub initial_events: bool,
-    /// Upstream refused initial events when it was listed. They are then sent by the
-    /// cache.
-    pub lacks_initial_events: bool,
-    /// Upstream ends initial events with a bookmark that depends on the watch's
-    /// encoding (see [`BookmarkTemplate::had_blueprint`]).
-    pub blueprint: bool,
-    /// Upstream's release writes protobuf in another way than this cache. JSON is
-    /// kept as upstream wrote it.
-    pub other_release: bool,
-    /// Upstream's release writes continue tokens, and Tables without objects, in
-    /// another way than this cache.
-    pub other_lists: bool,
-    /// Upstream's release counts the objects that remain after a page of a shard, as
-    /// in lists without a selector.
-    pub counts_shards: bool,
-    /// Upstream's release compresses watches that begin with a list.
-    pub compresses_watches: bool,
-    /// Upstream's release writes `"creationTimestamp":null` in metadata without
-    /// a creation time.
-    pub writes_null_times: bool,
-}
 
 /// The store's progress, which readers wait on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,23 +48,17 @@ pub struct Store {
     pub(super) publishing: Mutex<Publishing>,
 }
 
-impl Store {
-    /// Makes a store from a complete list at `resource_version`. Returns its only
-    /// writer, and the handle that readers share.
-    pub fn new(
-        resource: Resource,
-        objects: Vec<StoredObject>,
-        resource_version: u64,
-    ) -> (StoreWriter, Arc<Self>) {
-        Self::from_gathered(resource, objects.into_iter().collect(), resource_version)
-    }
+/// The state that only publications use.
+#[derive(Debug, Default)]
+pub(super) struct Publishing {
+    /// The object of the last event. Its watchers are about to ask for its
+    /// other encoding, which was made when it came.
+    pub(super) fresh: Option<Arc<StoredObject>>,
+}
 
-    /// Does the same as [`new`](Self::new) with objects that share buffers.
-    pub(crate) fn from_gathered(
-        resource: Resource,
-        objects: Gathered,
-        resource_version: u64,
-    ) -> (StoreWriter, Arc<Self>) {
+impl Store {
+    /// Makes a store without its writer.
+    pub(super) fn unwritten(resource: Resource, objects: Gathered, resource_version: u64) -> Self {
         let log = Log::new(resource_version);
         let Gathered { objects, tally } = objects;
         let snapshot = Snapshot {
@@ -130,7 +73,7 @@ impl Store {
             resource_version,
             closed: false,
         });
-        let store = Arc::new(Self {
+        Self {
             resource,
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
@@ -142,8 +85,7 @@ impl Store {
             unwritable: Default::default(),
             namespace_counts: OnceLock::new(),
             publishing: Mutex::default(),
-        });
-        (StoreWriter::new(&store), store)
+        }
     }
 
     pub fn presentation(&self) -> Arc<Presentation> {
@@ -256,5 +198,12 @@ impl Store {
     /// resource. `None` until upstream has done so after the first list.
     pub fn heard_at(&self) -> Option<Instant> {
         *self.heard.lock()
+    }
+
+    /// Returns about how many objects of a snapshot of this store are in a
+    /// namespace.
+    pub fn count_about(&self, snapshot: &Snapshot, namespace: &str) -> usize {
+        let counts = self.namespace_counts.get_or_init(NamespaceCounts::new);
+        counts.about(snapshot, namespace)
     }
 }

@@ -11,8 +11,8 @@ use super::replacement::Replacement;
 use super::resync::Found;
 use super::tree_leaf::Lineage;
 use super::{
-    Change, Event, Gathered, MalformedObject, Presentation, Snapshot, Store, StoredObject,
-    publication,
+    Change, Event, Gathered, MalformedObject, Presentation, Resource, Snapshot, Store,
+    StoredObject, publication,
 };
 
 /// Publishes the changes of one store. Each store has one writer, which
@@ -25,21 +25,32 @@ pub struct StoreWriter {
     store: Weak<Store>,
 }
 
-/// The state that only publications use.
-#[derive(Debug, Default)]
-pub(super) struct Publishing {
-    /// The object of the last event. Its watchers are about to ask for its
-    /// other encoding, which was made when it came.
-    fresh: Option<Arc<StoredObject>>,
+impl Store {
+    /// Makes a store from a complete list at `resource_version`. Returns its only
+    /// writer, and the handle that readers share.
+    pub fn new(
+        resource: Resource,
+        objects: Vec<StoredObject>,
+        resource_version: u64,
+    ) -> (StoreWriter, Arc<Self>) {
+        Self::from_gathered(resource, objects.into_iter().collect(), resource_version)
+    }
+
+    /// Does the same as [`new`](Self::new) with objects that share buffers.
+    pub(crate) fn from_gathered(
+        resource: Resource,
+        objects: Gathered,
+        resource_version: u64,
+    ) -> (StoreWriter, Arc<Self>) {
+        let store = Arc::new(Self::unwritten(resource, objects, resource_version));
+        let writer = StoreWriter {
+            store: Arc::downgrade(&store),
+        };
+        (writer, store)
+    }
 }
 
 impl StoreWriter {
-    pub(super) fn new(store: &Arc<Store>) -> Self {
-        Self {
-            store: Arc::downgrade(store),
-        }
-    }
-
     /// Returns the store, if somebody still holds it.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.store.upgrade()
