@@ -92,7 +92,8 @@ impl Provenance {
         *self.listed_by.lock() = definition;
     }
 
-    /// See [`Entry::is_listed_by_current_definition`](super::Entry::is_listed_by_current_definition).
+    /// Tells whether the resource's definition is still the one that the store was
+    /// listed with. [`Entry`](super::Entry) says what callers must heed.
     pub(super) async fn is_listed_by_current_definition(&self, owner: &dyn CurrentSource) -> bool {
         let before = self.listed_by.lock().clone();
         match &before {
