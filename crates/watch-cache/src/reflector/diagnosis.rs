@@ -11,7 +11,7 @@ use kubernetes_wire::representation::Form;
 use super::custom_resource_definition;
 use super::list::message;
 use super::list_page::ListPage;
-use super::{printer_check, relist, source_encoding};
+use super::{presentation, printer_check, source_encoding};
 use crate::store::{FieldTable, MalformedObject, StoredObject, field_table};
 
 /// The number of objects that are read. More would show more, but cost the API
@@ -86,7 +86,7 @@ pub async fn diagnose(upstream: &dyn Source, gvr: &GroupVersionResource) -> Diag
         custom_resource_definition::read(upstream, gvr),
         printer_check::ask(upstream, gvr),
     );
-    let other_release = relist::is_other_release(gvr, release);
+    let other_release = presentation::is_other_release(gvr, release);
     let fields = match defined.definition() {
         Some(definition) => definition.fields.clone(),
         None => field_table(gvr),
@@ -100,7 +100,7 @@ pub async fn diagnose(upstream: &dyn Source, gvr: &GroupVersionResource) -> Diag
     if other_release {
         limits.push(Limit::OtherRelease(release));
     }
-    if relist::has_other_lists(gvr, &defined, release) {
+    if presentation::has_other_lists(gvr, &defined, release) {
         limits.push(Limit::OtherLists(release));
     }
     let definition = defined.definition();

@@ -22,6 +22,7 @@ mod memory_limit;
 mod memory_pool;
 mod origin;
 mod pieces;
+mod presentation;
 mod printer_check;
 mod provenance;
 mod relist;

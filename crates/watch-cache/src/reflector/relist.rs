@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use apifront_source::{ServerIdentity, Source};
 use http::HeaderValue;
-use kubernetes_wire::api::{GroupVersionResource, Release};
-use kubernetes_wire::representation::table::Printer;
-use kubernetes_wire::representation::{BookmarkTemplate, Envelope, Form};
+use kubernetes_wire::api::Release;
+use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
 use super::custom_resource_definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
@@ -18,7 +17,7 @@ use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
 use super::store_slot::OwnedStore;
 use super::watch_list::{self, Opened};
-use super::{discovery, freshness_probe, printer_check, source_encoding};
+use super::{discovery, freshness_probe, presentation, printer_check, source_encoding};
 use crate::saved::Columns;
 use crate::store::{FieldTable, Gathered, Presentation, Resource, Store, field_table};
 
@@ -230,18 +229,13 @@ impl<'a> Filling<'a> {
         let (count, version) = (all.objects.len(), all.resource_version);
         let columns = self.columns().await;
         let presentation = Presentation {
-            printer: printer(entry, all.envelope.form, &self.defined, &columns).map(Arc::new),
             warnings: all.warnings,
             // Only a server with initial events has shown a bookmark at this
             // time.
             initial_events: all.bookmark.is_some(),
             lacks_initial_events: self.lacks_initial_events && all.bookmark.is_none(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
-            other_release: is_other_release(&entry.gvr, entry.provenance().release()),
-            other_lists: has_other_lists(&entry.gvr, &self.defined, entry.provenance().release()),
-            counts_shards: source_encoding::counts_shards(entry.provenance().release()),
-            compresses_watches: compresses_watches(entry, &self.defined),
-            writes_null_times: writes_null_times(entry, &self.defined),
+            ..presentation::presentation(entry, all.envelope.form, &self.defined, &columns)
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
@@ -305,50 +299,6 @@ impl<'a> Filling<'a> {
             columns,
         })
     }
-}
-
-pub(super) fn printer(
-    entry: &Entry,
-    form: Form,
-    defined: &DefinitionState,
-    columns: &Columns,
-) -> Option<Printer> {
-    let (definition, release) = (defined.definition(), entry.provenance().release());
-    printer_check::printer(&entry.gvr, form, definition, release, columns)
-}
-
-/// Tells whether upstream's release writes objects of the resource differently
-/// than apifront does.
-pub(super) fn is_other_release(gvr: &GroupVersionResource, release: Option<Release>) -> bool {
-    source_encoding::is_built_in(gvr) && !source_encoding::is_written_alike(gvr, release)
-}
-
-/// Tells whether upstream's release writes lists of the resource differently
-/// than apifront does.
-pub(super) fn has_other_lists(
-    gvr: &GroupVersionResource,
-    defined: &DefinitionState,
-    release: Option<Release>,
-) -> bool {
-    !source_encoding::lists_alike(is_of_kubernetes(gvr, defined), release)
-}
-
-/// Tells whether upstream's release compresses watches that begin with a list.
-pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(&entry.gvr, defined)
-        && source_encoding::compresses_watches(entry.provenance().release())
-}
-
-/// Tells whether upstream writes `creationTimestamp: null` in metadata that has
-/// no creation time.
-pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(&entry.gvr, defined)
-        && source_encoding::writes_null_times(entry.provenance().release())
-}
-
-/// Tells whether kube-apiserver itself serves the resource.
-fn is_of_kubernetes(gvr: &GroupVersionResource, defined: &DefinitionState) -> bool {
-    source_encoding::is_built_in(gvr) || !matches!(defined, DefinitionState::Elsewhere)
 }
 
 /// Tells whether a list fits into the existing store. A definition that was

@@ -23,8 +23,8 @@ use super::entry::Entry;
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
+use super::presentation;
 use super::relist::{self, Filled};
-use super::source_encoding;
 use super::store_slot::OwnedStore;
 use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
@@ -199,7 +199,8 @@ impl Judged {
     fn store(&self, entry: &Entry, loaded: Loaded, fields: FieldTable) -> OwnedStore {
         let header = &self.header;
         let envelope = header.envelope();
-        let printer = relist::printer(entry, envelope.form, &self.defined, &header.columns);
+        let (defined, columns) = (&self.defined, &header.columns);
+        let shown = presentation::presentation(entry, envelope.form, defined, columns);
         let resource = Resource {
             gvr: entry.gvr.clone(),
             namespaced: header.namespaced,
@@ -216,20 +217,10 @@ impl Judged {
             Instant::now(),
         );
         writer.present(Presentation {
-            printer: printer.map(Arc::new),
-            warnings: Vec::new(),
             initial_events: header.initial_events,
             lacks_initial_events: header.lacks_initial_events,
             blueprint: header.blueprint,
-            other_release: relist::is_other_release(&entry.gvr, entry.provenance().release()),
-            other_lists: relist::has_other_lists(
-                &entry.gvr,
-                &self.defined,
-                entry.provenance().release(),
-            ),
-            counts_shards: source_encoding::counts_shards(entry.provenance().release()),
-            compresses_watches: relist::compresses_watches(entry, &self.defined),
-            writes_null_times: relist::writes_null_times(entry, &self.defined),
+            ..shown
         });
         OwnedStore { store, writer }
     }
