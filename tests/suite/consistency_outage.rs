@@ -40,6 +40,10 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
             config["authorization"] = json!({
                 "subjectAccessReview": {"allowTTL": format!("{}s", ALLOWED.as_secs())},
             });
+            // An answer about a token is used for its time and no longer, outage or
+            // not. It must not end while the test looks.
+            config["authentication"]["tokenReview"] =
+                json!({ "enabled": true, "successTTL": "5m" });
         })
         .await;
         let client = front.client(None).token(tess.token);
