@@ -1,4 +1,5 @@
 //! The good tokens that are remembered, within a limit of bytes.
+//! `token_authenticator.rs` decides how old an answer may be.
 //!
 //! The issuer of a token decides how large its user is: a user with very many groups
 //! or extra has a megabyte. The users are kept on three shelves, by size. A flood of

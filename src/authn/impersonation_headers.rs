@@ -1,5 +1,5 @@
-//! The `Impersonate-*` headers, in which a caller names the user to
-//! impersonate.
+//! The `Impersonate-*` headers, in which a caller names the user to impersonate.
+//! Whether the caller may is decided in `authz/impersonation.rs`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::query::go_quote;

@@ -1,4 +1,4 @@
-//! The room for views, which users share.
+//! The views that are kept. Users share the places in this table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

@@ -73,7 +73,7 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the pieces of one watch, whose bytes are shares",
     ),
     (
-        "src/server/state/drain.rs",
+        "src/server/state/open_requests.rs",
         "the open requests that the process waits for when it stops, without a limit",
     ),
     (

@@ -1,4 +1,16 @@
-//! The file as a sequence of sealed blocks.
+//! The file of a store, as a sequence of sealed blocks. `records.rs` has what is in
+//! them.
+//!
+//! ```text
+//! preamble │ header (JSON)      │ tag │ block │ tag │ … │ last block │ tag
+//! magic,   │ cluster, release,  │     objects at one version, then the events
+//! format   │ resource, versions │     that lead to the newest version
+//! ```
+//!
+//! A tag is a SHA-256 checksum or, with a key, the tag of AES-256-GCM. Every tag
+//! depends on the header and on the block's place. So a file cannot be cut, put
+//! together from others, or given another resource's name. The contents of a file
+//! are trusted as little as bytes from the wire.
 
 use std::io::{self, Read, Write};
 

@@ -1,19 +1,8 @@
 //! Stores on disk, one file for each resource, so that a restarted process
 //! begins with the state of the one before it.
-//!
-//! ```text
-//! preamble │ header (JSON)      │ tag │ block │ tag │ … │ last block │ tag
-//! magic,   │ cluster, release,  │     objects at one version, then the events
-//! format   │ resource, versions │     that lead to the newest version
-//! ```
-//!
-//! A tag is a SHA-256 checksum or, with a key, the tag of AES-256-GCM. Every tag
-//! depends on the header and on the block's place. So a file cannot be cut, put
-//! together from others, or given another resource's name. The contents of a file
-//! are trusted as little as bytes from the wire.
 
-mod blocks;
 mod directory;
+mod file_format;
 mod header;
 mod key;
 mod records;

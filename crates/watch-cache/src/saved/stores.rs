@@ -13,8 +13,8 @@ use kubernetes_wire::representation::Envelope;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::blocks::{BlockReader, BlockWriter};
 use super::directory::{self, Directory, DirectoryError};
+use super::file_format::{BlockReader, BlockWriter};
 use super::header::file_name;
 use super::key::{Key, KeyError};
 use super::records::{self, Decoder};

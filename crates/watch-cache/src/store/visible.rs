@@ -30,7 +30,7 @@ impl Visible {
     /// Makes the set of these namespaces, and of these names by namespace. Texts
     /// that cannot be an object's name or namespace are left out.
     pub fn new(namespaces: &BTreeSet<String>, names: &BTreeMap<String, BTreeSet<String>>) -> Self {
-        // A key is joined with '/': a name that has one must not become
+        // Namespace and name are joined with '/'. A name that has one must not become
         // another namespace's object.
         let is_part = |part: &str| !part.is_empty() && !part.contains('/');
         let whole = namespaces.iter().filter(|namespace| is_part(namespace));
