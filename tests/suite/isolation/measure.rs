@@ -134,8 +134,13 @@ pub fn is_controlled() -> bool {
 }
 
 pub fn print_control(what: &str, apart: &Times, attacked: &Times) {
-    println!("{what}, at another apifront: {apart}");
-    let (p50, p99) = (attacked.times(apart, 50), attacked.times(apart, 99));
+    print_beside(what, "at another apifront", apart, attacked);
+}
+
+/// Prints what was measured under another load, and how the attack compares.
+pub fn print_beside(what: &str, load: &str, under: &Times, attacked: &Times) {
+    println!("{what}, {load}: {under}");
+    let (p50, p99) = (attacked.times(under, 50), attacked.times(under, 99));
     println!("{what}: p50 {p50:.1}x, p99 {p99:.1}x of that");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_control};
+use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_beside, print_control};
 use crate::harness::apifront::Apifront;
 use crate::harness::certificates::Pair;
 use crate::harness::client::Client;
@@ -99,16 +99,16 @@ impl World {
         front.client(Some(&self.holders[n % HOLDERS]))
     }
 
-    /// Lists with `at_a_time` concurrent requests.
+    /// Lists with `at_a_time` concurrent requests of holders.
     async fn flood(&self, front: &Apifront, at_a_time: usize) -> Flood {
-        let clients: Vec<Client> = (0..at_a_time).map(|n| self.client_of(front, n)).collect();
-        Flood::start(at_a_time, move |n| {
-            let client = clients[n % clients.len()].clone();
-            async move {
-                client.get(EVERYWHERE).await.expect(200);
-            }
-        })
-        .await
+        let clients = (0..at_a_time).map(|n| self.client_of(front, n)).collect();
+        lists(clients, EVERYWHERE).await
+    }
+
+    /// Lists a namespace with as many requests of somebody who needs no view.
+    async fn ordinary_flood(&self, at_a_time: usize) -> Flood {
+        let clients = (0..at_a_time).map(|_| self.front.admin_client()).collect();
+        lists(clients, &self.list).await
     }
 
     /// Times `/livez` and another user's list.
@@ -125,6 +125,18 @@ impl World {
             assert_unharmed(what, quiet, attacked, BOUND);
         }
     }
+}
+
+/// Lists `path` with one request of each client at a time.
+async fn lists(clients: Vec<Client>, path: &str) -> Flood {
+    let path = path.to_owned();
+    Flood::start(clients.len(), move |n| {
+        let (client, path) = (clients[n % clients.len()].clone(), path.clone());
+        async move {
+            client.get(&path).await.expect(200);
+        }
+    })
+    .await
 }
 
 const WHAT: [&str; 2] = ["/livez", "another's list"];
@@ -164,6 +176,12 @@ async fn lists_by_holders_of_many_names_stall_nobody() {
             println!("{} lists of another apifront", flood.end());
             for (what, (apart, attacked)) in WHAT.iter().zip(apart.iter().zip(&attacked)) {
                 print_control(what, apart, attacked);
+            }
+            let flood = world.ordinary_flood(at_a_time).await;
+            let ordinary = world.others().await;
+            println!("{} lists by somebody without a view", flood.end());
+            for (what, (ordinary, attacked)) in WHAT.iter().zip(ordinary.iter().zip(&attacked)) {
+                print_beside(what, "beside ordinary lists", ordinary, attacked);
             }
         }
     }
