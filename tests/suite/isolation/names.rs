@@ -105,10 +105,10 @@ impl World {
         lists(clients, EVERYWHERE).await
     }
 
-    /// Lists a namespace with as many requests of somebody who needs no view.
+    /// Lists the same resource with as many requests of somebody who needs no view.
     async fn ordinary_flood(&self, at_a_time: usize) -> Flood {
         let clients = (0..at_a_time).map(|_| self.front.admin_client()).collect();
-        lists(clients, &self.list).await
+        lists(clients, EVERYWHERE).await
     }
 
     /// Times `/livez` and another user's list.
