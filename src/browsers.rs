@@ -1,5 +1,5 @@
-//! What browsers are told: CORS (which other origins' pages may read answers) and HSTS
-//! (RFC 6797: browsers use TLS alone). The rules are those of kube-apiserver's flags
+//! The rules for browsers: CORS (which other origins' pages may read answers) and HSTS
+//! (RFC 6797: browsers use TLS alone). They are those of kube-apiserver's flags
 //! `--cors-allowed-origins` and `--strict-transport-security-directives`.
 
 use http::HeaderValue;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "architecture/documents.rs"]
 mod documents;
+#[path = "architecture/exceptions.rs"]
+mod exceptions;
 #[path = "architecture/libraries.rs"]
 mod libraries;
 #[path = "architecture/links.rs"]

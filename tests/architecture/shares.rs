@@ -1,9 +1,10 @@
 //! Checks that resources shared by callers are bounded through `crates/shares`,
 //! which knows the caller. Files with other bounds are listed here, with the reason.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::exceptions::assert_listed;
 use super::{code_of, is_word, rust_files};
 
 /// The crate of shares, and the crate with kube-apiserver's own algorithm for seats.
@@ -87,8 +88,7 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
 #[test]
 fn what_callers_share_is_held_through_one_type() {
     let root = Path::new(".");
-    let mut wrong = Vec::new();
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for file in ["src", "crates"]
         .map(|folder| rust_files(&root.join(folder)))
         .iter()
@@ -106,21 +106,10 @@ fn what_callers_share_is_held_through_one_type() {
         if bounds.is_empty() {
             continue;
         }
-        if !OWN_BOUNDS.iter().any(|(file, _)| *file == shown) {
-            wrong.push(format!("{shown}: {bounds:?}"));
-        }
-        found.insert(shown);
+        found.insert(shown, format!("{bounds:?}"));
     }
-    assert!(
-        wrong.is_empty(),
-        "use crates/shares, or say here why no caller has a part: {wrong:#?}"
-    );
-    for (file, reason) in OWN_BOUNDS {
-        assert!(
-            found.contains(*file),
-            "{file} has no bound of its own: {reason}"
-        );
-    }
+    let advice = "use crates/shares, or say here why no caller has a part";
+    assert_listed(&found, OWN_BOUNDS, advice, "has no bound of its own");
 }
 
 /// Returns the means, other than shares, with which code bounds or counts.

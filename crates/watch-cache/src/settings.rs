@@ -75,7 +75,8 @@ pub struct ShadowLimits {
     pub max_held_bytes: usize,
 }
 
-/// What the program around the cache decides. It may change while the cache runs.
+/// The program around the cache decides these things. They may change while the cache
+/// runs.
 pub trait Policy {
     fn settings(&self) -> &Settings;
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::version_question::{SharedQuestion, VersionQuestion};
 use super::watch_lag::{LateEvent, WatchLag};
 
-/// What is known of a store's freshness.
+/// Tells how recent a store is, and asks upstream for its version.
 #[derive(Default)]
 pub struct Freshness {
     /// Asks upstream for its version, by a list of this resource.

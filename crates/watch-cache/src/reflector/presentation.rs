@@ -1,5 +1,5 @@
-//! What answers show of a resource because of its server's release and its
-//! definition.
+//! Makes the facts that answers show of a resource besides its objects. They depend on
+//! its server's release and on its definition.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the clauses of an Accept header ask for.
+//! Reads the clauses of an Accept header, and finds the first that can be satisfied.
 
 use http::HeaderMap;
 use http::header::ACCEPT;

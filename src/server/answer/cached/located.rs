@@ -61,7 +61,7 @@ pub(super) struct Fitted<'a> {
     pub(super) target: Target<'a>,
 }
 
-/// What is read, and the form of the answer.
+/// The target of a read: the objects, and the form of the answer.
 pub(super) struct Target<'a> {
     pub(super) located: Located<'a>,
     pub(super) representation: Representation,
