@@ -40,8 +40,8 @@ pub struct Library {
     /// those of a list.
     pub checks: &'static [&'static str],
     pub informers: &'static [&'static str],
-    /// The least number of reads that apifront must answer from its cache. Up to half
-    /// of them may be late or the first of an object ([`Reads`](super::hits::Reads)).
+    /// The least number of reads that apifront must answer from its cache, with those
+    /// that are late or the first of an object ([`Reads`](super::hits::Reads)).
     pub hits: usize,
 }
 
