@@ -89,7 +89,7 @@ impl Task<'_> {
                 continue;
             }
             if !self.view.is_in_use() && !self.goes_on {
-                self.wait(None).await;
+                self.rest(None).await;
                 continue;
             }
             self.goes_on = false;
@@ -97,7 +97,6 @@ impl Task<'_> {
             if !due.is_empty() && !self.ask(due, now, &settings).await {
                 continue;
             }
-            let mut spreads_until = None;
             // Granted places are served while new ones are asked about.
             if self.grants.are_known() || self.view.is_ready() {
                 self.publish(&settings);
@@ -110,15 +109,27 @@ impl Task<'_> {
                 // An empty view holds until something changes.
                 let until = until.or(Instant::now().checked_add(settings.review_ttl));
                 self.view.settled(until);
-                spreads_until = self.view.spreads_until();
+                let spreads_until = self.view.spreads_until();
                 if spreads_until.is_some_and(|until| until <= Instant::now()) {
                     self.ask_version(self.view.published()).await;
                     continue;
                 }
             }
-            let next = self.grants.next().into_iter().chain(spreads_until);
-            self.wait(next.min()).await;
+            self.rest(self.next()).await;
         }
+    }
+
+    /// Returns the moment from which there is work for a view that is in use.
+    fn next(&self) -> Option<Instant> {
+        let next = self.grants.next().into_iter();
+        next.chain(self.view.spreads_until()).min()
+    }
+
+    /// Waits, and lets requests be answered meanwhile that leave nothing to do.
+    async fn rest(&mut self, until: Option<Instant>) {
+        self.view.rest(self.next().or(longest_sleep()));
+        self.wait(until).await;
+        self.view.rest(None);
     }
 
     /// Reads the newest rights. Returns false if they allow no view.
@@ -321,8 +332,7 @@ impl Task<'_> {
 
     /// Waits until the rights change, a request uses the view, or `until`.
     async fn wait(&mut self, until: Option<Instant>) {
-        let longest = Instant::now().checked_add(MAX_SLEEP);
-        let until = until.into_iter().chain(longest).min();
+        let until = until.into_iter().chain(longest_sleep()).min();
         let timer = async {
             match until {
                 Some(until) => tokio::time::sleep_until(until).await,
@@ -335,6 +345,10 @@ impl Task<'_> {
             () = timer => {}
         }
     }
+}
+
+fn longest_sleep() -> Option<Instant> {
+    Instant::now().checked_add(MAX_SLEEP)
 }
 
 /// The answer while the rights in memory are not known to be current.

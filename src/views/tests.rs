@@ -293,8 +293,8 @@ async fn a_watch_begins_after_the_present_set() {
     // The store may have a later version than upstream told.
     world.upstream.version.store(100, Ordering::Relaxed);
     world.bind(&["b"]);
-    world.ready().await.unwrap();
     wait(Duration::from_millis(10)).await;
+    world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(99));
     // Rights that stay the same make no new set.
     world.upstream.version.store(200, Ordering::Relaxed);
@@ -306,8 +306,8 @@ async fn a_watch_begins_after_the_present_set() {
     world.upstream.stored.store(300, Ordering::Relaxed);
     world.upstream.version.store(300, Ordering::Relaxed);
     world.bind(&["a"]);
-    world.ready().await.unwrap();
     wait(Duration::from_millis(50)).await;
+    world.ready().await.unwrap();
     assert_eq!(world.view.since(), Some(300));
 }
 
@@ -385,6 +385,31 @@ async fn only_a_view_in_use_is_reviewed_again() {
         (world.view.is_watched(), world.view.is_in_use()),
         (false, false)
     );
+}
+
+/// The task goes through all places at each turn, so not each request may cause one.
+#[tokio::test(start_paused = true)]
+async fn a_request_to_a_view_at_rest_wakes_nothing() {
+    let world = World::new(&["a"]);
+    world.ready().await.unwrap();
+    wait(TTL / 20).await;
+    let is_woken = async || {
+        world.ready().await.unwrap();
+        world.view.is_in_use()
+    };
+    assert!(!is_woken().await);
+    world.take_asked();
+    // The grant is old enough to be asked about again.
+    wait(TTL * 9 / 10).await;
+    assert!(is_woken().await);
+    wait(Duration::from_millis(10)).await;
+    assert_eq!(world.take_asked(), "a/");
+    assert!(!is_woken().await);
+    // Every replica knows the set now: upstream's version can be asked for.
+    wait(OUTAGE + TTL / 10).await;
+    assert!(is_woken().await);
+    wait(Duration::from_millis(10)).await;
+    assert!(!is_woken().await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,6 +89,9 @@ struct State {
     gains: bool,
     /// Whether a request waits for the view to be recent.
     wanted: bool,
+    /// The moment until which the view's task has nothing to do for a request. `None`
+    /// while it works, or waits for the next request.
+    rests_until: Option<Instant>,
     used: Instant,
 }
 
@@ -159,6 +162,7 @@ impl View {
                 lacks: Lacks::default(),
                 gains: false,
                 wanted: false,
+                rests_until: None,
                 used: now,
             }),
             changed: watch::channel(()).0,
@@ -174,6 +178,9 @@ impl View {
         {
             let mut state = self.state.lock();
             state.used = asked;
+            if state.rests(asked) && matches!(state.answer(asked), Some(Ok(()))) {
+                return Ok(());
+            }
             state.wanted = true;
             // Every caller may cause another attempt, as with any other question.
             if matches!(state.phase, Phase::Failed(_, Refusal::Unavailable)) {
@@ -430,6 +437,12 @@ impl View {
         self.changed.send_replace(());
     }
 
+    /// Notes that requests need not wake the view's task before this moment, or that
+    /// they must.
+    pub(super) fn rest(&self, until: Option<Instant>) {
+        self.state.lock().rests_until = until;
+    }
+
     /// Notes that some places have no answer yet.
     pub(super) fn unsettled(&self) {
         self.state.lock().holds_until = None;
@@ -496,6 +509,10 @@ impl State {
 
     fn spreads_until(&self) -> Option<Instant> {
         self.published_at.checked_add(self.spread)
+    }
+
+    fn rests(&self, now: Instant) -> bool {
+        !self.gains && self.rests_until.is_some_and(|until| now < until)
     }
 
     fn answer(&self, now: Instant) -> Option<Result<(), (Status, Refusal)>> {

@@ -49,6 +49,10 @@ fn sets() -> Vec<Visible> {
         }
         Visible::new(&namespaces, &single)
     };
+    let names = |each: &[usize], of_each: usize| {
+        let names = each.iter().flat_map(|n| (0..of_each).map(move |i| (*n, i)));
+        names.collect::<Vec<_>>()
+    };
     vec![
         Visible::default(),
         of(&|_| true, &[]),
@@ -56,6 +60,9 @@ fn sets() -> Vec<Visible> {
         of(&|n| n % 9 < 6, &[]),
         of(&|n| n % 5 == 0, &[(6, 0), (6, 1), (6, 6), (7, 9), (39, 3)]),
         of(&|_| false, &[(0, 0), (39, 6)]),
+        // Many names of which few exist.
+        of(&|n| n == 3 || n == 21, &names(&[2, 4, 20, 38, 39, 50], 60)),
+        of(&|_| false, &names(&[40, 41, 50], 60)),
     ]
 }
 

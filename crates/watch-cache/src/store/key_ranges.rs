@@ -17,7 +17,17 @@ impl KeyRanges {
         self.0.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, String)> {
+    /// Returns the ranges at or above a key. The first of them may begin below it.
+    pub(super) fn at_or_above(
+        &self,
+        key: &str,
+    ) -> impl Iterator<Item = (String, Option<String>)> + use<'_> {
+        let below = self.0.partition_point(|(_, to)| to.as_str() <= key);
+        let above = self.0.get(below..).unwrap_or_default().iter().cloned();
+        above.map(|(from, to)| (from, Some(to)))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(String, String)> {
         self.0.iter()
     }
 

@@ -135,6 +135,7 @@ impl ObjectTree {
             leaves: self.leaves.range::<(Bound<&str>, Bound<&str>), str>(range),
             from: from.to_owned(),
             to,
+            beyond: None,
         }
     }
 
@@ -317,6 +318,7 @@ pub(super) struct Spans<'s> {
     leaves: imbl::ordmap::RangedIter<'s, ObjectKey, Arc<Leaf>, imbl::shared_ptr::DefaultSharedPtr>,
     from: String,
     to: Option<String>,
+    beyond: Option<&'s ObjectKey>,
 }
 
 /// At least one object of one leaf.
@@ -341,11 +343,18 @@ impl<'s> Span<'s> {
     }
 }
 
+impl<'s> Spans<'s> {
+    /// When all spans were given, returns the key of the first object above the range.
+    pub(super) fn beyond(&self) -> Option<&'s ObjectKey> {
+        self.beyond
+    }
+}
+
 impl<'s> Iterator for Spans<'s> {
     type Item = Span<'s>;
 
     fn next(&mut self) -> Option<Span<'s>> {
-        loop {
+        while self.beyond.is_none() {
             let (first, leaf) = self.leaves.next()?;
             let objects = leaf.objects();
             let start = if first.as_str() < self.from.as_str() {
@@ -354,7 +363,7 @@ impl<'s> Iterator for Spans<'s> {
                 0
             };
             let end = match &self.to {
-                Some(to) if first.as_str() >= to.as_str() => return None,
+                Some(to) if first.as_str() >= to.as_str() => 0,
                 Some(to)
                     if objects
                         .last()
@@ -364,10 +373,12 @@ impl<'s> Iterator for Spans<'s> {
                 }
                 _ => objects.len(),
             };
+            self.beyond = objects.get(end).map(|object| &object.key);
             if start < end {
                 let range = start..end;
                 return Some(Span { leaf, range });
             }
         }
+        None
     }
 }

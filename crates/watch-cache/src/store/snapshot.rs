@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kubernetes_wire::representation::Envelope;
 
-use super::object_tree::{Edit, ObjectTree, Span};
+use super::object_tree::{Edit, ObjectTree, Span, Spans};
 use super::tree_leaf::{Leaf, Lineage};
 use super::{Cursor, KeyRanges, KeyScope, ObjectKey, StoredObject};
 
@@ -94,16 +94,43 @@ impl Snapshot {
         scope: &KeyScope,
         start: &str,
     ) -> impl Iterator<Item = Span<'s>> + use<'s> {
-        self.spans_of(scope.ranges(start))
+        let scope = scope.clone();
+        self.spans_of(start, move |key| scope.ranges(key))
     }
 
     /// Returns the objects with keys in the ranges, which are in order. Objects of
     /// several ranges that are neighbours in a leaf come in one span.
-    fn spans_of<'s, R>(&'s self, ranges: R) -> impl Iterator<Item = Span<'s>> + use<'s, R>
+    ///
+    /// `ranges_from` returns the ranges at or above a key. Ranges that hold no object
+    /// cost nothing: a caller may see many names, and few of them may exist.
+    fn spans_of<'s, F, R>(
+        &'s self,
+        start: &str,
+        ranges_from: F,
+    ) -> impl Iterator<Item = Span<'s>> + use<'s, F, R>
     where
+        F: Fn(&str) -> R,
         R: Iterator<Item = (String, Option<String>)>,
     {
-        let spans = ranges.flat_map(|(from, to)| self.objects.spans(&from, to));
+        let mut ranges = ranges_from(start);
+        let mut of_range: Option<Spans<'s>> = None;
+        let spans = iter::from_fn(move || {
+            loop {
+                let next = match &mut of_range {
+                    None => "",
+                    Some(spans) => match spans.next() {
+                        Some(span) => return Some(span),
+                        None => spans.beyond()?.as_str(),
+                    },
+                };
+                let (mut from, mut to) = ranges.next()?;
+                if to.as_deref().is_some_and(|to| to <= next) {
+                    ranges = ranges_from(next);
+                    (from, to) = ranges.next()?;
+                }
+                of_range = Some(self.objects.spans(&from, to));
+            }
+        });
         let mut spans = spans.peekable();
         iter::from_fn(move || {
             let mut span = spans.next()?;
@@ -118,9 +145,9 @@ impl Snapshot {
         &'s self,
         ranges: &'r KeyRanges,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s, 'r> {
-        let ranges = ranges.iter().cloned();
-        let ranges = ranges.map(|(from, to)| (from, Some(to)));
-        self.spans_of(ranges).flat_map(|span| span.objects())
+        let ranges_from = |key: &str| ranges.at_or_above(key);
+        self.spans_of("", ranges_from)
+            .flat_map(|span| span.objects())
     }
 
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
