@@ -1,4 +1,5 @@
-//! An event whose objects are still bodies.
+//! An event whose objects are still bodies. They are left out of one that would be too
+//! long (truncation).
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,10 +1,10 @@
 //! Sockets, TLS, and the framing of HTTP/1 and HTTP/2, with the limits and deadlines
 //! that hold for a connection whatever its requests are.
 
-pub(super) mod browser;
 pub(super) mod coalesce;
 pub(super) mod connections;
 pub(super) mod deadlines;
+pub(super) mod foreign_page;
 pub(super) mod frame_meter;
 pub(super) mod framing;
 pub(super) mod head;

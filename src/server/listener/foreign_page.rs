@@ -33,7 +33,7 @@ pub(in crate::server) enum Port {
 /// Returns the reason why a request is refused, in words for its client, or `None`
 /// if the request is acceptable. `authorities` are those of the request line or
 /// `:authority`.
-pub(in crate::server) fn foreign(
+pub(in crate::server) fn why_refused(
     headers: &HeaderMap,
     mut authorities: impl Iterator<Item = Option<impl AsRef<[u8]>>>,
     port: Port,
@@ -122,7 +122,7 @@ mod tests {
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
         }
-        foreign(&map, [authority].into_iter(), port).is_some()
+        why_refused(&map, [authority].into_iter(), port).is_some()
     }
 
     #[test]
