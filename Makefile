@@ -211,3 +211,4 @@ fmt: ## Formats Rust and Go files
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
 	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/charts/crds tests/encodings tests/informer tests/kine tests/prometheus tests/traffic tests/clients/client-go tests/clients/controller-runtime tests/clients/kubectl/releases/* tools/schema; do (cd $$module && go mod download); done
+	cd tests/apiextensions && GOTOOLCHAIN=go1.27.3 go mod download

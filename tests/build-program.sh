@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the Go program in tests/NAME (`encodings`, `informer`, `kine`,
+# Builds the Go program in tests/NAME (`apiextensions`, `encodings`, `informer`, `kine`,
 # `prometheus`, `traffic`) beside the real servers and prints its path as the last
 # line. It is built apart from the servers, since its sources change with the suites
 # and those of the servers with releases.
 set -euo pipefail
-name=${1:?the name of a folder: encodings, informer, kine, prometheus or traffic}
+name=${1:?the name of a folder: apiextensions, encodings, informer, kine, prometheus or traffic}
 tests=$(cd "$(dirname "$0")" && pwd)
 here=$tests/$name
 [ -f "$here/main.go" ] || { echo "tests/$name has no main.go" >&2; exit 1; }
@@ -12,6 +12,9 @@ out=${APIFRONT_TEST_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/apifront/kubernetes}/$n
 mkdir -p "$out"
 
 command -v go >/dev/null || { echo "go is needed to build tests/$name: see README.md" >&2; exit 1; }
+# A program may need a newer Go, which go downloads.
+toolchain=$(sed -nE 's/^toolchain (go[0-9.]+)$/\1/p' "$here/go.mod")
+[ -z "$toolchain" ] || export GOTOOLCHAIN=$toolchain
 stamp=$(cat "$here"/go.mod "$here"/go.sum "$here"/*.go "$tests/build-program.sh" | sha256sum | cut -c1-16)
 binary=$out/$name-$stamp
 if [ ! -x "$binary" ]; then

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use apifront_watch_cache::{
-    CacheMode, CacheModes, Consistency, MemoryLimit, Persistence, ResourcePattern, Settings,
-    ShadowLimits, ShardedListAndWatch,
+    CacheMode, CacheModes, Consistency, DropManagedFields, MemoryLimit, Persistence,
+    ResourcePattern, Settings, ShadowLimits, ShardedListAndWatch,
 };
 use kubernetes_wire::api::GroupVersionResource;
 
@@ -60,6 +60,15 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
             &[
                 ("Upstream", ShardedListAndWatch::Upstream),
                 ("Always", ShardedListAndWatch::Always),
+            ],
+        ),
+        drop_managed_fields: check.one_of(
+            "cache.dropManagedFields",
+            &raw.drop_managed_fields,
+            DropManagedFields::Upstream,
+            &[
+                ("Upstream", DropManagedFields::Upstream),
+                ("Always", DropManagedFields::Always),
             ],
         ),
         max_staleness: check.positive_duration(

@@ -300,6 +300,9 @@ pub struct Cache {
     /// `Upstream` or `Always`, for lists and watches with a `shardSelector`.
     /// Default `Upstream`.
     pub sharded_list_and_watch: Option<String>,
+    /// `Upstream` or `Always`, for reads with `drop=metadata.managedFields` in their
+    /// Accept header. Default `Upstream`.
+    pub drop_managed_fields: Option<String>,
     /// Age of the last proof of freshness after which the cache stops
     /// answering. Duration, default `30s`.
     pub max_staleness: Option<String>,

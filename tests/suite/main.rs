@@ -70,6 +70,7 @@ mod kubectl_output;
 mod legacy_watch;
 mod linearizability;
 mod malformed;
+mod managed_fields;
 mod memory_limit;
 mod metrics;
 mod metrics_policy;

@@ -83,6 +83,6 @@ pub use apifront_source as source;
 pub use observer::{Observer, SelfCheckResult, Shed};
 pub use resource_pattern::ResourcePattern;
 pub use settings::{
-    CacheMode, CacheModes, Consistency, MemoryLimit, Persistence, Policy, Settings, ShadowLimits,
-    ShardedListAndWatch,
+    CacheMode, CacheModes, Consistency, DropManagedFields, MemoryLimit, Persistence, Policy,
+    Settings, ShadowLimits, ShardedListAndWatch,
 };

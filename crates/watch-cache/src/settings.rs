@@ -13,6 +13,7 @@ pub struct Settings {
     pub modes: CacheModes,
     pub consistency: Consistency,
     pub sharded_list_and_watch: ShardedListAndWatch,
+    pub drop_managed_fields: DropManagedFields,
     pub max_staleness: Duration,
     /// The time without a reader after which a resource is dropped. Zero for
     /// never.
@@ -112,6 +113,16 @@ impl Consistency {
             Self::Bounded => "Bounded",
         }
     }
+}
+
+/// Which reads with `drop=metadata.managedFields` in their Accept header (KEP-5958) are
+/// answered from the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropManagedFields {
+    /// Those that upstream would answer so, too. Others are forwarded.
+    Upstream,
+    /// All that the cache can answer.
+    Always,
 }
 
 /// Which requests with a `shardSelector` (KEP-5866) are answered from the cache.

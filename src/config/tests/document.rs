@@ -100,7 +100,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         load_text(&text, &[]).unwrap_err(),
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `mode`, \
-             `resourceModes`, `shadow`, `consistency`, `shardedListAndWatch`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
+             `resourceModes`, `shadow`, `consistency`, `shardedListAndWatch`, `dropManagedFields`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
              `include`, `exclude`, `aggregated`, `preload`, `degraded`, `directory`, `persistence`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \

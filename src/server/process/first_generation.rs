@@ -7,7 +7,7 @@ use std::time::Instant;
 use apifront_upstream::Upstream;
 use apifront_upstream::review::{ReviewClient, ReviewError};
 use apifront_watch_cache::fingerprint::FingerprintKey;
-use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
+use apifront_watch_cache::read::{OwnWrites, SharedReads, UpstreamFeatures};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::self_check::SelfChecks;
 use arc_swap::ArcSwap;
@@ -162,7 +162,7 @@ impl ProcessParts<'_> {
             current_aggregation: ArcSwap::new(self.aggregation.clone()),
             discovery: Arc::new(discovery),
             shared_reads: SharedReads::default(),
-            shards: Shards::default(),
+            upstream_features: UpstreamFeatures::default(),
             own_writes: Arc::new(OwnWrites::new(Instant::now())),
             openapi: Arc::new(openapi),
             health,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apifront_upstream::Upstream;
-use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
+use apifront_watch_cache::read::{OwnWrites, SharedReads, UpstreamFeatures};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::self_check::SelfChecks;
 use apifront_watch_cache::watch::WatchGroups;
@@ -40,7 +40,7 @@ pub struct ProcessState {
     pub current_aggregation: ArcSwap<Aggregation>,
     pub discovery: Arc<Discovery>,
     pub shared_reads: SharedReads,
-    pub shards: Shards,
+    pub upstream_features: UpstreamFeatures,
     pub own_writes: Arc<OwnWrites>,
     pub openapi: Arc<OpenApi>,
     pub health: Arc<Health>,

@@ -13,21 +13,21 @@ use crate::harness::forwarded;
 use crate::harness::release::Release;
 use crate::harness::sample::{NAMESPACE, OTHER_NAMESPACE};
 
-pub(super) struct Resource {
+pub(crate) struct Resource {
     /// The path of the group version, `/api/v1` or `/apis/apps/v1`.
-    pub(super) base: String,
-    pub(super) name: String,
-    pub(super) namespaced: bool,
-    pub(super) watchable: bool,
+    pub(crate) base: String,
+    pub(crate) name: String,
+    pub(crate) namespaced: bool,
+    pub(crate) watchable: bool,
 }
 
 impl Resource {
-    pub(super) fn everywhere(&self) -> String {
+    pub(crate) fn everywhere(&self) -> String {
         format!("{}/{}", self.base, self.name)
     }
 
     /// By default, the configuration excludes events from the cache.
-    pub(super) fn expected(&self) -> Expect {
+    pub(crate) fn expected(&self) -> Expect {
         match self.name.as_str() {
             "events" => EXCLUDED,
             _ => Expect::Hit,
@@ -35,7 +35,7 @@ impl Resource {
     }
 
     /// Returns the expectation for another representation.
-    pub(super) fn expected_as(&self, accept: &str) -> Expect {
+    pub(crate) fn expected_as(&self, accept: &str) -> Expect {
         let table = accept.contains("as=Table");
         let plain_protobuf = accept == PROTOBUF;
         let list = self.everywhere();
@@ -56,7 +56,7 @@ impl Resource {
 
     /// Returns the path of the list in `namespace`, or of the whole list for a
     /// cluster-wide resource.
-    pub(super) fn list(&self, namespace: &str) -> String {
+    pub(crate) fn list(&self, namespace: &str) -> String {
         if self.namespaced {
             format!("{}/namespaces/{namespace}/{}", self.base, self.name)
         } else {
@@ -65,7 +65,7 @@ impl Resource {
     }
 }
 
-pub(super) async fn resources(client: &Client) -> Vec<Resource> {
+pub(crate) async fn resources(client: &Client) -> Vec<Resource> {
     let mut bases = vec!["/api/v1".to_owned()];
     let groups = client.get("/apis").await.expect(200);
     for group in groups["groups"].as_array().expect("groups") {

@@ -1,7 +1,7 @@
 //! Compares reads from the cache with the same reads from kube-apiserver, for
 //! everything in its discovery, in a cluster where nothing else changes.
 
-mod everything;
+pub(crate) mod everything;
 mod requests;
 mod selectors;
 mod watches;

@@ -23,6 +23,7 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedFrame {
     Whole(Encoding),
+    WithoutManagedFields(Encoding),
     /// PartialObjectMetadata of meta.k8s.io/v1.
     Metadata(Encoding),
     MetadataV1Beta1(Encoding),
@@ -31,9 +32,10 @@ pub enum SharedFrame {
 /// The frames of one representation, by event type.
 type Frames = [OnceLock<Option<Bytes>>; 3];
 
-/// The number of representations that are not often asked for: metadata in two
-/// encodings and two versions, and all six again as gzip members.
-const RARE_REPRESENTATIONS: usize = 10;
+/// The number of representations that are not often asked for: in each encoding, two
+/// versions of metadata and objects without managedFields, and all of these and whole
+/// objects as gzip members.
+const RARE_REPRESENTATIONS: usize = 14;
 
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
@@ -151,6 +153,8 @@ impl Event {
             (SharedFrame::Metadata(encoding), true) => (4, encoding),
             (SharedFrame::MetadataV1Beta1(encoding), false) => (6, encoding),
             (SharedFrame::MetadataV1Beta1(encoding), true) => (8, encoding),
+            (SharedFrame::WithoutManagedFields(encoding), false) => (10, encoding),
+            (SharedFrame::WithoutManagedFields(encoding), true) => (12, encoding),
         };
         let rare = (encoding as usize).saturating_add(first);
         let frames = self.rare.get_or_init(Box::default).get(rare)?;
@@ -208,6 +212,7 @@ mod tests {
         let mut kinds = Vec::new();
         for encoding in [Encoding::Json, Encoding::Protobuf] {
             kinds.push(SharedFrame::Whole(encoding));
+            kinds.push(SharedFrame::WithoutManagedFields(encoding));
             kinds.push(SharedFrame::Metadata(encoding));
             kinds.push(SharedFrame::MetadataV1Beta1(encoding));
         }

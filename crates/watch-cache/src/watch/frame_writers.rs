@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 use kubernetes_wire::negotiation::IncludeObject;
 use kubernetes_wire::representation::json_envelope::{Form, watch_frame};
 use kubernetes_wire::representation::table::{Printer, TableOptions};
-use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, EventType};
+use kubernetes_wire::representation::{
+    BookmarkTemplate, Encoding, Envelope, EventType, managed_fields,
+};
 
 use super::batch::{compressed, packed};
 use crate::store::{Event, SharedFrame, Store, StoredObject, TableShape};
@@ -87,15 +89,27 @@ pub trait FrameWriter: Send {
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Frames of whole objects. All watchers of an encoding share a frame.
+/// Frames of whole objects, perhaps without managedFields. All watchers of an encoding
+/// share a frame.
 pub struct WholeFrames {
     store: Arc<Store>,
     encoding: Encoding,
+    drops_managed_fields: bool,
 }
 
 impl WholeFrames {
     pub fn new(store: Arc<Store>, encoding: Encoding) -> Self {
-        Self { store, encoding }
+        Self {
+            store,
+            encoding,
+            drops_managed_fields: false,
+        }
+    }
+
+    #[must_use]
+    pub fn without_managed_fields(mut self) -> Self {
+        self.drops_managed_fields = true;
+        self
     }
 
     fn envelope(&self) -> &Envelope {
@@ -103,7 +117,10 @@ impl WholeFrames {
     }
 
     fn item(&self, object: &StoredObject) -> Option<Bytes> {
-        let item = object.item(self.encoding, self.envelope());
+        let mut item = object.item(self.encoding, self.envelope());
+        if self.drops_managed_fields {
+            item = item.and_then(|item| managed_fields::without(self.encoding, &item));
+        }
         if item.is_none() {
             self.store.fail_to_write(self.encoding);
         }
@@ -122,7 +139,10 @@ impl FrameWriter for WholeFrames {
     }
 
     fn shares(&self) -> Option<SharedFrame> {
-        Some(SharedFrame::Whole(self.encoding))
+        Some(match self.drops_managed_fields {
+            true => SharedFrame::WithoutManagedFields(self.encoding),
+            false => SharedFrame::Whole(self.encoding),
+        })
     }
 
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {

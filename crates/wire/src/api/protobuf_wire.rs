@@ -61,6 +61,11 @@ impl<'a> Fields<'a> {
         Self(message)
     }
 
+    /// Returns the bytes after the fields that were given.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     fn read(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
         let Some((key, taken)) = varint(self.0)? else {
             self.0 = &[];

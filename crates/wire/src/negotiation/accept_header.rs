@@ -15,6 +15,10 @@ const KNOWN_PARAMETERS: [&str; 9] = [
     "as", "g", "v", "stream", "sv", "pretty", "export", "profile", "charset",
 ];
 
+/// The parameter that names what an answer shall not have. Releases before 1.38 do not
+/// read it, and later ones if a feature gate is on.
+pub(super) const DROP: &str = "drop";
+
 /// One clause of an Accept header, such as `application/json;as=Table;q=0.5`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause<'a> {
@@ -39,8 +43,10 @@ impl<'a> Clause<'a> {
 
     /// Tells whether the clause has a parameter that is ignored here and that a
     /// newer server may read.
-    pub(super) fn has_unknown_parameter(&self) -> bool {
-        let known = |(name, _): &(&str, _)| KNOWN_PARAMETERS.contains(name);
+    pub(super) fn has_unknown_parameter(&self, knows_drop: bool) -> bool {
+        let known = |(name, _): &(&str, _)| {
+            KNOWN_PARAMETERS.contains(name) || (knows_drop && *name == DROP)
+        };
         !self.params.iter().all(known)
     }
 
@@ -195,7 +201,7 @@ mod tests {
             ("a/b;drop;drop=;drop=a=b;q=1", false),
         ] {
             let clauses = parse(clause).unwrap();
-            let found = clauses.first().unwrap().has_unknown_parameter();
+            let found = clauses.first().unwrap().has_unknown_parameter(false);
             assert_eq!(found, expected, "{clause}");
         }
     }

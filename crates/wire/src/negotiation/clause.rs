@@ -51,8 +51,12 @@ pub(super) fn transform_of<'a>(clause: &Clause<'a>) -> Option<(&'a str, &'a str,
 
 /// Tells whether a newer server may choose differently: the chosen clause, or one
 /// that is tried before it, has a parameter that is unknown here. Every server
-/// skips clauses of other media types.
-pub(super) fn is_read_otherwise(clauses: &[Clause<'_>], chosen: Option<&Clause<'_>>) -> bool {
+/// skips clauses of other media types. `knows_drop` tells whether `drop` is known.
+pub(super) fn is_read_otherwise(
+    clauses: &[Clause<'_>],
+    chosen: Option<&Clause<'_>>,
+    knows_drop: bool,
+) -> bool {
     let is_offered = |clause: &&Clause<'_>| {
         OFFERED
             .iter()
@@ -60,7 +64,7 @@ pub(super) fn is_read_otherwise(clauses: &[Clause<'_>], chosen: Option<&Clause<'
     };
     let is_chosen = |clause: &Clause<'_>| chosen.is_some_and(|chosen| std::ptr::eq(clause, chosen));
     for clause in clauses.iter().filter(is_offered) {
-        if clause.has_unknown_parameter() {
+        if clause.has_unknown_parameter(knows_drop) {
             return true;
         }
         if is_chosen(clause) {

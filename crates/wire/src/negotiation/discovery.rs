@@ -146,7 +146,7 @@ pub fn negotiate_discovery(
         .then(|| first_match(&clauses, aggregated))
         .flatten();
     let found = wanted.or_else(|| first_match(&clauses, plain));
-    if offer.perhaps_more && is_read_otherwise(&clauses, wanted.map(|(clause, _)| clause)) {
+    if offer.perhaps_more && is_read_otherwise(&clauses, wanted.map(|(clause, _)| clause), false) {
         return DiscoveryNegotiation::Unknown;
     }
     let Some((clause, media_type)) = found else {

@@ -24,6 +24,6 @@ pub use discovery::{
 };
 pub use error_encoding::{ErrorEncoding, error_encoding, error_is_negotiable};
 pub use include_object::IncludeObject;
-pub use negotiate::{Negotiation, Offer, negotiate, negotiate_watch};
+pub use negotiate::{Negotiation, Offer, mentions_drop, negotiate, negotiate_watch};
 pub use not_acceptable::{not_acceptable, not_acceptable_to_filter, passes_filter};
 pub use representation::{MediaType, MetaVersion, Representation, Transform};

@@ -2,13 +2,16 @@
 
 use http::HeaderMap;
 
-use super::accept_header::{self, Clause};
+use super::accept_header::{self, Clause, DROP};
 use super::clause::{
     asks_for_pretty, first_accept, first_match, is_read_otherwise, stream_allowed, transform_of,
 };
 use super::pretty::wants_pretty;
 use super::representation::{MediaType, MetaVersion, OFFERED, Representation, Transform};
 use crate::api::Query;
+
+/// The parameter that names what an answer shall not have, and its only value.
+const MANAGED_FIELDS: &str = "metadata.managedFields";
 
 /// The outcome of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub struct Offer {
     /// behind a feature gate, or parameters of a newer release. A header that has
     /// one of them is then [`Negotiation::Unknown`].
     pub perhaps_more: bool,
+    /// True if the server knows the parameter `drop=metadata.managedFields` (KEP-5958).
+    /// A header that wants to drop anything else is then [`Negotiation::Unknown`].
+    pub drops_managed_fields: bool,
 }
 
 impl Offer {
@@ -42,12 +48,14 @@ impl Offer {
         routed: true,
         protobuf: true,
         perhaps_more: true,
+        drops_managed_fields: false,
     };
     /// The offer of custom resources.
     pub const CUSTOM_RESOURCE: Self = Self {
         routed: false,
         protobuf: false,
         perhaps_more: true,
+        drops_managed_fields: false,
     };
 }
 
@@ -78,16 +86,16 @@ impl Offer {
 /// # Ok::<(), http::header::InvalidHeaderValue>(())
 /// ```
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiation {
-    let Some((media_type, transform, pretty)) = (match choose(headers, offer) {
+    let Some(chosen) = (match choose(headers, offer) {
         Ok(chosen) => chosen,
         Err(AmbiguousHeader) => return Negotiation::Unknown,
     }) else {
         return Negotiation::NotAcceptable;
     };
+    let pretty = chosen.pretty || wants_pretty(headers, query);
     Negotiation::Accepted(Representation {
-        media_type,
-        transform,
-        pretty: media_type == MediaType::Json && (pretty || wants_pretty(headers, query)),
+        pretty: chosen.media_type == MediaType::Json && pretty,
+        ..chosen
     })
 }
 
@@ -96,46 +104,64 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiatio
 pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
         Err(AmbiguousHeader) => Negotiation::Unknown,
-        Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
-        // An event is never a list. Converting the first event fails and ends the
-        // stream.
-        Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
-        Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
-            media_type,
-            transform,
-            pretty: false,
-        }),
+        Ok(None) => Negotiation::NotAcceptable,
+        Ok(Some(chosen)) => match (chosen.media_type, chosen.transform) {
+            (MediaType::Yaml, _) => Negotiation::NotAcceptable,
+            // An event is never a list. Converting the first event fails and ends the
+            // stream.
+            (_, Transform::PartialObjectMetadataList(_)) => Negotiation::Unknown,
+            _ => Negotiation::Accepted(Representation {
+                pretty: false,
+                ..chosen
+            }),
+        },
     }
 }
 
 struct AmbiguousHeader;
 
-type Choice = (MediaType, Transform, bool);
-
-fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, AmbiguousHeader> {
+/// Chooses by the header alone.
+fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Representation>, AmbiguousHeader> {
     let header = first_accept(headers).ok_or(AmbiguousHeader)?;
     if offer.perhaps_more && header.contains("application/cbor") {
         return Err(AmbiguousHeader);
     }
     if header.is_empty() {
-        return Ok(Some((MediaType::Json, Transform::None, false)));
+        return Ok(Some(Representation::JSON));
     }
     if offer.routed && !accept_header::route_matches(header, &OFFERED.map(MediaType::as_str)) {
         return Ok(None);
     }
     let clauses = accept_header::parse(header).ok_or(AmbiguousHeader)?;
+    if offer.drops_managed_fields && clauses.iter().any(drops_something_else) {
+        return Err(AmbiguousHeader);
+    }
     let found = first_match(&clauses, |clause, media_type| {
         allowed_transform(clause, media_type, offer).is_some()
             && clause.param("sv").is_none_or(|v| v.is_empty() || v == "v1")
             && stream_allowed(clause, media_type)
     });
-    if offer.perhaps_more && is_read_otherwise(&clauses, found.map(|(clause, _)| clause)) {
+    let chosen = found.map(|(clause, _)| clause);
+    if offer.perhaps_more && is_read_otherwise(&clauses, chosen, offer.drops_managed_fields) {
         return Err(AmbiguousHeader);
     }
-    Ok(found.map(|(clause, media_type)| {
-        let transform = allowed_transform(clause, media_type, offer).unwrap_or(Transform::None);
-        (media_type, transform, asks_for_pretty(clause))
+    Ok(found.map(|(clause, media_type)| Representation {
+        media_type,
+        transform: allowed_transform(clause, media_type, offer).unwrap_or(Transform::None),
+        pretty: asks_for_pretty(clause),
+        drops_managed_fields: offer.drops_managed_fields
+            && clause.param(DROP) == Some(MANAGED_FIELDS),
     }))
+}
+
+/// Tells whether the Accept header asks for an answer without managedFields, perhaps in
+/// a clause that is not chosen.
+pub fn mentions_drop(headers: &HeaderMap) -> bool {
+    first_accept(headers).is_some_and(|header| header.contains("drop="))
+}
+
+fn drops_something_else(clause: &Clause<'_>) -> bool {
+    !matches!(clause.param(DROP), None | Some("" | MANAGED_FIELDS))
 }
 
 /// Returns the transformation that the clause asks for, or `None` if it may not

@@ -88,6 +88,8 @@ pub struct Representation {
     pub transform: Transform,
     /// Indented output. It exists only in JSON, and never in a watch.
     pub pretty: bool,
+    /// Without `metadata.managedFields` (KEP-5958).
+    pub drops_managed_fields: bool,
 }
 
 impl Representation {
@@ -97,5 +99,6 @@ impl Representation {
         media_type: MediaType::Json,
         transform: Transform::None,
         pretty: false,
+        drops_managed_fields: false,
     };
 }

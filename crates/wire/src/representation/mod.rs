@@ -7,6 +7,7 @@ pub mod encoding;
 pub mod error_status;
 pub mod json_envelope;
 pub mod list;
+pub mod managed_fields;
 mod object;
 pub mod partial_object_metadata;
 pub mod partial_object_metadata_protobuf;

@@ -47,7 +47,10 @@ fn forms(
     let Plan::List(options, _) = plan else {
         return Vec::new();
     };
-    if options.selects() || !representation.transform.suits(true) {
+    if options.selects()
+        || representation.drops_managed_fields
+        || !representation.transform.suits(true)
+    {
         return Vec::new();
     }
     let include = IncludeObject::from_query(query).unwrap_or_default();

@@ -88,6 +88,9 @@ impl Cost {
             },
             written: match wanted.shape {
                 Shape::Whole(_) => 0,
+                // Leaves keep what was written of whole leaves.
+                Shape::WithoutManagedFields(_) if !options.selects() => 0,
+                Shape::WithoutManagedFields(_) => page,
                 Shape::Table(..) | Shape::Partial(..) => page,
             },
         }
@@ -125,9 +128,14 @@ pub(super) async fn make(
     } else {
         Either::Right((wanted, newest))
     };
+    let held_bytes = match &list {
+        Either::Left(list) => list.bytes_to_hold(store),
+        Either::Right(_) => None,
+    };
+    let held_bytes = held_bytes.unwrap_or(cost.written.saturating_mul(WRITTEN_BYTES));
     let mut held = HeldBytes::default();
-    if cost.written > 0 {
-        held = by.hold(cost.written.saturating_mul(WRITTEN_BYTES)).await?;
+    if held_bytes > 0 {
+        held = by.hold(held_bytes).await?;
     }
     let store = store.clone();
     let make = move || {

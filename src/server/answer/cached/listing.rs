@@ -121,6 +121,12 @@ impl Listing {
         }
     }
 
+    /// Returns the bytes of objects to write for this answer alone, if they are known:
+    /// of those that no leaf keeps.
+    pub(super) fn bytes_to_hold(&self, store: &Store) -> Option<usize> {
+        bytes_to_hold(store, &self.page(), &self.shape)
+    }
+
     pub(super) fn body(
         &self,
         store: &Store,
@@ -171,8 +177,15 @@ fn body(
         }
     }
     let body = read::list_body(store, page, shape)?;
-    if !matches!(shape, Shape::Whole(_)) {
-        held.settle(body.iter().map(Bytes::len).sum());
+    match bytes_to_hold(store, page, shape) {
+        Some(bytes) => held.settle(bytes),
+        None if matches!(shape, Shape::Whole(_)) => {}
+        None => held.settle(body.iter().map(Bytes::len).sum()),
     }
     Ok(Body::Plain(body, held))
+}
+
+fn bytes_to_hold(store: &Store, page: &Page<'_>, shape: &Shape) -> Option<usize> {
+    let is_known = matches!(shape, Shape::WithoutManagedFields(_));
+    is_known.then(|| read::bytes_to_make_of_page(&store.resource, page, shape))
 }

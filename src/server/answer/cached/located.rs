@@ -9,12 +9,13 @@
 
 use std::sync::Arc;
 
+use apifront_watch_cache::DropManagedFields;
 use apifront_watch_cache::read::{BypassReason, Shape};
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use http::HeaderMap;
 use kubernetes_wire::api::Query;
-use kubernetes_wire::negotiation::Representation;
+use kubernetes_wire::negotiation::{self, Representation};
 use kubernetes_wire::request::Scope;
 
 use super::newest::Resource;
@@ -72,14 +73,16 @@ impl<'a> Located<'a> {
     /// Narrows the plan to what may be read, and checks that the store can answer it.
     pub(super) async fn fit(
         self,
+        caller: &Identified,
         headers: &HeaderMap,
-        query: &Query,
         plan: Plan,
         legacy_watch: bool,
     ) -> Result<Fitted<'a>, BypassReason> {
         let store = &self.store;
         let plan = plan.narrow(&self.scope, legacy_watch)?;
-        let (representation, shape) = shape::representation(headers, query, store, &plan)?;
+        let drops = negotiation::mentions_drop(headers) && drops_managed_fields(caller).await;
+        let (representation, shape) =
+            shape::representation(headers, caller.query(), store, &plan, drops)?;
         if let Plan::Watch(options, _) = &plan
             && options.allow_watch_bookmarks
             && watch::is_given(options, store)
@@ -105,6 +108,19 @@ impl<'a> Located<'a> {
             scope: &self.scope,
         }
     }
+}
+
+/// Tells whether reads are answered without managedFields here: always, or because
+/// upstream would answer them so, too. Backends may be of any release, so upstream's
+/// release tells nothing about them.
+async fn drops_managed_fields(caller: &Identified) -> bool {
+    let generation = caller.generation();
+    generation.settings.cache.drop_managed_fields == DropManagedFields::Always
+        || caller.route().is_none()
+            && generation
+                .upstream_features
+                .drops_managed_fields(&generation.cache.upstream())
+                .await
 }
 
 impl Fitted<'_> {

@@ -256,9 +256,7 @@ async fn serve(
         return Err(BypassReason::UnusualRequest);
     }
     let via_path = granted.info().is_verb_via_path();
-    let fitted = located
-        .fit(headers, granted.query(), plan, via_path)
-        .await?;
+    let fitted = located.fit(granted, headers, plan, via_path).await?;
     fitted.note_demand(headers, granted.query());
     let (located, plan) = (&fitted.target.located, &fitted.plan);
     *degraded = match degraded::mode(granted, &located.entry, &located.store, plan) {
@@ -361,7 +359,7 @@ async fn serves_shards(granted: &Granted) -> bool {
     sharded::is_always_served(granted)
         || granted.route().is_none()
             && generation
-                .shards
-                .are_served(&generation.cache.upstream())
+                .upstream_features
+                .serves_shards(&generation.cache.upstream())
                 .await
 }

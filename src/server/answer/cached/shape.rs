@@ -24,10 +24,15 @@ pub(super) fn representation(
     query: &Query,
     store: &Store,
     plan: &Plan,
+    drops_managed_fields: bool,
 ) -> Result<(Representation, Shape), BypassReason> {
     let offer = match store.resource.envelope.form {
         Form::Struct => Offer::BUILT_IN,
         Form::Map => Offer::CUSTOM_RESOURCE,
+    };
+    let offer = Offer {
+        drops_managed_fields,
+        ..offer
     };
     let negotiated = match plan {
         Plan::Get(_) | Plan::List(..) => negotiation::negotiate(headers, query, offer),
@@ -52,11 +57,18 @@ fn shape(
         return Err(BypassReason::Representation);
     }
     let encoding = Encoding::from(accepted.media_type);
+    if accepted.drops_managed_fields && accepted.transform != Transform::None {
+        // Only whole objects are made without managedFields.
+        return Err(BypassReason::Representation);
+    }
     match accepted.transform {
         Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
         // Protobuf made from the JSON would have fields that the release lacks.
         Transform::None if encoding == Encoding::Protobuf && store.presentation().other_release => {
             Err(BypassReason::Representation)
+        }
+        Transform::None if accepted.drops_managed_fields => {
+            Ok(Shape::WithoutManagedFields(encoding))
         }
         Transform::None => Ok(Shape::Whole(encoding)),
         Transform::Table(version) => {

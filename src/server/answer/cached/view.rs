@@ -169,9 +169,7 @@ async fn serve(
         store,
         scope,
     };
-    let fitted = located
-        .fit(headers, identified.query(), plan, false)
-        .await?;
+    let fitted = located.fit(&identified, headers, plan, false).await?;
     let versions = Arc::new(OfCache {
         gvr: gvr.clone(),
         cache: generation.cache.clone(),

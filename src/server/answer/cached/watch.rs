@@ -1,4 +1,4 @@
-//! Answers WATCH from a store.
+//! Answers WATCH from a store, and decides how long a watch lasts (timeoutSeconds).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,6 +159,9 @@ fn lasts(options: &ListOptions, min_request_timeout: Duration) -> Duration {
 fn frames(store: Arc<Store>, shape: Shape) -> Box<dyn FrameWriter> {
     match shape {
         Shape::Whole(encoding) => Box::new(WholeFrames::new(store, encoding)),
+        Shape::WithoutManagedFields(encoding) => {
+            Box::new(WholeFrames::new(store, encoding).without_managed_fields())
+        }
         Shape::Table(printer, options) => Box::new(TableFrames::new(store, printer, options)),
         Shape::Partial(version, encoding) => {
             Box::new(MetadataFrames::new(store, encoding, version))

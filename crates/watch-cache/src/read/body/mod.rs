@@ -8,6 +8,7 @@ mod pieces;
 mod table;
 mod to_make;
 mod whole;
+mod without_managed_fields;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use bytes::Bytes;
 
 pub use ahead::{Ahead, list_forms};
 pub use gzip::{GzipList, NotDeflated};
-pub use to_make::{bytes_to_make, makes_more_than};
+pub use to_make::{bytes_to_make, bytes_to_make_of_page, makes_more_than};
 
 use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::Encoding;
@@ -28,6 +29,7 @@ use crate::store::{Store, StoredObject};
 #[derive(Clone, Debug)]
 pub enum Shape {
     Whole(Encoding),
+    WithoutManagedFields(Encoding),
     Table(Arc<Printer>, TableOptions),
     Partial(MetaVersion, Encoding),
 }
@@ -41,6 +43,9 @@ pub fn get_body(
     let resource = &store.resource;
     let body = match shape {
         Shape::Whole(encoding) => whole::single(resource, object, *encoding),
+        Shape::WithoutManagedFields(encoding) => {
+            without_managed_fields::single(resource, object, *encoding)
+        }
         Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
         Shape::Partial(version, Encoding::Json) => {
             partial_object_metadata::single(resource, object, *version)
@@ -53,7 +58,7 @@ pub fn get_body(
 }
 
 fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
-    if let Shape::Whole(encoding) = shape {
+    if let Shape::Whole(encoding) | Shape::WithoutManagedFields(encoding) = shape {
         store.fail_to_write(*encoding);
     }
     BypassReason::Representation
@@ -69,6 +74,9 @@ pub fn list_body(
     let resource = &store.resource;
     let body = match shape {
         Shape::Whole(encoding) => whole::list(resource, page, *encoding),
+        Shape::WithoutManagedFields(encoding) => {
+            without_managed_fields::list(resource, page, *encoding)
+        }
         Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
         Shape::Partial(version, Encoding::Json) => {
             partial_object_metadata::list(resource, page, *version)

@@ -10,26 +10,36 @@ use std::sync::Arc;
 use kubernetes_wire::negotiation::IncludeObject;
 use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf};
 
-use super::Shape;
 use super::partial_object_metadata::Metadatas;
 use super::partial_object_metadata_protobuf::Messages;
 use super::table::Rows;
+use super::{Shape, without_managed_fields};
 use crate::read::Page;
 use crate::store::{Leaf, Part, Resource, StoredObject};
 
 /// Tells whether a list needs more than `most` bytes of objects to be written.
 pub fn makes_more_than(most: usize, resource: &Resource, page: &Page<'_>, shape: &Shape) -> bool {
     let added = page.parts.iter().try_fold(0usize, |sum, part| {
-        let bytes = match part {
-            Part::Leaf(leaf) => of_leaf(leaf, resource, shape),
-            Part::Object(object) => of_object(object, resource, shape),
-        };
-        match sum.saturating_add(bytes) {
+        match sum.saturating_add(of_part(part, resource, shape)) {
             sum if sum > most => ControlFlow::Break(()),
             sum => ControlFlow::Continue(sum),
         }
     });
     added.is_break()
+}
+
+/// Returns the bytes of objects that must be written for a list, because no leaf keeps
+/// them.
+pub fn bytes_to_make_of_page(resource: &Resource, page: &Page<'_>, shape: &Shape) -> usize {
+    let parts = page.parts.iter().map(|part| of_part(part, resource, shape));
+    parts.fold(0, usize::saturating_add)
+}
+
+fn of_part(part: &Part<'_>, resource: &Resource, shape: &Shape) -> usize {
+    match part {
+        Part::Leaf(leaf) => of_leaf(leaf, resource, shape),
+        Part::Object(object) => of_object(object, resource, shape),
+    }
 }
 
 /// Returns the bytes that must be read to write an object in this shape.
@@ -43,7 +53,9 @@ fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize
         Shape::Partial(_, Encoding::Protobuf) => {
             partial_object_metadata_protobuf::is_slice(object.encoding(), &resource.envelope)
         }
-        Shape::Partial(_, Encoding::Json) | Shape::Table(..) => false,
+        Shape::WithoutManagedFields(_) | Shape::Partial(_, Encoding::Json) | Shape::Table(..) => {
+            false
+        }
     };
     match is_at_hand {
         true => 0,
@@ -55,7 +67,7 @@ fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize
 fn passes(shape: &Shape) -> usize {
     match shape {
         Shape::Table(printer, _) => printer.passes(),
-        Shape::Whole(_) | Shape::Partial(..) => 1,
+        Shape::Whole(_) | Shape::WithoutManagedFields(_) | Shape::Partial(..) => 1,
     }
 }
 
@@ -66,6 +78,9 @@ fn of_leaf(leaf: &Leaf, resource: &Resource, shape: &Shape) -> usize {
     };
     match shape {
         Shape::Whole(encoding) => leaf.bytes_to_join(*encoding),
+        Shape::WithoutManagedFields(encoding) => {
+            unless(without_managed_fields::is_kept(leaf, *encoding))
+        }
         Shape::Partial(_, Encoding::Json) => unless(leaf.derived_if_ready::<Metadatas>().is_some()),
         Shape::Partial(_, Encoding::Protobuf) => unless(
             !Messages::are_worth_it(leaf, resource)
@@ -111,7 +126,7 @@ mod tests {
         makes_more_than(1 << 20, &store.resource, &page(snapshot), shape)
     }
 
-    fn shapes() -> [Shape; 4] {
+    fn shapes() -> [Shape; 5] {
         let table = |include| {
             let printer = Arc::new(Printer::default_columns().clone());
             let version = MetaVersion::V1;
@@ -120,6 +135,7 @@ mod tests {
         [
             table(IncludeObject::None),
             table(IncludeObject::Metadata),
+            Shape::WithoutManagedFields(Encoding::Json),
             Shape::Partial(MetaVersion::V1, Encoding::Json),
             Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
         ]

@@ -2,7 +2,10 @@
 
 use super::fake::Asked;
 use super::*;
-use crate::{CacheModes, Consistency, MemoryLimit, ResourcePattern, Settings, ShardedListAndWatch};
+use crate::{
+    CacheModes, Consistency, DropManagedFields, MemoryLimit, ResourcePattern, Settings,
+    ShardedListAndWatch,
+};
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
 
@@ -11,6 +14,7 @@ fn config() -> Settings {
         modes: CacheModes::SERVE,
         consistency: Consistency::Strict,
         sharded_list_and_watch: ShardedListAndWatch::Upstream,
+        drop_managed_fields: DropManagedFields::Upstream,
         max_staleness: Duration::from_secs(30),
         self_check_interval: Duration::ZERO,
         idle_timeout: HALF_AN_HOUR,

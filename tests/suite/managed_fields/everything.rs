@@ -1,0 +1,191 @@
+//! Compares all resources that discovery names.
+
+use http::Method;
+
+use super::{JSON, PROTOBUF, YAML, ask_both, cut, quiet};
+use crate::cached_reads::everything::{Resource, resources};
+use crate::harness::client::{Answer, Client};
+use crate::harness::cluster::Cluster;
+use crate::harness::encodings::{self, Encoding, Oracle, Question, Said};
+use crate::harness::expect::Expect;
+use crate::harness::sample::NAMESPACE;
+
+const PLAIN_PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+struct Both {
+    direct: Client,
+    front: Client,
+    compared: usize,
+    members: usize,
+}
+
+impl Both {
+    fn new() -> Self {
+        Self {
+            direct: Cluster::quiet().admin_client(),
+            front: quiet().admin_client(),
+            compared: 0,
+            members: 0,
+        }
+    }
+
+    /// Asks both for a path, the API server with `plain`.
+    async fn ask(&self, path: &str, plain: &str, accept: &str) -> (Answer, Answer) {
+        let (direct, front) = ask_both((&self.direct, plain), (&self.front, accept), path).await;
+        assert_eq!(
+            (front.status, front.header("content-type")),
+            (direct.status, direct.header("content-type")),
+            "{path} {accept}"
+        );
+        let unmet = Expect::Hit.unmet(&front);
+        assert!(unmet.is_empty(), "{path} {accept}: {unmet}");
+        (direct, front)
+    }
+
+    async fn compare(&mut self, path: &str, accepts: (&str, &str), cut: fn(&[u8]) -> String) {
+        let (direct, front) = self.ask(path, accepts.0, accepts.1).await;
+        let expected = cut(&direct.body);
+        let got = cut::text(&front.body);
+        assert!(got == expected, "{path}\n{got}\nexpected\n{expected}");
+        self.compared += 1;
+        self.members += usize::from(expected.len() < direct.body.len());
+    }
+
+    fn finish(self, least: usize) {
+        println!("{} answers, {} shorter", self.compared, self.members);
+        assert!(self.members > least, "only {} are shorter", self.members);
+    }
+}
+
+async fn cached(direct: &Client) -> Vec<Resource> {
+    let mut all = resources(direct).await;
+    all.retain(|resource| resource.expected() == Expect::Hit);
+    all
+}
+
+#[tokio::test]
+async fn json_of_everything() {
+    skip_under_oracle!("kube-apiserver ignores the parameter");
+    let mut both = Both::new();
+    for resource in cached(&both.direct).await {
+        let list = resource.everywhere();
+        let json = ("application/json", JSON);
+        for query in ["", "?labelSelector=app%3Dsample", "?limit=500"] {
+            both.compare(&format!("{list}{query}"), json, cut::json)
+                .await;
+        }
+        let none = format!("{}/no-such-object", resource.list(NAMESPACE));
+        both.compare(&none, json, cut::json).await;
+        let items = both.direct.get(&list).await.expect(200);
+        for item in items["items"].as_array().into_iter().flatten().take(3) {
+            let meta = &item["metadata"];
+            let namespace = meta["namespace"].as_str().unwrap_or("");
+            let name = meta["name"].as_str().expect("name");
+            let path = format!("{}/{name}?resourceVersion=0", resource.list(namespace));
+            both.compare(&path, json, cut::json).await;
+            // Upstream fails to write one of the ConfigMaps as YAML.
+            if resource.name != "configmaps" {
+                both.compare(&path, ("application/yaml", YAML), cut::yaml)
+                    .await;
+            }
+        }
+    }
+    both.finish(100);
+}
+
+/// The same in pages, indented and compressed.
+#[tokio::test]
+async fn forms_of_json() {
+    skip_under_oracle!("kube-apiserver ignores the parameter");
+    let mut both = Both::new();
+    let list = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+    let (mut next, mut pages) = (String::new(), 0);
+    loop {
+        let path = format!("{list}?limit=3{next}");
+        both.compare(&path, ("application/json", JSON), cut::json)
+            .await;
+        let page = both.direct.get(&path).await.expect(200);
+        pages += 1;
+        match page["metadata"]["continue"].as_str() {
+            Some(token) => next = format!("&continue={token}"),
+            None => break,
+        }
+    }
+    assert!(pages > 2, "{pages}");
+    for path in [
+        format!("{list}?pretty=1"),
+        format!("{list}/large-00?pretty=true"),
+    ] {
+        let (direct, front) = both.ask(&path, "application/json", JSON).await;
+        let indented = |answer: &Answer| -> serde_json::Value { answer.json() };
+        let expected: serde_json::Value =
+            serde_json::from_str(&cut::json(indented(&direct).to_string().as_bytes())).unwrap();
+        assert_eq!(indented(&front), expected, "{path}");
+        assert!(front.text().contains("\n  \"metadata\": {"), "{path}");
+    }
+    let headers = [("accept", JSON), ("accept-encoding", "gzip")];
+    for path in [format!("{list}?resourceVersion=0"), list.clone()] {
+        let plain = both.front.get_as(&path, JSON).await;
+        let packed = both.front.send(Method::GET, &path, &headers, "").await;
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        let mut text = String::new();
+        let mut reader = flate2::read::MultiGzDecoder::new(&packed.body[..]);
+        std::io::Read::read_to_string(&mut reader, &mut text).expect("gzip");
+        assert!(text == plain.text(), "{path}");
+    }
+    both.finish(2);
+}
+
+/// Go's types write the right protobuf, from the JSON of the right object.
+#[tokio::test]
+async fn protobuf_of_everything() {
+    skip_under_oracle!("kube-apiserver ignores the parameter");
+    let mut both = Both::new();
+    let mut oracle = Oracle::start();
+    let mut write = |question: Question<'_>| match oracle.ask(&question).said {
+        Said::Bytes(bytes) => Some(bytes),
+        Said::Error(_) | Said::NotAsked => None,
+    };
+    for resource in cached(&both.direct).await {
+        let list = resource.everywhere();
+        // The raw bytes in a ControllerRevision are others after they were JSON.
+        // Leases change all the time.
+        let raw = matches!(resource.name.as_str(), "controllerrevisions" | "leases");
+        if resource.expected_as(PLAIN_PROTOBUF) != Expect::Hit || raw {
+            continue;
+        }
+        let items = both.direct.get(&list).await.expect(200);
+        for item in items["items"].as_array().into_iter().flatten().take(3) {
+            let meta = &item["metadata"];
+            let namespace = meta["namespace"].as_str().unwrap_or("");
+            let name = meta["name"].as_str().expect("name");
+            let path = format!("{}/{name}?resourceVersion=0", resource.list(namespace));
+            let object = both.direct.get(&path).await;
+            let (direct, front) = both.ask(&path, PLAIN_PROTOBUF, PROTOBUF).await;
+            let kept = cut::json(&object.body);
+            let kind = object.json();
+            let text = |key: &str| kind[key].as_str().expect("text").to_owned();
+            let expected = write(Question {
+                api_version: &text("apiVersion"),
+                kind: &text("kind"),
+                encoding: Encoding::Json,
+                bytes: kept.as_bytes(),
+            });
+            let Some(expected) = expected else { continue };
+            let texts = [&front.body[..], &expected].map(|bytes| bytes.escape_ascii().to_string());
+            assert_eq!(texts[0], texts[1], "{path}: {kept}");
+            let got = encodings::unwrap(&front.body);
+            both.compared += 1;
+            both.members += usize::from(front.body.len() < direct.body.len());
+            // A list of this one object has the same item.
+            let one = format!(
+                "{}?fieldSelector=metadata.name%3D{name}",
+                resource.list(namespace)
+            );
+            let (_, front) = both.ask(&one, PLAIN_PROTOBUF, PROTOBUF).await;
+            let found = front.body.windows(got.len()).any(|part| part == got);
+            assert!(found, "{one}");
+        }
+    }
+    both.finish(60);
+}
