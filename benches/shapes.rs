@@ -31,12 +31,20 @@ pub fn main() {
         // it if it existed.
         ("whole, protobuf", Shape::Whole(Encoding::Protobuf)),
         (
+            "without managedFields, protobuf",
+            Shape::WithoutManagedFields(Encoding::Protobuf),
+        ),
+        (
             "PartialObjectMetadata, protobuf",
             partial(Encoding::Protobuf),
         ),
         ("PartialObjectMetadata, JSON", partial(Encoding::Json)),
         ("Table", table(IncludeObject::Metadata)),
         ("Table, no objects", table(IncludeObject::None)),
+        (
+            "without managedFields, JSON",
+            Shape::WithoutManagedFields(Encoding::Json),
+        ),
         ("whole, JSON", Shape::Whole(Encoding::Json)),
         ("Table, whole objects", table(IncludeObject::Object)),
     ] {

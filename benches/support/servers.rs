@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{cores, usage};
 use harness::apifront::Apifront;
@@ -55,6 +55,11 @@ pub struct Cost {
     pub apiserver: Duration,
 }
 
+/// Lets clients have objects without managedFields.
+fn served(config: &mut Value) {
+    config["cache"]["dropManagedFields"] = json!("Always");
+}
+
 impl Servers {
     /// Starts apifront before a new cluster, which `fill` fills with objects.
     pub async fn start(flags: &[String], fill: impl AsyncFnOnce(&Client)) -> Self {
@@ -64,7 +69,7 @@ impl Servers {
         println!("cluster filled in {:.0?}", began.elapsed());
         cores::pin(cluster.apiserver.pid(), cores::SERVER);
         cores::pin(std::process::id(), cores::SERVER);
-        let apifront = Apifront::start(&cluster, |_| {}).await;
+        let apifront = Apifront::start(&cluster, served).await;
         cores::pin(std::process::id(), cores::CLIENT);
         Self { cluster, apifront }
     }
@@ -73,7 +78,7 @@ impl Servers {
     pub async fn start_anywhere(fill: impl AsyncFnOnce(&Client)) -> Self {
         let cluster = Cluster::start(&[]).await;
         fill(&cluster.admin_client()).await;
-        let apifront = Apifront::start(&cluster, |_| {}).await;
+        let apifront = Apifront::start(&cluster, served).await;
         Self { cluster, apifront }
     }
 

@@ -1,4 +1,5 @@
-//! The checks on each field of a wanted user. `Legacy` impersonation checks users,
+//! The attributes of the questions about each field of a wanted user, which
+//! `impersonation.rs` asks. `Legacy` impersonation checks users,
 //! groups and service accounts in the core group. The constrained modes check them
 //! in `authentication.k8s.io`, and refuse some outright.
 

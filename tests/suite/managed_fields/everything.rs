@@ -1,9 +1,12 @@
 //! Compares all resources that discovery names.
 
+use std::sync::Arc;
+
 use http::Method;
 
 use super::{JSON, PROTOBUF, YAML, ask_both, cut, quiet};
 use crate::cached_reads::everything::{Resource, resources};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::encodings::{self, Encoding, Oracle, Question, Said};
@@ -15,15 +18,19 @@ const PLAIN_PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 struct Both {
     direct: Client,
     front: Client,
+    /// It ends when nobody has it.
+    _apifront: Arc<Apifront>,
     compared: usize,
     members: usize,
 }
 
 impl Both {
     fn new() -> Self {
+        let apifront = quiet();
         Self {
             direct: Cluster::quiet().admin_client(),
-            front: quiet().admin_client(),
+            front: apifront.admin_client(),
+            _apifront: apifront,
             compared: 0,
             members: 0,
         }

@@ -26,7 +26,8 @@ async fn upstream_decides_by_default() {
 async fn other_forms_are_forwarded() {
     skip_under_oracle!("kube-apiserver ignores the parameter");
     let direct = Cluster::quiet().admin_client();
-    let front = quiet().admin_client();
+    let apifront = quiet();
+    let front = apifront.admin_client();
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let (hit, bypass) = (Expect::Hit, Expect::Bypass("representation"));
     for (accept, expected) in [

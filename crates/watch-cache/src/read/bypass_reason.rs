@@ -54,7 +54,8 @@ pub enum BypassReason {
     /// The connection to upstream has been lost for longer than
     /// `cache.maxStaleness`.
     Stale,
-    /// The answer is too large to be made for one caller.
+    /// The answer is too large to be made for one caller, or a watch has too many
+    /// selectors.
     TooCostly,
     /// The caller has not read the object for some time. Upstream authorizes
     /// and answers the read in one request.

@@ -1,4 +1,5 @@
-//! Fills a store from disk instead of from a list.
+//! Judges a saved store by what upstream is now, and fills a store from it instead of from
+//! a list.
 //!
 //! ```text
 //! header ─▶ same cluster and release? ─▶ objects and events ─▶ watch from the

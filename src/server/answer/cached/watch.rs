@@ -1,4 +1,5 @@
-//! Answers WATCH from a store, and decides how long a watch lasts (timeoutSeconds).
+//! Answers WATCH from a store: decides which watches it cannot serve (no bookmarks, too
+//! many selectors), and how long a watch lasts (timeoutSeconds).
 
 use std::sync::Arc;
 use std::time::Duration;
