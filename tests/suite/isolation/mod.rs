@@ -5,6 +5,7 @@ mod audit_flood;
 mod connection_reuse;
 mod connections;
 mod credentials;
+mod dropped_fields;
 mod endless_watches;
 mod flood;
 mod frames;
