@@ -72,6 +72,10 @@ fn without_field(item: &Bytes) -> Option<Bytes> {
         }
         before = after;
     }
+    if !before.is_empty() {
+        // The last field is truncated.
+        return None;
+    }
     if kept.len() == metadata.len() {
         return Some(item.clone());
     }
