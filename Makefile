@@ -118,6 +118,7 @@ test-status-page: ## Opens the status page in headless Chromium and checks it (2
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
 	tests/inotify.sh
 	tests/kubernetes/build.sh
+	tests/build-program.sh apiextensions
 	tests/build-program.sh encodings
 	tests/build-program.sh informer
 	tests/build-program.sh prometheus
