@@ -178,7 +178,7 @@ async fn custom_resources_are_those_of_a_server_with_the_feature() {
             assert!(unmet.is_empty(), "{path} {accept}: {unmet}");
             shorter += usize::from(!texts.0.contains("managedFields"));
         }
-        // What only the newer server refuses is left to upstream.
+        // Upstream answers what only the newer server refuses.
         for accept in [
             "application/json;drop=spec",
             "application/yaml;drop=metadata",

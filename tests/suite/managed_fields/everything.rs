@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use serde_json::Value;
 
 use super::{JSON, PROTOBUF, YAML, ask_both, cut, quiet};
 use crate::cached_reads::everything::{Resource, resources};
@@ -49,6 +50,19 @@ impl Both {
         (direct, front)
     }
 
+    /// Returns some objects of the resource: the path of their list, and their names.
+    async fn objects(&self, resource: &Resource) -> Vec<(String, String)> {
+        let all = self.direct.get(&resource.everywhere()).await.expect(200);
+        let items = all["items"].as_array().into_iter().flatten().take(3);
+        let place = |item: &Value| {
+            let meta = &item["metadata"];
+            let namespace = meta["namespace"].as_str().unwrap_or("");
+            let name = meta["name"].as_str().expect("name");
+            (resource.list(namespace), name.to_owned())
+        };
+        items.map(place).collect()
+    }
+
     async fn compare(&mut self, path: &str, accepts: (&str, &str), cut: fn(&[u8]) -> String) {
         let (direct, front) = self.ask(path, accepts.0, accepts.1).await;
         let expected = cut(&direct.body);
@@ -83,12 +97,8 @@ async fn json_of_everything() {
         }
         let none = format!("{}/no-such-object", resource.list(NAMESPACE));
         both.compare(&none, json, cut::json).await;
-        let items = both.direct.get(&list).await.expect(200);
-        for item in items["items"].as_array().into_iter().flatten().take(3) {
-            let meta = &item["metadata"];
-            let namespace = meta["namespace"].as_str().unwrap_or("");
-            let name = meta["name"].as_str().expect("name");
-            let path = format!("{}/{name}?resourceVersion=0", resource.list(namespace));
+        for (list, name) in both.objects(&resource).await {
+            let path = format!("{list}/{name}?resourceVersion=0");
             both.compare(&path, json, cut::json).await;
             // Upstream fails to write one of the ConfigMaps as YAML.
             if resource.name != "configmaps" {
@@ -124,8 +134,8 @@ async fn forms_of_json() {
         format!("{list}/large-00?pretty=true"),
     ] {
         let (direct, front) = both.ask(&path, "application/json", JSON).await;
-        let indented = |answer: &Answer| -> serde_json::Value { answer.json() };
-        let expected: serde_json::Value =
+        let indented = |answer: &Answer| -> Value { answer.json() };
+        let expected: Value =
             serde_json::from_str(&cut::json(indented(&direct).to_string().as_bytes())).unwrap();
         assert_eq!(indented(&front), expected, "{path}");
         assert!(front.text().contains("\n  \"metadata\": {"), "{path}");
@@ -154,19 +164,14 @@ async fn protobuf_of_everything() {
         Said::Error(_) | Said::NotAsked => None,
     };
     for resource in cached(&both.direct).await {
-        let list = resource.everywhere();
         // The raw bytes in a ControllerRevision are others after they were JSON.
         // Leases change all the time.
         let raw = matches!(resource.name.as_str(), "controllerrevisions" | "leases");
         if resource.expected_as(PLAIN_PROTOBUF) != Expect::Hit || raw {
             continue;
         }
-        let items = both.direct.get(&list).await.expect(200);
-        for item in items["items"].as_array().into_iter().flatten().take(3) {
-            let meta = &item["metadata"];
-            let namespace = meta["namespace"].as_str().unwrap_or("");
-            let name = meta["name"].as_str().expect("name");
-            let path = format!("{}/{name}?resourceVersion=0", resource.list(namespace));
+        for (list, name) in both.objects(&resource).await {
+            let path = format!("{list}/{name}?resourceVersion=0");
             let object = both.direct.get(&path).await;
             let (direct, front) = both.ask(&path, PLAIN_PROTOBUF, PROTOBUF).await;
             let kept = cut::json(&object.body);
@@ -185,10 +190,7 @@ async fn protobuf_of_everything() {
             both.compared += 1;
             both.members += usize::from(front.body.len() < direct.body.len());
             // A list of this one object has the same item.
-            let one = format!(
-                "{}?fieldSelector=metadata.name%3D{name}",
-                resource.list(namespace)
-            );
+            let one = format!("{list}?fieldSelector=metadata.name%3D{name}");
             let (_, front) = both.ask(&one, PLAIN_PROTOBUF, PROTOBUF).await;
             let found = front.body.windows(got.len()).any(|part| part == got);
             assert!(found, "{one}");

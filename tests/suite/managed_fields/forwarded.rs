@@ -1,4 +1,4 @@
-//! What is left to upstream.
+//! Reads that apifront leaves to upstream.
 
 use super::{JSON, ask_both, quiet};
 use crate::harness::apifront::Apifront;
