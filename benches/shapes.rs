@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::support::{count, report, usage};
+use apifront_watch_cache::LeftOut;
 use apifront_watch_cache::read::{Page, Shape, list_body};
 use apifront_watch_cache::store::{KeyScope, Resource, Store, StoredObject, field_table};
 use bytes::Bytes;
@@ -22,17 +23,22 @@ pub fn main() {
     let printer = Arc::new(Printer::builtin(&store.resource.gvr).expect("pods").clone());
     let table = |include| {
         let version = MetaVersion::V1;
-        Shape::Table(printer.clone(), TableOptions { version, include })
+        Shape::table(printer.clone(), TableOptions { version, include })
     };
-    let partial = |encoding| Shape::Partial(MetaVersion::V1, encoding);
+    let partial = |encoding| Shape::partial(MetaVersion::V1, encoding);
+    let rest = |shape: Shape| shape.without_managed_fields(LeftOut::default());
     let mut rows = Vec::new();
     for (name, shape) in [
         // Whole JSON comes late. The shapes before it do not need it, but would use
         // it if it existed.
-        ("whole, protobuf", Shape::Whole(Encoding::Protobuf)),
+        ("whole, protobuf", Shape::whole(Encoding::Protobuf)),
         (
             "without managedFields, protobuf",
-            Shape::WithoutManagedFields(Encoding::Protobuf),
+            rest(Shape::whole(Encoding::Protobuf)),
+        ),
+        (
+            "PartialObjectMetadata without managedFields, protobuf",
+            rest(partial(Encoding::Protobuf)),
         ),
         (
             "PartialObjectMetadata, protobuf",
@@ -43,9 +49,9 @@ pub fn main() {
         ("Table, no objects", table(IncludeObject::None)),
         (
             "without managedFields, JSON",
-            Shape::WithoutManagedFields(Encoding::Json),
+            rest(Shape::whole(Encoding::Json)),
         ),
-        ("whole, JSON", Shape::Whole(Encoding::Json)),
+        ("whole, JSON", Shape::whole(Encoding::Json)),
         ("Table, whole objects", table(IncludeObject::Object)),
     ] {
         let write = || {

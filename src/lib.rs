@@ -34,6 +34,7 @@ pub mod outage;
 pub mod runtime_config;
 pub mod server;
 pub mod shadow;
+pub mod shapes;
 pub mod spans;
 pub mod status;
 pub mod views;

@@ -8,7 +8,7 @@ use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
     Config, Demo, FieldError, Observability, Serving, Upstream, aggregation, cache, degraded, flow,
-    observability, raw, views,
+    observability, raw, shapes, views,
 };
 use crate::aggregation::api_service_objects::api_services;
 
@@ -95,6 +95,7 @@ impl Config {
         let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
         let views = views::check(&raw.views, front, &mut cache, &mut check);
+        let shapes = shapes::check(&raw.shapes, &mut check);
         let flow = flow::check(&raw.flow, in_flight, &mut check);
         cache.pinned = flow::pinned(&flow);
         let api_services = ResourcePattern::Exact(api_services());
@@ -116,6 +117,7 @@ impl Config {
                 cache,
                 degraded,
                 views,
+                shapes,
                 aggregation,
                 api_service_files: aggregation::watched_files(&raw.aggregation),
                 apis,

@@ -31,6 +31,7 @@ mod quantity;
 pub mod raw;
 mod restart;
 pub mod serving;
+mod shapes;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ pub use crate::config_errors::{ConfigErrors, FieldError};
 use crate::flow::FlowSettings;
 use crate::logging::Logging;
 use crate::outage::Degraded;
+use crate::shapes::ShapeRule;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -76,6 +78,7 @@ pub struct Config {
     pub degraded: Option<Degraded>,
     /// `views`, if any caller may have one.
     pub views: Option<Views>,
+    pub shapes: Vec<ShapeRule>,
     pub aggregation: AggregationSettings,
     /// The files of the APIServices, and the patterns that found them.
     pub api_service_files: Vec<PathBuf>,

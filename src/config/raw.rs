@@ -476,6 +476,27 @@ pub struct Views {
     pub max_names_per_namespace: Option<i64>,
 }
 
+/// A rule about the shape in which some reads are answered. The first rule that names
+/// a read decides. A rule names the reads that fit everything it lists.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ShapeRule {
+    /// A unique name, which metrics and reports show.
+    pub name: Option<String>,
+    /// Users whose reads it names; `*` is everybody. Default: groups and userAgents
+    /// decide.
+    pub users: Option<Vec<String>>,
+    /// Groups whose members' reads it names; `*` is everybody.
+    pub groups: Option<Vec<String>>,
+    /// Beginnings of the User-Agent headers of the reads: `kube-state-metrics/`.
+    /// Default: all.
+    pub user_agents: Option<Vec<String>>,
+    /// The resources: `pods`, `deployments.apps`, `*.apps` or `*`. Default `[*]`.
+    pub resources: Option<Vec<String>>,
+    /// `Drop` or `Keep`: whether answers lack `metadata.managedFields`.
+    pub managed_fields: Option<String>,
+}
+
 /// Extension API groups.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -573,6 +594,7 @@ pub struct FrontConfiguration {
     pub flow: Flow,
     pub cache: Cache,
     pub views: Views,
+    pub shapes: Vec<ShapeRule>,
     pub aggregation: Aggregation,
     pub apis: Apis,
 }

@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "logging",
             "outage",
             "runtime_config",
+            "shapes",
             "upstream",
             "views",
         ],
@@ -44,6 +45,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("resource_pattern", &[]),
     ("settings", &["resource_pattern"]),
     ("observer", &[]),
+    // Its tests write objects in all shapes.
+    ("left_out", &["read", "representation", "store", "watch"]),
     ("saved", &["representation", "store"]),
     (
         "reflector",
@@ -124,6 +127,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "shadow",
         &["fingerprint", "negotiation", "representation", "schema"],
     ),
+    ("shapes", &["authz"]),
     ("status", &[]),
     // Its tests make their own store, which needs representations.
     ("views", &["authz", "representation", "store", "watch"]),

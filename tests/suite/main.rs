@@ -86,6 +86,7 @@ mod restart;
 mod schema;
 mod self_review;
 mod shadow;
+mod shapes;
 mod sharded;
 mod status;
 mod streams;

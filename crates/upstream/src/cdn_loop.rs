@@ -48,7 +48,8 @@ pub(crate) fn own_entry() -> HeaderValue {
 
 /// Tells whether the request comes from an apifront's cache, directly or through
 /// other proxies. A caller may claim this falsely: nothing may depend on it but the
-/// time of the caller's bookmarks, and the end of its watch at a resync.
+/// time of the caller's bookmarks, the end of its watch at a resync, and whether its
+/// answers have managedFields.
 pub fn is_of_a_cache(headers: &HeaderMap) -> bool {
     entries(headers).any(|entry| {
         let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);

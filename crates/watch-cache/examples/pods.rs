@@ -84,7 +84,7 @@ async fn main() -> Result<(), BoxError> {
         version: MetaVersion::V1,
         include: IncludeObject::Metadata,
     };
-    let shape = Shape::Table(printer.ok_or("unknown columns")?, options);
+    let shape = Shape::table(printer.ok_or("unknown columns")?, options);
     let page = Page {
         parts: snapshot.parts(&KeyScope::All, "").collect(),
         meta: ListMeta::at(snapshot.resource_version),

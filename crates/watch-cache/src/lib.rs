@@ -69,6 +69,7 @@
 )]
 
 pub mod fingerprint;
+mod left_out;
 mod observer;
 pub mod read;
 pub mod reflector;
@@ -80,6 +81,7 @@ pub mod store;
 pub mod watch;
 
 pub use apifront_source as source;
+pub use left_out::LeftOut;
 pub use observer::{Observer, SelfCheckResult, Shed};
 pub use resource_pattern::ResourcePattern;
 pub use settings::{

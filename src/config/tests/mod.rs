@@ -8,6 +8,7 @@ mod flow;
 mod modes;
 mod observability;
 mod reload;
+mod shapes;
 
 use std::fs;
 use std::path::{Path, PathBuf};

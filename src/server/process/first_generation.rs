@@ -38,6 +38,7 @@ use crate::server::state::open_requests::Drain;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
 use crate::shadow::Shadow;
+use crate::shapes::{ShapeMetrics, Shapes};
 use crate::spans::{Tracing, TracingMetrics};
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
@@ -153,6 +154,7 @@ impl ProcessParts<'_> {
         let rights = RightsFeed::new(self.rbac);
         let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
         views.reload(build::views(config));
+        let shapes = Shapes::new(ShapeMetrics::register(registry)?, &config.shapes);
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         let live = live.clone();
         Ok(ProcessState {
@@ -178,6 +180,7 @@ impl ProcessParts<'_> {
             shadow: Arc::new(shadow),
             rights,
             views,
+            shapes,
             watch_groups: Arc::default(),
             api_service_watches: ApiServiceWatches::default(),
             talkers: Arc::new(Talkers::new(Instant::now())),

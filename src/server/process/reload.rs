@@ -125,6 +125,7 @@ impl Reloader {
             fresh.views.forget();
         }
         fresh.views.reload(build::views(config));
+        fresh.shapes.reload(&config.shapes);
         self.current.store(fresh.clone());
         fresh.current_aggregation.store(fresh.aggregation.clone());
         // Requests go to the new servers already; now the cache follows.

@@ -12,9 +12,9 @@ use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::{AUDIT_ID, flow_control};
 
 /// The most headers that are added to an answer's own. These are the headers of
-/// every answer, twice for a backend's answer, the Date, and the part that the cache
-/// had.
-pub(super) const MAX_ADDED_HEADERS: usize = 12;
+/// every answer, twice for a backend's answer, the Date, its shape, and the part that
+/// the cache had.
+pub(super) const MAX_ADDED_HEADERS: usize = 13;
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 

@@ -21,6 +21,7 @@ use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
+use crate::shapes::SHAPE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum StreamEnd {
@@ -188,6 +189,8 @@ pub(in crate::server) struct WatchHead {
     pub(in crate::server) warnings: Vec<HeaderValue>,
     /// The size of the view, if the watch has one.
     pub(in crate::server) view: Option<HeaderValue>,
+    /// The shape of the events, if the client did not ask for it.
+    pub(in crate::server) shape: Option<HeaderValue>,
     /// The requests to upstream that the beginning of the watch needed.
     pub(in crate::server) cost: HitCost,
 }
@@ -237,6 +240,9 @@ async fn start_chunks(
     }
     if let Some(view) = &told.view {
         headers.insert(VIEW, view.clone());
+    }
+    if let Some(shape) = &told.shape {
+        headers.insert(SHAPE, shape.clone());
     }
     head::finish(Kind::Watch, &mut head, request, ctx).await;
     exchange.set_write_timeout(WRITE_TIMEOUT);

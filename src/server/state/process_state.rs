@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
 use crate::shadow::Shadow;
+use crate::shapes::Shapes;
 use crate::spans::Tracing;
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
@@ -56,6 +57,7 @@ pub struct ProcessState {
     pub shadow: Arc<Shadow>,
     pub(in crate::server) rights: RightsFeed,
     pub views: Views,
+    pub shapes: Shapes,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
     pub(in crate::server) api_service_watches: ApiServiceWatches,

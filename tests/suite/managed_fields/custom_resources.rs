@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::{JSON, YAML, always, ask_both, lines_until};
+use super::{DROP, JSON, PARTIAL, PARTIAL_LIST, TABLE, YAML, always, ask_both, lines_until};
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -178,6 +178,27 @@ async fn custom_resources_are_those_of_a_server_with_the_feature() {
             assert!(unmet.is_empty(), "{path} {accept}: {unmet}");
             shorter += usize::from(!texts.0.contains("managedFields"));
         }
+        for accept in other_forms(path.contains("/w-") || path.ends_with("no-such-widget")) {
+            let (its, got) = ask_both((&direct, &accept), (&through, &accept), &path).await;
+            assert_eq!(
+                (got.status, got.header("content-type")),
+                (its.status, its.header("content-type")),
+                "{path} {accept}"
+            );
+            let texts = (got.text(), its.text());
+            match its.status == 200 && accept.contains("protobuf") {
+                true if path.contains("limit") => {}
+                true => assert!(got.body == its.body, "{path} {accept} {texts:?}"),
+                false => assert_eq!(
+                    without_tokens(&texts.0),
+                    without_tokens(&texts.1),
+                    "{path} {accept}"
+                ),
+            }
+            assert!(!texts.0.contains("managedFields"), "{path} {accept}");
+            let unmet = hit.unmet(&got);
+            assert!(unmet.is_empty(), "{path} {accept}: {unmet}");
+        }
         // Upstream answers what only the newer server refuses.
         for accept in [
             "application/json;drop=spec",
@@ -224,6 +245,14 @@ async fn a_server_without_the_feature_sends_whole_objects() {
     front.stop().await;
 }
 
+/// Returns Accept headers for Tables and metadata, of an object or of a list.
+fn other_forms(of_one: bool) -> Vec<String> {
+    let partial = if of_one { PARTIAL } else { PARTIAL_LIST };
+    let protobuf = partial.replace("json", "vnd.kubernetes.protobuf");
+    let forms = [TABLE, partial, &protobuf];
+    forms.map(|form| format!("{form}{DROP}")).into()
+}
+
 /// Compares watches while objects change.
 async fn watches(admin: &Client, direct: &Client, through: &Client, list: &str) {
     let version = admin.get(list).await.expect(200);
@@ -246,15 +275,21 @@ async fn watches(admin: &Client, direct: &Client, through: &Client, list: &str) 
         let last = widget(GROUP, "last", "red", 1);
         admin.post(list, &last).await.expect(201);
     };
-    let dropped = |client: &Client| client.clone().with_header("accept", JSON);
-    let (direct, through) = (dropped(direct), dropped(through));
-    let (_, expected, got) = tokio::join!(
+    let partial = format!("{PARTIAL}{DROP}");
+    let dropped = |client: &Client, accept: &str| client.clone().with_header("accept", accept);
+    let whole = (dropped(direct, JSON), dropped(through, JSON));
+    let partial = (dropped(direct, &partial), dropped(through, &partial));
+    let (_, expected, got, expected_partial, got_partial) = tokio::join!(
         write,
-        lines_until(&direct, &path, "last"),
-        lines_until(&through, &path, "last"),
+        lines_until(&whole.0, &path, "last"),
+        lines_until(&whole.1, &path, "last"),
+        lines_until(&partial.0, &path, "last"),
+        lines_until(&partial.1, &path, "last"),
     );
     assert!(expected.len() > 30 && !expected.concat().contains("managedFields"));
     assert_eq!(got, expected);
+    assert!(expected_partial.len() > 30 && !expected_partial.concat().contains("managedFields"));
+    assert_eq!(got_partial, expected_partial);
 }
 
 /// Tokens of pages hold the version of the server that cut the page.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const KEY: &str = "\"managedFields\":[";
 
 /// Cuts the members out of compact JSON.
-pub(super) fn json(text: &[u8]) -> String {
+pub fn json(text: &[u8]) -> String {
     let mut rest = std::str::from_utf8(text).expect("UTF-8");
     let mut out = String::with_capacity(rest.len());
     while let Some(at) = rest.find(KEY) {
@@ -32,7 +32,7 @@ pub(super) fn json(text: &[u8]) -> String {
 
 /// Cuts the members out of YAML: their line, and the lines below it that are deeper or
 /// belong to its list.
-pub(super) fn yaml(text: &[u8]) -> String {
+pub fn yaml(text: &[u8]) -> String {
     let text = std::str::from_utf8(text).expect("UTF-8");
     let depth = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let mut cut = None;
@@ -54,6 +54,6 @@ pub(super) fn yaml(text: &[u8]) -> String {
 }
 
 /// Returns the bytes as text, for a comparison.
-pub(super) fn text(bytes: &Bytes) -> String {
+pub fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use serde_json::Value;
 
-use super::{JSON, PROTOBUF, YAML, ask_both, cut, quiet};
+use super::{DROP, JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, ask_both, cut, quiet};
 use crate::cached_reads::everything::{Resource, resources};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
@@ -108,6 +108,41 @@ async fn json_of_everything() {
         }
     }
     both.finish(100);
+}
+
+#[tokio::test]
+async fn tables_and_metadata_of_everything() {
+    skip_under_oracle!("kube-apiserver ignores the parameter");
+    let mut both = Both::new();
+    for resource in cached(&both.direct).await {
+        let list = resource.everywhere();
+        let forms = [
+            (TABLE, ""),
+            (TABLE, "?includeObject=None"),
+            (TABLE, "?includeObject=Object&labelSelector=app%3Dsample"),
+            (PARTIAL_LIST, ""),
+            (PARTIAL_LIST, "?limit=3"),
+        ];
+        for (accept, query) in forms {
+            if resource.expected_as(accept) != Expect::Hit {
+                continue;
+            }
+            let accepts = (accept, &format!("{accept}{DROP}")[..]);
+            both.compare(&format!("{list}{query}"), accepts, cut::json)
+                .await;
+        }
+        for (list, name) in both.objects(&resource).await {
+            for accept in [TABLE, PARTIAL] {
+                if resource.expected_as(accept) != Expect::Hit {
+                    continue;
+                }
+                let path = format!("{list}/{name}?resourceVersion=0");
+                let accepts = (accept, &format!("{accept}{DROP}")[..]);
+                both.compare(&path, accepts, cut::json).await;
+            }
+        }
+    }
+    both.finish(200);
 }
 
 /// The same in pages, indented and compressed.

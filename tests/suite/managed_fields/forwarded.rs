@@ -21,7 +21,7 @@ async fn upstream_decides_by_default() {
     assert!(unmet.is_empty(), "{unmet}");
 }
 
-/// Only whole objects are made without managedFields, and nothing else is dropped.
+/// Nothing else is dropped.
 #[tokio::test]
 async fn other_forms_are_forwarded() {
     skip_under_oracle!("kube-apiserver ignores the parameter");
@@ -41,14 +41,6 @@ async fn other_forms_are_forwarded() {
         ),
         ("application/yaml;drop=spec,application/json", bypass),
         ("application/json;Drop=metadata.managedFields", bypass),
-        (
-            "application/json;as=Table;v=v1;g=meta.k8s.io;drop=metadata.managedFields",
-            bypass,
-        ),
-        (
-            "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io;drop=metadata.managedFields",
-            bypass,
-        ),
         // The parameter of a clause that is not chosen changes nothing.
         (
             "application/json,application/yaml;drop=metadata.managedFields",

@@ -4,7 +4,7 @@
 //! and Go's types write the protobuf. For custom resources a server of 1.38 gives it.
 
 mod custom_resources;
-mod cut;
+pub mod cut;
 mod everything;
 mod forwarded;
 mod watches;
@@ -23,6 +23,10 @@ use crate::harness::watch::Watch;
 
 const JSON: &str = "application/json;drop=metadata.managedFields";
 const YAML: &str = "application/yaml;drop=metadata.managedFields";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const DROP: &str = ";drop=metadata.managedFields";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;drop=metadata.managedFields";
 
 /// Makes apifront answer without managedFields, whatever upstream does.

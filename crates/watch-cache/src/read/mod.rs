@@ -22,8 +22,8 @@ mod view_tests;
 mod written_version;
 
 pub use body::{
-    Ahead, GzipList, NotDeflated, Shape, bytes_to_make, bytes_to_make_of_page, get_body, list_body,
-    list_forms, makes_more_than,
+    Ahead, GzipList, NotDeflated, Shape, ShapeKind, bytes_to_make, bytes_to_make_of_page, get_body,
+    list_body, list_forms, makes_more_than,
 };
 pub use bypass_reason::BypassReason;
 pub use consistency::{AnswerSource, Consistent, reached};

@@ -21,10 +21,13 @@ pub enum ListForm {
     Rows,
     /// PartialObjectMetadata.
     Metadata(Encoding),
+    ItemsWithoutManagedFields(Encoding),
+    DeflatedWithoutManagedFields(Encoding),
+    MetadataWithoutManagedFields(Encoding),
 }
 
 impl ListForm {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 13] = [
         Self::Items(Encoding::Json),
         Self::Items(Encoding::Protobuf),
         Self::Deflated(Encoding::Json),
@@ -32,7 +35,36 @@ impl ListForm {
         Self::Rows,
         Self::Metadata(Encoding::Json),
         Self::Metadata(Encoding::Protobuf),
+        Self::ItemsWithoutManagedFields(Encoding::Json),
+        Self::ItemsWithoutManagedFields(Encoding::Protobuf),
+        Self::DeflatedWithoutManagedFields(Encoding::Json),
+        Self::DeflatedWithoutManagedFields(Encoding::Protobuf),
+        Self::MetadataWithoutManagedFields(Encoding::Json),
+        Self::MetadataWithoutManagedFields(Encoding::Protobuf),
     ];
+
+    /// Returns the form without managedFields. Rows have none.
+    #[must_use]
+    pub fn without_managed_fields(self) -> Self {
+        match self {
+            Self::Items(encoding) => Self::ItemsWithoutManagedFields(encoding),
+            Self::Deflated(encoding) => Self::DeflatedWithoutManagedFields(encoding),
+            Self::Metadata(encoding) => Self::MetadataWithoutManagedFields(encoding),
+            Self::Rows
+            | Self::ItemsWithoutManagedFields(_)
+            | Self::DeflatedWithoutManagedFields(_)
+            | Self::MetadataWithoutManagedFields(_) => self,
+        }
+    }
+
+    pub(crate) fn is_without_managed_fields(self) -> bool {
+        matches!(
+            self,
+            Self::ItemsWithoutManagedFields(_)
+                | Self::DeflatedWithoutManagedFields(_)
+                | Self::MetadataWithoutManagedFields(_)
+        )
+    }
 
     /// Returns the form's name in saved stores and in the log.
     pub fn as_str(self) -> &'static str {
@@ -44,6 +76,18 @@ impl ListForm {
             Self::Rows => "rows",
             Self::Metadata(Encoding::Json) => "metadataJSON",
             Self::Metadata(Encoding::Protobuf) => "metadataProtobuf",
+            Self::ItemsWithoutManagedFields(Encoding::Json) => "jsonWithoutManagedFields",
+            Self::ItemsWithoutManagedFields(Encoding::Protobuf) => "protobufWithoutManagedFields",
+            Self::DeflatedWithoutManagedFields(Encoding::Json) => "gzipJSONWithoutManagedFields",
+            Self::DeflatedWithoutManagedFields(Encoding::Protobuf) => {
+                "gzipProtobufWithoutManagedFields"
+            }
+            Self::MetadataWithoutManagedFields(Encoding::Json) => {
+                "metadataJSONWithoutManagedFields"
+            }
+            Self::MetadataWithoutManagedFields(Encoding::Protobuf) => {
+                "metadataProtobufWithoutManagedFields"
+            }
         }
     }
 }

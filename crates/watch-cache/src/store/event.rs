@@ -21,21 +21,47 @@ pub enum Change {
 
 /// A representation whose frames all watchers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedFrame {
-    Whole(Encoding),
-    WithoutManagedFields(Encoding),
+pub struct SharedFrame {
+    pub of: FrameKind,
+    pub encoding: Encoding,
+    pub without_managed_fields: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    Whole = 0,
     /// PartialObjectMetadata of meta.k8s.io/v1.
-    Metadata(Encoding),
-    MetadataV1Beta1(Encoding),
+    Metadata = 1,
+    MetadataV1Beta1 = 2,
+}
+
+/// A frame that was just made.
+#[derive(Clone, Debug)]
+pub struct MadeFrame {
+    pub bytes: Bytes,
+    /// The bytes of managedFields that the frame lacks.
+    pub left_out: usize,
+}
+
+impl From<Bytes> for MadeFrame {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, left_out: 0 }
+    }
 }
 
 /// The frames of one representation, by event type.
 type Frames = [OnceLock<Option<Bytes>>; 3];
 
-/// The number of representations that are not often asked for: in each encoding, two
-/// versions of metadata and objects without managedFields, and all of these and whole
-/// objects as gzip members.
-const RARE_REPRESENTATIONS: usize = 14;
+/// Frames that are not often asked for, and the bytes that each lacks.
+#[derive(Debug, Default)]
+struct RareFrames {
+    frames: Frames,
+    left_out: [AtomicUsize; 3],
+}
+
+/// The number of representations: in two encodings, whole objects and two versions of
+/// metadata, all of these without managedFields, and all of them as gzip members.
+const REPRESENTATIONS: usize = 24;
 
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
@@ -51,7 +77,7 @@ pub struct Event {
     /// The frames of whole objects, by encoding.
     frames: [Frames; 2],
     /// The frames of other representations. Most events have none.
-    rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE_REPRESENTATIONS]>>,
+    rare: OnceLock<Box<[OnceLock<Box<RareFrames>>; REPRESENTATIONS]>>,
     tables: OnceLock<Box<TableFrames>>,
     /// The log's counter of bytes of frames. It is unset until the event is in a
     /// log.
@@ -111,26 +137,44 @@ impl Event {
         of: SharedFrame,
         compressed: bool,
         seen: EventType,
-        make: impl FnOnce() -> Option<Bytes>,
+        make: impl FnOnce() -> Option<MadeFrame>,
     ) -> Option<Bytes> {
-        let slot = match seen {
-            EventType::Added => 0,
-            EventType::Modified => 1,
-            EventType::Deleted => 2,
-            EventType::Bookmark | EventType::Error => return make(),
+        let bytes = |made: MadeFrame| made.bytes;
+        let Some(slot) = slot(seen) else {
+            return make().map(bytes);
         };
-        let frames = self.frames_of(of, compressed);
+        let rare = match of.is_usual() && !compressed {
+            true => None,
+            false => Some(self.rare(of, compressed)),
+        };
+        let (frames, left_out) = match rare {
+            None => (self.frames.get(of.encoding as usize), None),
+            Some(rare) => (
+                rare.map(|rare| &rare.frames),
+                rare.and_then(|rare| rare.left_out.get(slot)),
+            ),
+        };
         let Some(frame) = frames.and_then(|frames| frames.get(slot)) else {
-            return make();
+            return make().map(bytes);
         };
         let make = || {
-            let frame = make()?;
-            if let Some(bytes) = self.counted.get() {
-                bytes.fetch_add(frame.len(), Ordering::Relaxed);
+            let MadeFrame { bytes, left_out: n } = make()?;
+            if let Some(counted) = self.counted.get() {
+                counted.fetch_add(bytes.len(), Ordering::Relaxed);
             }
-            Some(frame)
+            if let Some(left_out) = left_out {
+                left_out.store(n, Ordering::Relaxed);
+            }
+            Some(bytes)
         };
         frame.get_or_init(make).clone()
+    }
+
+    /// Returns the bytes of managedFields that the frame lacks, once it is made.
+    pub fn left_out(&self, of: SharedFrame, compressed: bool, seen: EventType) -> usize {
+        let rare = self.rare(of, compressed);
+        let left_out = rare.and_then(|rare| rare.left_out.get(slot(seen)?));
+        left_out.map_or(0, |bytes| bytes.load(Ordering::Relaxed))
     }
 
     /// Returns the frame for all watchers of the same Table. It is made once a
@@ -138,26 +182,16 @@ impl Event {
     pub fn table_frame(
         &self,
         shape: TableShape,
-        make: impl FnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
+        make: impl FnOnce() -> Option<MadeFrame>,
+    ) -> Option<MadeFrame> {
         let counted = self.counted.get().map(|bytes| &**bytes);
         let tables = self.tables.get_or_init(Box::default);
         tables.get(shape, counted, make)
     }
 
-    fn frames_of(&self, of: SharedFrame, compressed: bool) -> Option<&Frames> {
-        let (first, encoding) = match (of, compressed) {
-            (SharedFrame::Whole(encoding), false) => return self.frames.get(encoding as usize),
-            (SharedFrame::Whole(encoding), true) => (0, encoding),
-            (SharedFrame::Metadata(encoding), false) => (2, encoding),
-            (SharedFrame::Metadata(encoding), true) => (4, encoding),
-            (SharedFrame::MetadataV1Beta1(encoding), false) => (6, encoding),
-            (SharedFrame::MetadataV1Beta1(encoding), true) => (8, encoding),
-            (SharedFrame::WithoutManagedFields(encoding), false) => (10, encoding),
-            (SharedFrame::WithoutManagedFields(encoding), true) => (12, encoding),
-        };
-        let rare = (encoding as usize).saturating_add(first);
-        let frames = self.rare.get_or_init(Box::default).get(rare)?;
+    fn rare(&self, of: SharedFrame, compressed: bool) -> Option<&RareFrames> {
+        let frames = self.rare.get_or_init(Box::default);
+        let frames = frames.get(of.index(compressed))?;
         Some(frames.get_or_init(Box::default))
     }
 
@@ -180,11 +214,37 @@ impl Event {
     }
 }
 
+impl SharedFrame {
+    /// Tells whether most watchers have this representation.
+    fn is_usual(self) -> bool {
+        self.of == FrameKind::Whole && !self.without_managed_fields
+    }
+
+    fn index(self, compressed: bool) -> usize {
+        let flags = [self.without_managed_fields, compressed];
+        let index = flags.into_iter().fold(self.of as usize, |index, flag| {
+            index.saturating_mul(2).saturating_add(flag.into())
+        });
+        let index = index.saturating_mul(2);
+        index.saturating_add(self.encoding as usize)
+    }
+}
+
+/// Returns the place of an event type's frame.
+fn slot(seen: EventType) -> Option<usize> {
+    match seen {
+        EventType::Added => Some(0),
+        EventType::Modified => Some(1),
+        EventType::Deleted => Some(2),
+        EventType::Bookmark | EventType::Error => None,
+    }
+}
+
 impl Drop for Event {
     fn drop(&mut self) {
         if let Some(bytes) = self.counted.get() {
             let rare = self.rare.get().into_iter().flat_map(|rare| rare.iter());
-            let rare = rare.filter_map(|frames| Some(&**frames.get()?));
+            let rare = rare.filter_map(|frames| Some(&frames.get()?.frames));
             let frames: usize = self
                 .frames
                 .iter()
@@ -211,10 +271,19 @@ mod tests {
         event.count_frames(&bytes);
         let mut kinds = Vec::new();
         for encoding in [Encoding::Json, Encoding::Protobuf] {
-            kinds.push(SharedFrame::Whole(encoding));
-            kinds.push(SharedFrame::WithoutManagedFields(encoding));
-            kinds.push(SharedFrame::Metadata(encoding));
-            kinds.push(SharedFrame::MetadataV1Beta1(encoding));
+            for without_managed_fields in [false, true] {
+                for of in [
+                    FrameKind::Whole,
+                    FrameKind::Metadata,
+                    FrameKind::MetadataV1Beta1,
+                ] {
+                    kinds.push(SharedFrame {
+                        of,
+                        encoding,
+                        without_managed_fields,
+                    });
+                }
+            }
         }
         let all = || {
             let kinds = kinds.iter().flat_map(|of| [(*of, false), (*of, true)]);
@@ -225,12 +294,18 @@ mod tests {
         };
         let text = |n: usize| Bytes::from(format!("{n:02}"));
         for (n, (of, compressed, seen)) in all().enumerate() {
-            let made = event.frame(of, compressed, seen, || Some(text(n)));
+            let made = event.frame(of, compressed, seen, || {
+                let (bytes, left_out) = (text(n), n);
+                Some(MadeFrame { bytes, left_out })
+            });
             assert_eq!(made, Some(text(n)), "{of:?} {compressed}");
         }
         for (n, (of, compressed, seen)) in all().enumerate() {
             let kept = event.frame(of, compressed, seen, || unreachable!());
             assert_eq!(kept, Some(text(n)), "{of:?} {compressed}");
+            if of.without_managed_fields {
+                assert_eq!(event.left_out(of, compressed, seen), n);
+            }
         }
         assert_eq!(bytes.load(Ordering::Relaxed), 2 * all().count());
         drop(event);

@@ -4,16 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use kubernetes_wire::representation::EventType;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 use parking_lot::Mutex;
+
+use super::event::MadeFrame;
 
 /// The facts that decide how a Table of an event looks.
 #[derive(Clone, Debug)]
 pub struct TableShape {
     pub printer: Arc<Printer>,
     pub options: TableOptions,
+    pub without_managed_fields: bool,
     /// Whether the Table is the first of its watch, which has the columns.
     pub first: bool,
     pub compressed: bool,
@@ -27,12 +29,14 @@ impl PartialEq for TableShape {
         Arc::ptr_eq(&self.printer, &other.printer)
             && (
                 self.options,
+                self.without_managed_fields,
                 self.first,
                 self.compressed,
                 self.seen,
                 self.second,
             ) == (
                 other.options,
+                other.without_managed_fields,
                 other.first,
                 other.compressed,
                 other.seen,
@@ -47,7 +51,7 @@ impl PartialEq for TableShape {
 pub(super) struct TableFrames(Mutex<[Option<Kept>; 2]>);
 
 /// A frame with its shape. `None` if the object cannot be written as this Table.
-type Kept = (TableShape, Option<Bytes>);
+type Kept = (TableShape, Option<MadeFrame>);
 
 impl TableFrames {
     /// Returns the frame of this shape, and makes it if needed. `counted` counts the
@@ -56,8 +60,8 @@ impl TableFrames {
         &self,
         shape: TableShape,
         counted: Option<&AtomicUsize>,
-        make: impl FnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
+        make: impl FnOnce() -> Option<MadeFrame>,
+    ) -> Option<MadeFrame> {
         // Watchers that want the same frame wait here until it is made.
         let mut kept = self.0.lock();
         let Some(slot) = kept.get_mut(usize::from(shape.first)) else {
@@ -85,6 +89,6 @@ impl TableFrames {
     }
 }
 
-fn length(frame: Option<&Bytes>) -> usize {
-    frame.map_or(0, Bytes::len)
+fn length(frame: Option<&MadeFrame>) -> usize {
+    frame.map_or(0, |frame| frame.bytes.len())
 }

@@ -26,7 +26,7 @@ use super::join::join;
 
 /// Leaves of more bytes are not joined. A list copies their few large objects
 /// one by one at little cost, and a joined copy would be one large allocation.
-const JOINED_MAX_BYTES: usize = 8 << 20;
+pub(crate) const JOINED_MAX_BYTES: usize = 8 << 20;
 
 /// The states that a leaf is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use kubernetes_wire::representation::EventType;
 
 use super::batch::compressed;
-use super::frame_writers::FrameWriter;
+use super::frame_writer::FrameWriter;
 use super::step::WatchEnd;
 use super::transition::transition;
 use crate::store::{Event, Filter, KeyScope, Store, StoredObject, Visible};

@@ -11,8 +11,10 @@ use kubernetes_wire::representation::{
 };
 
 use super::FrameWriter;
-use super::frame_writers::{bookmark_item, bookmark_of_metadata};
-use crate::store::{SharedFrame, Store, StoredObject};
+use super::bookmark_items::{bookmark_item, bookmark_of_metadata};
+use super::frame_writer::cut;
+use crate::LeftOut;
+use crate::store::{FrameKind, MadeFrame, SharedFrame, Store, StoredObject};
 
 /// Frames of PartialObjectMetadata. All watchers of an encoding and a version
 /// share a frame.
@@ -21,6 +23,7 @@ pub struct MetadataFrames {
     encoding: Encoding,
     version: MetaVersion,
     kind: Type,
+    left_out: Option<LeftOut>,
 }
 
 impl MetadataFrames {
@@ -30,22 +33,36 @@ impl MetadataFrames {
             encoding,
             version,
             kind: Type::new(version.api_version(), "PartialObjectMetadata"),
+            left_out: None,
         }
     }
 
-    fn json(&self, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<Bytes> {
-        let object = partial_object_metadata::object(item, envelope, self.version)?;
-        Some(watch_frame(seen, &object))
+    /// Leaves managedFields out, and counts their bytes.
+    #[must_use]
+    pub fn leaving_out(mut self, left_out: Option<LeftOut>) -> Self {
+        self.left_out = left_out;
+        self
     }
 
-    fn protobuf(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<Bytes> {
+    fn json(&self, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<MadeFrame> {
+        let object = partial_object_metadata::object(item, envelope, self.version)?;
+        let (object, left_out) = cut(object, Encoding::Json, self.left_out.as_ref())?;
+        let bytes = watch_frame(seen, &object);
+        Some(MadeFrame { bytes, left_out })
+    }
+
+    fn protobuf(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<MadeFrame> {
         let envelope = &self.store.resource.envelope;
         let message =
             partial_object_metadata_protobuf::from_item(encoding, item, envelope, self.version);
+        let message =
+            message.and_then(|message| cut(message, Encoding::Protobuf, self.left_out.as_ref()));
         if message.is_none() {
             self.store.fail_to_write(Encoding::Protobuf);
         }
-        Some(self.kind.watch_frame(seen, &message?))
+        let (message, left_out) = message?;
+        let bytes = self.kind.watch_frame(seen, &message);
+        Some(MadeFrame { bytes, left_out })
     }
 }
 
@@ -54,7 +71,11 @@ impl FrameWriter for MetadataFrames {
         self.encoding
     }
 
-    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
+    fn left_out(&self) -> Option<&LeftOut> {
+        self.left_out.as_ref()
+    }
+
+    fn make(&mut self, seen: EventType, object: &StoredObject) -> Option<MadeFrame> {
         let envelope = &self.store.resource.envelope;
         match self.encoding {
             Encoding::Json => self.json(seen, &object.json(envelope)?, envelope),
@@ -66,15 +87,19 @@ impl FrameWriter for MetadataFrames {
     }
 
     fn shares(&self) -> Option<SharedFrame> {
-        Some(match self.version {
-            MetaVersion::V1 => SharedFrame::Metadata(self.encoding),
-            MetaVersion::V1Beta1 => SharedFrame::MetadataV1Beta1(self.encoding),
+        Some(SharedFrame {
+            of: match self.version {
+                MetaVersion::V1 => FrameKind::Metadata,
+                MetaVersion::V1Beta1 => FrameKind::MetadataV1Beta1,
+            },
+            encoding: self.encoding,
+            without_managed_fields: self.left_out.is_some(),
         })
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
         let (seen, store) = (EventType::Bookmark, &self.store);
-        match self.encoding {
+        let frame = match self.encoding {
             Encoding::Json => {
                 let (item, envelope) =
                     bookmark_of_metadata(store, resource_version, initial_events_end)?;
@@ -84,6 +109,7 @@ impl FrameWriter for MetadataFrames {
                 let item = bookmark_item(store, resource_version, initial_events_end)?;
                 self.protobuf(seen, Encoding::Json, &item)
             }
-        }
+        };
+        frame.map(|frame| frame.bytes)
     }
 }

@@ -2,10 +2,11 @@
 //! frames.
 
 mod batch;
+mod bookmark_items;
 mod bookmark_timer;
 mod bookmarks;
 mod client_frames;
-mod frame_writers;
+mod frame_writer;
 mod group;
 mod group_member;
 mod group_task;
@@ -19,19 +20,23 @@ mod options;
 mod session;
 mod step;
 mod stepper;
+mod table_frames;
 #[cfg(test)]
 mod tests;
 mod transition;
 mod view;
 mod visibility;
 mod watch_client;
+mod whole_frames;
 
-pub use frame_writers::{FrameWriter, TableFrames, WholeFrames};
+pub use frame_writer::FrameWriter;
 pub use groups::WatchGroups;
 pub use metadata_frames::MetadataFrames;
 pub use options::WatchOptions;
 pub use session::Watch;
 pub use step::{Step, WatchEnd};
+pub use table_frames::TableFrames;
 pub use transition::transition;
 pub use visibility::{NotReached, Visibility};
 pub use watch_client::{Given, Tally, WatchClient};
+pub use whole_frames::WholeFrames;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::batch::Batch;
 use super::bookmarks::{Bookmarks, Known};
 use super::client_frames::ClientFrames;
-use super::frame_writers::FrameWriter;
+use super::frame_writer::FrameWriter;
 use super::log_reader::LogReader;
 use super::opening::{BATCH_BYTES, Opening};
 use super::options::WatchOptions;

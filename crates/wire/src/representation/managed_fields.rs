@@ -30,22 +30,35 @@ pub fn without(encoding: Encoding, item: &Bytes) -> Option<Bytes> {
     }
 }
 
+/// Returns an object's metadata, which is compact JSON, without `managedFields`. `None`
+/// if it is not a JSON object.
+pub(super) fn without_in_metadata(metadata: &[u8]) -> Option<Box<[u8]>> {
+    let [before, after] = around_member(metadata)?;
+    Some([before, after].concat().into())
+}
+
 fn without_member(item: &Bytes) -> Option<Bytes> {
     let metadata = scan::find(item, &["metadata"])?;
-    let inside = item.get(metadata.clone())?;
-    let Some(value) = scan::find(inside, &[KEY]) else {
+    let [before, after] = around_member(item.get(metadata.clone())?)?;
+    if before.len().saturating_add(after.len()) == metadata.len() {
         return Some(item.clone());
+    }
+    let (start, end) = (item.get(..metadata.start)?, item.get(metadata.end..)?);
+    Some([start, before, after, end].concat().into())
+}
+
+/// Returns the metadata before and after the member `managedFields`. One of the commas
+/// beside the member goes with it, if there are any.
+fn around_member(metadata: &[u8]) -> Option<[&[u8]; 2]> {
+    let Some(value) = scan::find(metadata, &[KEY]) else {
+        return metadata.starts_with(b"{").then_some([metadata, b""]);
     };
-    let start = metadata.start.saturating_add(value.start);
-    let end = metadata.start.saturating_add(value.end);
-    let (before, after) = (item.get(..start)?, item.get(end..)?);
+    let (before, after) = (metadata.get(..value.start)?, metadata.get(value.end..)?);
     let before = before.strip_suffix(KEY_AND_COLON)?;
-    // One of the commas beside the member goes, if there are any.
-    let (before, after) = match before.strip_suffix(b",") {
-        Some(before) => (before, after),
-        None => (before, after.strip_prefix(b",").unwrap_or(after)),
-    };
-    Some([before, after].concat().into())
+    Some(match before.strip_suffix(b",") {
+        Some(before) => [before, after],
+        None => [before, after.strip_prefix(b",").unwrap_or(after)],
+    })
 }
 
 fn without_field(item: &Bytes) -> Option<Bytes> {

@@ -12,7 +12,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::json_envelope::{Envelope, Form, ListMeta};
-use super::{scan, transcode};
+use super::{managed_fields, scan, transcode};
 use crate::api::protobuf_wire::{Fields, Value};
 use crate::negotiation::MetaVersion;
 use crate::schema::Schema;
@@ -131,6 +131,12 @@ impl Metadata {
         let mut out = BytesMut::new();
         splice_without(&json, hidden, &mut out)?;
         Some(Self::Made(Box::from(&out[..])))
+    }
+
+    /// Returns the metadata without `managedFields`, as a value of its own. `json` is the
+    /// JSON of the object, as for [`Metadata::bytes`].
+    pub fn without_managed_fields(&self, json: &[u8]) -> Option<Self> {
+        managed_fields::without_in_metadata(self.bytes(json)).map(Self::Made)
     }
 
     /// Returns the bytes of the metadata. `json` is the JSON of the object; it

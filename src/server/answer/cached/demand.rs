@@ -25,14 +25,17 @@ pub(super) fn note(
 
 /// Notes a list that came before the resource was in the cache. The encodings of the
 /// resource are not known yet, so forms in other encodings are later left out.
+/// `has_rule` tells whether it would be answered without managedFields.
 pub(super) fn note_early(
     cache: &Cache,
     gvr: &GroupVersionResource,
     (headers, query): (&HeaderMap, &Query),
     plan: &Plan,
+    has_rule: bool,
 ) {
     let negotiated = negotiate(headers, query, Offer::BUILT_IN);
-    if let Negotiation::Accepted(accepted) = negotiated {
+    if let Negotiation::Accepted(mut accepted) = negotiated {
+        accepted.drops_managed_fields = has_rule;
         cache.demand(gvr, &forms(accepted, (headers, query), plan));
     }
 }
@@ -47,10 +50,7 @@ fn forms(
     let Plan::List(options, _) = plan else {
         return Vec::new();
     };
-    if options.selects()
-        || representation.drops_managed_fields
-        || !representation.transform.suits(true)
-    {
+    if options.selects() || !representation.transform.suits(true) {
         return Vec::new();
     }
     let include = IncludeObject::from_query(query).unwrap_or_default();

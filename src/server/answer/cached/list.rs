@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apifront_watch_cache::read::{BypassReason, GzipList, ListPlan, Shape};
+use apifront_watch_cache::read::{BypassReason, GzipList, ListPlan, Shape, ShapeKind};
 use apifront_watch_cache::store::{KeyScope, Store, Visible};
 use bytes::Bytes;
 use futures::future::Either;
@@ -86,12 +86,14 @@ impl Cost {
                 true => objects.saturating_add(terms.saturating_mul(OBJECTS_PER_TERM)),
                 false => 0,
             },
-            written: match wanted.shape {
-                Shape::Whole(_) => 0,
+            written: match wanted.shape.kind {
                 // Leaves keep what was written of whole leaves.
-                Shape::WithoutManagedFields(_) if !options.selects() => 0,
-                Shape::WithoutManagedFields(_) => page,
-                Shape::Table(..) | Shape::Partial(..) => page,
+                ShapeKind::Whole(_)
+                    if wanted.shape.without_managed_fields.is_none() || !options.selects() =>
+                {
+                    0
+                }
+                ShapeKind::Whole(_) | ShapeKind::Table(..) | ShapeKind::Partial(..) => page,
             },
         }
     }
@@ -171,8 +173,8 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_made_aside() {
-        let json = || Shape::Whole(Encoding::Json);
-        let metadata = || Shape::Partial(MetaVersion::V1, Encoding::Json);
+        let json = || Shape::whole(Encoding::Json);
+        let metadata = || Shape::partial(MetaVersion::V1, Encoding::Json);
         let selected = "resourceVersion=0&labelSelector=a%3Db";
         for (query, shape, objects, expected) in [
             ("resourceVersion=0", json(), 150_000, true),
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_page_is_as_long_as_its_limit() {
-        let page = |query| wanted(query, Shape::Whole(Encoding::Json)).page();
+        let page = |query| wanted(query, Shape::whole(Encoding::Json)).page();
         assert_eq!(
             [page("limit=7"), page("resourceVersion=0")],
             [7, usize::MAX]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apifront_watch_cache::read::{
-    self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape, SharedPage,
+    self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape, ShapeKind,
+    SharedPage,
 };
 use apifront_watch_cache::store::{KeyScope, Part, Snapshot, Store};
 use bytes::Bytes;
@@ -93,7 +94,7 @@ impl Listing {
     pub(super) fn at_once(&self, store: &Store) -> Result<Option<(Body, u64)>, BypassReason> {
         let page = self.page();
         // Long lists are compressed elsewhere.
-        let is_compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
+        let is_compressed = self.gzip && matches!(self.shape.kind, ShapeKind::Whole(_));
         let most = WRITTEN_AT_ONCE;
         if !is_compressed && read::makes_more_than(most, &store.resource, &page, &self.shape) {
             return Ok(None);
@@ -149,7 +150,7 @@ impl Listing {
             return Err(BypassReason::UnusualRequest);
         }
         // Only lists of the API itself name their shard.
-        if !matches!(self.shape, Shape::Whole(_)) {
+        if !matches!(self.shape.kind, ShapeKind::Whole(_)) {
             page.meta.shard_selector.clear();
         }
         let body = body(store, &page, &self.shape, self.gzip, held)?;
@@ -170,8 +171,9 @@ fn body(
     gzip: bool,
     mut held: HeldBytes,
 ) -> Result<Body, BypassReason> {
-    if gzip && let Shape::Whole(encoding) = shape {
-        let list = GzipList::new(&store.resource, page, *encoding);
+    if gzip && let ShapeKind::Whole(encoding) = shape.kind {
+        let list = GzipList::new(&store.resource, page, encoding)
+            .leaving_out(shape.without_managed_fields.clone());
         if list.is_longer_than(compression::COMPRESSED_ABOVE_BYTES) {
             return Ok(Body::Gzip(Box::new(list)));
         }
@@ -179,13 +181,14 @@ fn body(
     let body = read::list_body(store, page, shape)?;
     match bytes_to_hold(store, page, shape) {
         Some(bytes) => held.settle(bytes),
-        None if matches!(shape, Shape::Whole(_)) => {}
+        None if matches!(shape.kind, ShapeKind::Whole(_)) => {}
         None => held.settle(body.iter().map(Bytes::len).sum()),
     }
     Ok(Body::Plain(body, held))
 }
 
 fn bytes_to_hold(store: &Store, page: &Page<'_>, shape: &Shape) -> Option<usize> {
-    let is_known = matches!(shape, Shape::WithoutManagedFields(_));
+    let is_known =
+        shape.without_managed_fields.is_some() && matches!(shape.kind, ShapeKind::Whole(_));
     is_known.then(|| read::bytes_to_make_of_page(&store.resource, page, shape))
 }

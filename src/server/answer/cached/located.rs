@@ -13,7 +13,7 @@ use apifront_watch_cache::DropManagedFields;
 use apifront_watch_cache::read::{BypassReason, Shape};
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::Query;
 use kubernetes_wire::negotiation::{self, Representation};
 use kubernetes_wire::request::Scope;
@@ -22,6 +22,7 @@ use super::newest::Resource;
 use super::plan::Plan;
 use super::{BOOKMARK_WAITS, demand, shape, watch};
 use crate::server::stage::Identified;
+use crate::shapes::{Rule, WITHOUT_MANAGED_FIELDS};
 
 /// The parts of a resource that a path names: if the resource has namespaces, and if
 /// it has none.
@@ -67,22 +68,34 @@ pub(super) struct Target<'a> {
     pub(super) located: Located<'a>,
     pub(super) representation: Representation,
     pub(super) shape: Shape,
+    /// The rule by which the answer has this shape, if the client did not ask for it.
+    rule: Option<Arc<Rule>>,
+}
+
+impl Target<'_> {
+    /// Returns the header of an answer whose shape the client did not ask for.
+    pub(super) fn shape_header(&self) -> Option<HeaderValue> {
+        self.rule.as_ref().map(|_| WITHOUT_MANAGED_FIELDS)
+    }
 }
 
 impl<'a> Located<'a> {
     /// Narrows the plan to what may be read, and checks that the store can answer it.
+    /// `rule` is the rule about the shape of the answer.
     pub(super) async fn fit(
         self,
         caller: &Identified,
         headers: &HeaderMap,
         plan: Plan,
         legacy_watch: bool,
+        rule: Option<Arc<Rule>>,
     ) -> Result<Fitted<'a>, BypassReason> {
         let store = &self.store;
         let plan = plan.narrow(&self.scope, legacy_watch)?;
         let drops = negotiation::mentions_drop(headers) && drops_managed_fields(caller).await;
-        let (representation, shape) =
-            shape::representation(headers, caller.query(), store, &plan, drops)?;
+        let accepted = shape::representation(headers, caller.query(), store, &plan, drops)?;
+        let shapes = &caller.generation().shapes;
+        let (representation, shape, rule) = shape::without_managed_fields(accepted, rule, shapes)?;
         if let Plan::Watch(options, _) = &plan
             && options.allow_watch_bookmarks
             && watch::is_given(options, store)
@@ -94,6 +107,7 @@ impl<'a> Located<'a> {
             located: self,
             representation,
             shape,
+            rule,
         };
         Ok(Fitted { plan, target })
     }

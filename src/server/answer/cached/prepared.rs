@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apifront_watch_cache::read::{BypassReason, HitCost, ListPlan, Shape, Unanswered, WatchPlan};
+use apifront_watch_cache::read::{
+    BypassReason, HitCost, ListPlan, Shape, ShapeKind, Unanswered, WatchPlan,
+};
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use http::{HeaderMap, HeaderValue};
@@ -97,19 +99,11 @@ impl<'a> Prepared<'a> {
             return Ok(Served::Status(status, self.warnings, Some(hit)));
         };
         let by = OffloadUser::new(self.granted);
-        let body = match get::body(store, object, self.target.shape, by).await {
+        let body = match get::body(store, object, self.target.shape.clone(), by).await {
             Ok(body) => (vec![body], HeldBytes::default()),
             Err(unmade) => return unmade.served(),
         };
-        match shape::answer(
-            body,
-            self.target.representation,
-            self.headers,
-            &self.warnings,
-            by,
-        )
-        .await
-        {
+        match shape::answer(body, &self.target, self.headers, &self.warnings, by).await {
             Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit)))),
             Err(unmade) => unmade.served(),
         }
@@ -122,22 +116,14 @@ impl<'a> Prepared<'a> {
             extent: list::Extent::Namespace(scope.namespace.to_owned()),
             options,
             plan,
-            shape: self.target.shape,
+            shape: self.target.shape.clone(),
             gzip: shape::stitches(self.target.representation, self.headers),
         };
         let (body, version) = match list::make(wanted, store, self.newest, by).await {
             Ok(made) => made,
             Err(unmade) => return unmade.served(),
         };
-        match shape::list(
-            body,
-            self.target.representation,
-            self.headers,
-            &self.warnings,
-            by,
-        )
-        .await
-        {
+        match shape::list(body, &self.target, self.headers, &self.warnings, by).await {
             Ok(answer) => {
                 let hit = Hit { version, cost };
                 Ok(Served::Answer(answer.out_of(CacheResult::Hit(hit))))
@@ -175,7 +161,8 @@ impl<'a> Prepared<'a> {
         options: ListOptions,
         plan: WatchPlan,
     ) -> Result<Served, BypassReason> {
-        let head = head(self.warnings, self.cost);
+        let shape_header = self.target.shape_header();
+        let head = head(self.warnings, self.cost, shape_header);
         let store = self.target.located.store;
         let opened = overlay_watch::open(
             self.granted,
@@ -231,26 +218,28 @@ impl<'a> Prepared<'a> {
                 .ok_or(BypassReason::NotProvenFresh)?,
         };
         let lasts = self.granted.generation().settings.min_request_timeout;
+        let head = head(self.warnings, cost, self.target.shape_header());
         let Located { store, scope, .. } = self.target.located;
         let namespace = scope.namespace;
         let watch = watch::watch(namespace, options, start, store, self.target.shape, lasts)?;
         let watch = if unmarked { watch.unmarked() } else { watch };
-        Ok(Served::Watch(Box::new(watch), head(self.warnings, cost)))
+        Ok(Served::Watch(Box::new(watch), head))
     }
 }
 
-fn head(warnings: Vec<HeaderValue>, cost: HitCost) -> WatchHead {
+fn head(warnings: Vec<HeaderValue>, cost: HitCost, shape: Option<HeaderValue>) -> WatchHead {
     WatchHead {
         warnings,
         cost,
         view: None,
+        shape,
     }
 }
 
 /// Tells whether the columns of a Table fit the objects in it. The definition of the
 /// resource may have changed since the columns were chosen.
 async fn has_current_columns(shape: &Shape, newest: &Newest, entry: &Entry, store: &Store) -> bool {
-    let Shape::Table(printer, _) = shape else {
+    let ShapeKind::Table(printer, _) = &shape.kind else {
         return true;
     };
     // This object was read from upstream by itself.

@@ -169,7 +169,8 @@ async fn serve(
         store,
         scope,
     };
-    let fitted = located.fit(&identified, headers, plan, false).await?;
+    let rule = super::shape_rule(&identified, headers);
+    let fitted = located.fit(&identified, headers, plan, false, rule).await?;
     let versions = Arc::new(OfCache {
         gvr: gvr.clone(),
         cache: generation.cache.clone(),
@@ -246,7 +247,7 @@ impl PreparedView<'_> {
             extent: list::Extent::View(visible),
             options,
             plan,
-            shape: self.target.shape,
+            shape: self.target.shape.clone(),
             gzip: shape::stitches(self.target.representation, headers),
         };
         let by = OffloadUser::new(self.granted);
@@ -259,14 +260,7 @@ impl PreparedView<'_> {
             Ok(made) => made,
             Err(unmade) => return unmade_outcome(unmade.served()),
         };
-        let answer = shape::list(
-            body,
-            self.target.representation,
-            headers,
-            &self.warnings,
-            by,
-        )
-        .await;
+        let answer = shape::list(body, &self.target, headers, &self.warnings, by).await;
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(unmade) => return unmade_outcome(unmade.served()),
@@ -313,6 +307,7 @@ impl PreparedView<'_> {
             && self.granted.handshake().is_none()
             && watch::is_compressed(&options, headers);
         let lasts = generation.settings.min_request_timeout;
+        let shape = self.target.shape_header();
         let watch = watch::watch(
             "",
             options,
@@ -334,6 +329,7 @@ impl PreparedView<'_> {
         let head = WatchHead {
             warnings: self.warnings,
             view: self.granted.header(),
+            shape,
             cost,
         };
         Ok(Outcome::Watch(Box::new(watch), head))

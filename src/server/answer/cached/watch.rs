@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
-use apifront_watch_cache::read::{BypassReason, Shape};
+use apifront_watch_cache::read::{BypassReason, Shape, ShapeKind};
 use apifront_watch_cache::reflector::WantedEvents;
 use apifront_watch_cache::store::{EarlierEvents, Evicted, Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
@@ -158,14 +158,16 @@ fn lasts(options: &ListOptions, min_request_timeout: Duration) -> Duration {
 }
 
 fn frames(store: Arc<Store>, shape: Shape) -> Box<dyn FrameWriter> {
-    match shape {
-        Shape::Whole(encoding) => Box::new(WholeFrames::new(store, encoding)),
-        Shape::WithoutManagedFields(encoding) => {
-            Box::new(WholeFrames::new(store, encoding).without_managed_fields())
+    let left_out = shape.without_managed_fields;
+    match shape.kind {
+        ShapeKind::Whole(encoding) => {
+            Box::new(WholeFrames::new(store, encoding).leaving_out(left_out))
         }
-        Shape::Table(printer, options) => Box::new(TableFrames::new(store, printer, options)),
-        Shape::Partial(version, encoding) => {
-            Box::new(MetadataFrames::new(store, encoding, version))
+        ShapeKind::Table(printer, options) => {
+            Box::new(TableFrames::new(store, printer, options).leaving_out(left_out))
+        }
+        ShapeKind::Partial(version, encoding) => {
+            Box::new(MetadataFrames::new(store, encoding, version).leaving_out(left_out))
         }
     }
 }

@@ -12,10 +12,11 @@ use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::deflate::Deflater;
 use kubernetes_wire::representation::table::Printer;
 
-use super::gzip;
 use super::partial_object_metadata::Metadatas;
 use super::partial_object_metadata_protobuf::Messages;
+use super::shown::Shown;
 use super::table::Rows;
+use super::{gzip, whole};
 use crate::store::{Leaf, ListForm, Store};
 
 /// Returns the forms that a list is made of. `gzip` tells whether the client
@@ -26,7 +27,7 @@ pub fn list_forms(
     gzip: bool,
 ) -> Vec<ListForm> {
     let encoding = Encoding::from(representation.media_type);
-    match (representation.transform, include) {
+    let mut forms = match (representation.transform, include) {
         (Transform::None, _) if gzip => vec![ListForm::Deflated(encoding)],
         (Transform::None, _) => vec![ListForm::Items(encoding)],
         (Transform::Table(_), IncludeObject::None) => vec![ListForm::Rows],
@@ -39,7 +40,12 @@ pub fn list_forms(
         (Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_), _) => {
             vec![ListForm::Metadata(encoding)]
         }
+    };
+    if representation.drops_managed_fields {
+        let rest = |form: &mut ListForm| *form = form.without_managed_fields();
+        forms.iter_mut().for_each(rest);
     }
+    forms
 }
 
 /// The leaves of a store that lack a form.
@@ -56,8 +62,13 @@ impl Ahead {
     pub fn new(store: &Arc<Store>, form: ListForm) -> Self {
         let presentation = store.presentation();
         let writes = match form {
-            ListForm::Items(encoding) | ListForm::Deflated(encoding) => store.writes(encoding),
-            ListForm::Rows | ListForm::Metadata(_) => true,
+            ListForm::Items(encoding)
+            | ListForm::ItemsWithoutManagedFields(encoding)
+            | ListForm::Deflated(encoding)
+            | ListForm::DeflatedWithoutManagedFields(encoding) => store.writes(encoding),
+            ListForm::Rows | ListForm::Metadata(_) | ListForm::MetadataWithoutManagedFields(_) => {
+                true
+            }
         };
         let printer = presentation.printer.clone().filter(|p| !p.arranges());
         let mut made = Self {
@@ -97,14 +108,28 @@ impl Ahead {
         }
     }
 
+    fn shown(&self) -> Shown<'_> {
+        let envelope = &self.store.resource.envelope;
+        Shown::new(envelope, self.form.is_without_managed_fields())
+    }
+
     fn is_lacking(&self, leaf: &Leaf) -> bool {
+        let shown = self.shown();
         match self.form {
-            ListForm::Items(encoding) => leaf.is_unjoined(encoding),
-            ListForm::Deflated(encoding) => gzip::lacks(leaf, encoding),
+            ListForm::Items(encoding) | ListForm::ItemsWithoutManagedFields(encoding) => {
+                whole::lacks(&shown, leaf, encoding)
+            }
+            ListForm::Deflated(encoding) | ListForm::DeflatedWithoutManagedFields(encoding) => {
+                gzip::lacks(&shown, leaf, encoding)
+            }
             ListForm::Rows => self.printer.is_some() && leaf.lacks::<Rows>(),
-            ListForm::Metadata(Encoding::Json) => leaf.lacks::<Metadatas>(),
-            ListForm::Metadata(Encoding::Protobuf) => {
-                Messages::are_worth_it(leaf, &self.store.resource) && leaf.lacks::<Messages>()
+            ListForm::Metadata(Encoding::Json)
+            | ListForm::MetadataWithoutManagedFields(Encoding::Json) => {
+                shown.lacks::<Metadatas>(leaf)
+            }
+            ListForm::Metadata(Encoding::Protobuf)
+            | ListForm::MetadataWithoutManagedFields(Encoding::Protobuf) => {
+                Messages::are_worth_it(&shown, leaf) && shown.lacks::<Messages>(leaf)
             }
         }
     }
@@ -112,20 +137,27 @@ impl Ahead {
     /// Makes the form in one leaf. Failures are ignored: a list that needs the
     /// form reports the reason.
     fn make_of(&self, leaf: &Leaf, deflater: &mut Deflater) {
-        let resource = &self.store.resource;
-        let envelope = &resource.envelope;
+        let shown = self.shown();
         match self.form {
-            ListForm::Items(encoding) => drop(leaf.joined(encoding, envelope)),
-            ListForm::Deflated(encoding) => {
-                let _deflated = gzip::deflate(leaf, encoding, envelope, deflater);
+            ListForm::Items(encoding) | ListForm::ItemsWithoutManagedFields(encoding) => {
+                drop(whole::joined(&shown, leaf, encoding));
+            }
+            ListForm::Deflated(encoding) | ListForm::DeflatedWithoutManagedFields(encoding) => {
+                let _deflated = gzip::deflate(&shown, leaf, encoding, deflater);
             }
             ListForm::Rows => {
                 if let Some(printer) = &self.printer {
-                    let _printed = Rows::for_leaf(leaf, printer.cells(), envelope);
+                    let _printed = Rows::for_leaf(leaf, printer.cells(), shown.envelope());
                 }
             }
-            ListForm::Metadata(Encoding::Json) => drop(Metadatas::for_leaf(leaf, resource)),
-            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::for_leaf(leaf, resource)),
+            ListForm::Metadata(Encoding::Json)
+            | ListForm::MetadataWithoutManagedFields(Encoding::Json) => {
+                drop(Metadatas::for_leaf(&shown, leaf));
+            }
+            ListForm::Metadata(Encoding::Protobuf)
+            | ListForm::MetadataWithoutManagedFields(Encoding::Protobuf) => {
+                drop(Messages::for_leaf(&shown, leaf));
+            }
         }
     }
 }
@@ -139,14 +171,18 @@ mod tests {
     use super::super::tests::{store, written};
     use super::super::{GzipList, Shape, list_body, makes_more_than};
     use super::*;
+    use crate::LeftOut;
     use crate::read::Page;
     use crate::store::{KeyScope, Presentation, StoreWriter, StoredObject};
 
-    const FORMS: [ListForm; 4] = [
+    const FORMS: [ListForm; 7] = [
         ListForm::Items(Encoding::Json),
         ListForm::Deflated(Encoding::Json),
         ListForm::Rows,
         ListForm::Metadata(Encoding::Protobuf),
+        ListForm::ItemsWithoutManagedFields(Encoding::Json),
+        ListForm::DeflatedWithoutManagedFields(Encoding::Json),
+        ListForm::MetadataWithoutManagedFields(Encoding::Protobuf),
     ];
 
     fn made_by(threads: usize, store: &Arc<Store>, form: ListForm) -> usize {
@@ -185,14 +221,19 @@ mod tests {
         };
         let list = GzipList::new(&store.resource, &page(), Encoding::Json);
         assert!(list.from_ready().is_some());
+        let left_out = Some(LeftOut::default());
+        assert!(list.leaving_out(left_out).from_ready().is_some());
         let version = MetaVersion::V1;
         let include = IncludeObject::None;
         let options = TableOptions { version, include };
         let printer = store.presentation().printer.clone().unwrap();
         for shape in [
-            Shape::Whole(Encoding::Json),
-            Shape::Table(printer, options),
-            Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
+            Shape::whole(Encoding::Json),
+            Shape::table(printer, options),
+            Shape::partial(MetaVersion::V1, Encoding::Protobuf),
+            Shape::whole(Encoding::Json).without_managed_fields(LeftOut::default()),
+            Shape::partial(MetaVersion::V1, Encoding::Protobuf)
+                .without_managed_fields(LeftOut::default()),
         ] {
             assert!(!makes_more_than(0, &store.resource, &page(), &shape));
             list_body(&store, &page(), &shape).unwrap();
@@ -217,7 +258,9 @@ mod tests {
         };
         assert_eq!(rounds(4), all);
         for leaf in store.snapshot().leaves() {
-            assert!(Metadatas::for_leaf(leaf, &store.resource).is_some());
+            assert!(
+                Metadatas::for_leaf(&Shown::new(&store.resource.envelope, false), leaf).is_some()
+            );
         }
         let used = rounds(1);
         assert!(used > 0 && used < all, "{used} of {all}");
@@ -270,7 +313,7 @@ mod tests {
     #[test]
     fn a_list_beside_it_shares_the_work() {
         let (_, store) = presented(&[10_000; 2_000]);
-        let shape = Shape::Whole(Encoding::Json);
+        let shape = Shape::whole(Encoding::Json);
         let snapshot = store.snapshot();
         let page = || Page {
             parts: snapshot.parts(&KeyScope::All, "").collect(),

@@ -4,7 +4,6 @@
 //! leaf of the current state is deflated once. A later list of the same objects
 //! copies a few megabytes and combines some hundred checksums.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -12,112 +11,110 @@ use kubernetes_wire::representation::deflate::{Deflater, Member, Run};
 use kubernetes_wire::representation::{Encoding, Envelope, ListMeta};
 
 use super::pieces::Pieces;
+use super::shown::{Kept, Shown};
+use crate::LeftOut;
 use crate::read::Page;
-use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
+use crate::store::{Derived, Leaf, Part, Resource, StoredObject};
 
-/// How objects are written as items of a list.
-trait Items: Send + Sync + 'static {
-    const ENCODING: Encoding;
-    const SEPARATOR: &'static [u8];
-
-    /// Returns the bytes between the separator and an item of this length.
-    fn prefix(length: usize) -> BytesMut;
-}
-
-enum Json {}
-
-impl Items for Json {
-    const ENCODING: Encoding = Encoding::Json;
-    const SEPARATOR: &'static [u8] = b",";
-
-    fn prefix(_: usize) -> BytesMut {
-        BytesMut::new()
+/// Returns the bytes between two items of a list.
+fn separator(encoding: Encoding) -> &'static [u8] {
+    match encoding {
+        Encoding::Json => b",",
+        Encoding::Protobuf => b"",
     }
 }
 
-enum Protobuf {}
-
-impl Items for Protobuf {
-    const ENCODING: Encoding = Encoding::Protobuf;
-    const SEPARATOR: &'static [u8] = b"";
-
-    fn prefix(length: usize) -> BytesMut {
-        let mut prefix = BytesMut::new();
-        Self::ENCODING.put_item_prefix(length, &mut prefix);
-        prefix
+/// Returns the bytes between the separator and an item of this length.
+fn prefix(encoding: Encoding, length: usize) -> BytesMut {
+    let mut prefix = BytesMut::new();
+    if encoding == Encoding::Protobuf {
+        encoding.put_item_prefix(length, &mut prefix);
     }
+    prefix
 }
 
 /// The deflated items of a leaf, with separators only between them. So they fit
 /// at any place of a list.
-struct Deflated<I> {
-    run: Run,
-    items: PhantomData<fn() -> I>,
-}
+pub(super) struct Deflated<const ENCODING: u8>(Run);
 
-impl<I: Items> Deflated<I> {
-    fn new(
-        objects: &[Arc<StoredObject>],
-        envelope: &Envelope,
-        deflater: &mut Deflater,
-    ) -> Option<Self> {
-        let items = objects.iter().map(|o| o.item(I::ENCODING, envelope));
-        let items = items.collect::<Option<Vec<Bytes>>>()?;
-        let prefixes: Vec<_> = items.iter().map(|item| I::prefix(item.len())).collect();
-        let length = items.iter().map(Bytes::len).sum();
-        let parts = items.iter().zip(&prefixes).enumerate();
-        let parts = parts.flat_map(|(n, (item, prefix))| {
-            let separator = if n > 0 { I::SEPARATOR } else { &[] };
-            [separator, prefix, item]
-        });
-        let run = deflater.run(parts, length)?;
-        let items = PhantomData;
-        Some(Self { run, items })
-    }
-}
+const JSON: u8 = Encoding::Json as u8;
+const PROTOBUF: u8 = Encoding::Protobuf as u8;
 
-impl<I: Items> Derived for Deflated<I> {
+impl<const ENCODING: u8> Derived for Deflated<ENCODING> {
     fn size(&self) -> usize {
-        self.run.size()
+        self.0.size()
     }
 }
 
-pub(super) fn lacks(leaf: &Leaf, encoding: Encoding) -> bool {
+fn run(
+    shown: &Shown<'_>,
+    objects: &[Arc<StoredObject>],
+    encoding: Encoding,
+    deflater: &mut Deflater,
+) -> Option<Run> {
+    let items = objects.iter().map(|object| shown.item(object, encoding));
+    let items = items.collect::<Option<Vec<Bytes>>>()?;
+    let prefixes = items.iter().map(|item| prefix(encoding, item.len()));
+    let prefixes: Vec<_> = prefixes.collect();
+    let length = items.iter().map(Bytes::len).sum();
+    let parts = items.iter().zip(&prefixes).enumerate();
+    let parts = parts.flat_map(|(n, (item, prefix))| {
+        let separator = if n > 0 { separator(encoding) } else { &[] };
+        [separator, prefix, item]
+    });
+    deflater.run(parts, length)
+}
+
+pub(super) fn lacks(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> bool {
     match encoding {
-        Encoding::Json => leaf.lacks::<Deflated<Json>>(),
-        Encoding::Protobuf => leaf.lacks::<Deflated<Protobuf>>(),
+        Encoding::Json => shown.lacks::<Deflated<JSON>>(leaf),
+        Encoding::Protobuf => shown.lacks::<Deflated<PROTOBUF>>(leaf),
     }
 }
 
-/// Deflates a leaf's items. `None` if that fails.
+/// Deflates a leaf's items, which the leaf keeps. `None` if that fails.
 pub(super) fn deflate(
+    shown: &Shown<'_>,
     leaf: &Leaf,
     encoding: Encoding,
-    envelope: &Envelope,
     deflater: &mut Deflater,
-) -> Option<()> {
-    let objects = leaf.objects();
+) -> Option<DeflatedItems> {
+    let mut run = |shown: &Shown<'_>, leaf: &Leaf| run(shown, leaf.objects(), encoding, deflater);
+    Some(match encoding {
+        Encoding::Json => {
+            let kept = shown.kept(leaf, |shown, leaf| run(shown, leaf).map(Deflated::<JSON>))?;
+            DeflatedItems::Json(kept)
+        }
+        Encoding::Protobuf => {
+            let kept = shown.kept(leaf, |shown, leaf| {
+                run(shown, leaf).map(Deflated::<PROTOBUF>)
+            })?;
+            DeflatedItems::Protobuf(kept)
+        }
+    })
+}
+
+/// Returns the deflated items of a leaf if it keeps them.
+fn ready(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> Option<DeflatedItems> {
     match encoding {
-        Encoding::Json => leaf
-            .derived(|_| Deflated::<Json>::new(objects, envelope, deflater))
-            .map(drop),
-        Encoding::Protobuf => leaf
-            .derived(|_| Deflated::<Protobuf>::new(objects, envelope, deflater))
-            .map(drop),
+        Encoding::Json => shown.ready(leaf).map(DeflatedItems::Json),
+        Encoding::Protobuf => shown.ready(leaf).map(DeflatedItems::Protobuf),
     }
 }
 
 /// Deflated items that a leaf keeps, or that were made for one list.
-enum DeflatedItems<I: Items> {
-    Kept(Arc<CountedValue<Deflated<I>>>),
-    Own(Deflated<I>),
+pub(super) enum DeflatedItems {
+    Json(Kept<Deflated<JSON>>),
+    Protobuf(Kept<Deflated<PROTOBUF>>),
+    Own(Run),
 }
 
-impl<I: Items> DeflatedItems<I> {
+impl DeflatedItems {
     fn run(&self) -> &Run {
         match self {
-            Self::Kept(kept) => &kept.run,
-            Self::Own(own) => &own.run,
+            Self::Json(kept) => &kept.0,
+            Self::Protobuf(kept) => &kept.0,
+            Self::Own(run) => run,
         }
     }
 }
@@ -145,6 +142,7 @@ pub struct GzipList {
     envelope: Envelope,
     meta: ListMeta,
     objects: Vec<Objects>,
+    left_out: Option<LeftOut>,
 }
 
 /// The compressor failed.
@@ -168,108 +166,106 @@ impl GzipList {
             envelope: resource.envelope.clone(),
             meta: page.meta.clone(),
             objects,
+            left_out: None,
         }
+    }
+
+    /// Leaves managedFields out, and counts their bytes.
+    #[must_use]
+    pub fn leaving_out(mut self, left_out: Option<LeftOut>) -> Self {
+        self.left_out = left_out;
+        self
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown::new(&self.envelope, self.left_out.is_some())
     }
 
     /// Tells whether the uncompressed list has more bytes than this.
     pub fn is_longer_than(&self, limit: usize) -> bool {
-        match self.encoding {
-            Encoding::Json => self.is_longer::<Json>(limit),
-            Encoding::Protobuf => self.is_longer::<Protobuf>(limit),
+        // The length around an empty list. In protobuf, a longer list has a few
+        // more bytes around it.
+        let (before, after) = self.envelope.list(self.encoding, &self.meta, 0);
+        let around = before.len().saturating_add(after.len());
+        let mut items: usize = 0;
+        let objects = self.objects.iter().flat_map(Objects::all);
+        let shown = self.shown();
+        for (n, object) in objects.enumerate() {
+            if around.saturating_add(items) > limit {
+                return true;
+            }
+            // A list that cannot be written has no length.
+            let Some(item) = shown.item(object, self.encoding) else {
+                return false;
+            };
+            let separator = if n > 0 {
+                separator(self.encoding).len()
+            } else {
+                0
+            };
+            let prefix = prefix(self.encoding, item.len()).len();
+            items = [separator, prefix, item.len()]
+                .into_iter()
+                .fold(items, usize::saturating_add);
         }
+        let (before, after) = self.envelope.list(self.encoding, &self.meta, items);
+        let around = before.len().saturating_add(after.len());
+        around.saturating_add(items) > limit
     }
 
     /// Returns the compressed list if all of it is deflated already. This only
     /// copies.
     pub fn from_ready(&self) -> Option<Vec<Bytes>> {
-        match self.encoding {
-            Encoding::Json => self.ready::<Json>(),
-            Encoding::Protobuf => self.ready::<Protobuf>(),
-        }
+        let shown = self.shown();
+        self.stitch(&shown, |objects| match objects {
+            Objects::Leaf(leaf) => ready(&shown, leaf, self.encoding),
+            Objects::Some(_) => None,
+        })
     }
 
     /// Returns the compressed list. This may take a second of CPU, and waits
     /// for other threads that deflate the same leaves. It must not run on a
     /// thread that serves connections.
     pub fn deflate(&self) -> Result<Vec<Bytes>, NotDeflated> {
-        let deflated = match self.encoding {
-            Encoding::Json => self.deflated::<Json>(),
-            Encoding::Protobuf => self.deflated::<Protobuf>(),
-        };
+        let mut deflater = Deflater::default();
+        let shown = self.shown();
+        let deflated = self.stitch(&shown, |objects| match objects {
+            Objects::Leaf(leaf) => deflate(&shown, leaf, self.encoding, &mut deflater),
+            Objects::Some(some) => {
+                run(&shown, some, self.encoding, &mut deflater).map(DeflatedItems::Own)
+            }
+        });
         deflated.ok_or(NotDeflated)
     }
 
-    fn is_longer<I: Items>(&self, limit: usize) -> bool {
-        // The length around an empty list. In protobuf, a longer list has a few
-        // more bytes around it.
-        let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, 0);
-        let around = prefix.len().saturating_add(suffix.len());
-        let mut items: usize = 0;
-        let objects = self.objects.iter().flat_map(Objects::all);
-        for (n, object) in objects.enumerate() {
-            if around.saturating_add(items) > limit {
-                return true;
-            }
-            // A list that cannot be written has no length.
-            let Some(item) = object.item(I::ENCODING, &self.envelope) else {
-                return false;
-            };
-            let separator = if n > 0 { I::SEPARATOR.len() } else { 0 };
-            let prefix = I::prefix(item.len()).len();
-            items = [separator, prefix, item.len()]
-                .into_iter()
-                .fold(items, usize::saturating_add);
-        }
-        let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
-        let around = prefix.len().saturating_add(suffix.len());
-        around.saturating_add(items) > limit
-    }
-
-    fn ready<I: Items>(&self) -> Option<Vec<Bytes>> {
-        let kept = |objects: &Objects| match objects {
-            Objects::Leaf(leaf) => leaf.derived_if_ready::<Deflated<I>>(),
-            Objects::Some(_) => None,
-        };
-        let runs: Option<Vec<_>> = self.objects.iter().map(kept).collect();
-        let runs = runs?;
-        let runs: Vec<&Run> = runs.iter().map(|kept| &kept.run).collect();
-        Some(self.stitch::<I>(&runs))
-    }
-
-    fn deflated<I: Items>(&self) -> Option<Vec<Bytes>> {
-        let mut deflater = Deflater::default();
-        let mut make = |objects: &Objects| match objects {
-            Objects::Leaf(leaf) => leaf
-                .derived(|leaf| Deflated::<I>::new(leaf.objects(), &self.envelope, &mut deflater))
-                .map(DeflatedItems::Kept),
-            Objects::Some(some) => {
-                Deflated::new(some, &self.envelope, &mut deflater).map(DeflatedItems::Own)
-            }
-        };
-        let runs: Option<Vec<_>> = self.objects.iter().map(&mut make).collect();
-        let runs = runs?;
-        let runs: Vec<&Run> = runs.iter().map(DeflatedItems::run).collect();
-        Some(self.stitch::<I>(&runs))
-    }
-
-    fn stitch<I: Items>(&self, runs: &[&Run]) -> Vec<Bytes> {
+    /// Joins what `deflated` returns for all objects, and counts what was left out.
+    fn stitch(
+        &self,
+        shown: &Shown<'_>,
+        deflated: impl FnMut(&Objects) -> Option<DeflatedItems>,
+    ) -> Option<Vec<Bytes>> {
+        let runs = self.objects.iter().map(deflated);
+        let runs = runs.collect::<Option<Vec<_>>>()?;
         let separators = runs.len().saturating_sub(1);
-        let separators = separators.saturating_mul(I::SEPARATOR.len());
-        let items = runs.iter().map(|run| run.length()).sum::<usize>();
+        let separators = separators.saturating_mul(separator(self.encoding).len());
+        let items = runs.iter().map(|of| of.run().length()).sum::<usize>();
         let items = items.saturating_add(separators);
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
         let mut pieces = Pieces::new();
         let mut member = Member::begin(|bytes: &[u8]| pieces.push(bytes));
         member.stored(&prefix);
-        for (n, run) in runs.iter().enumerate() {
+        for (n, deflated) in runs.iter().enumerate() {
             if n > 0 {
-                member.stored(I::SEPARATOR);
+                member.stored(separator(self.encoding));
             }
-            member.run(run);
+            member.run(deflated.run());
         }
         member.stored(&suffix);
         member.end();
-        pieces.finish()
+        if let Some(left_out) = &self.left_out {
+            left_out.add(shown.left_out());
+        }
+        Some(pieces.finish())
     }
 }
 
@@ -281,6 +277,7 @@ mod tests {
 
     use super::super::tests::{store, written};
     use super::*;
+    use crate::read::body::shown::Shown;
     use crate::read::body::whole;
     use crate::store::{KeyScope, Snapshot};
 
@@ -305,9 +302,13 @@ mod tests {
             let snapshot = store.snapshot();
             for start in ["", "n001", "n010", "n299"] {
                 let page = page(&snapshot, start);
-                let plain = whole::list(&store.resource, &page, Encoding::Json)
-                    .unwrap()
-                    .concat();
+                let plain = whole::list(
+                    &Shown::new(&store.resource.envelope, false),
+                    &page,
+                    Encoding::Json,
+                )
+                .unwrap()
+                .concat();
                 let list = GzipList::new(&store.resource, &page, Encoding::Json);
                 assert!(unpacked(&list.deflate().unwrap()) == plain, "{sizes:?}");
                 assert!(list.is_longer_than(plain.len() - 1));
@@ -350,9 +351,13 @@ mod tests {
         assert!(list(&after, "").from_ready().is_some());
         assert!(
             plain
-                == whole::list(&store.resource, &page(&after, ""), Encoding::Json)
-                    .unwrap()
-                    .concat()
+                == whole::list(
+                    &Shown::new(&store.resource.envelope, false),
+                    &page(&after, ""),
+                    Encoding::Json
+                )
+                .unwrap()
+                .concat()
         );
         assert!(unpacked(&list(&before, "").deflate().unwrap()) == unpacked(&made));
         assert_eq!(list(&before, "").from_ready(), None);

@@ -5,34 +5,22 @@ mod gzip;
 mod partial_object_metadata;
 mod partial_object_metadata_protobuf;
 mod pieces;
+mod shape;
+mod shown;
 mod table;
 mod to_make;
 mod whole;
-mod without_managed_fields;
-
-use std::sync::Arc;
 
 use bytes::Bytes;
+use kubernetes_wire::representation::Encoding;
 
 pub use ahead::{Ahead, list_forms};
 pub use gzip::{GzipList, NotDeflated};
+pub use shape::{Shape, ShapeKind};
 pub use to_make::{bytes_to_make, bytes_to_make_of_page, makes_more_than};
-
-use kubernetes_wire::negotiation::MetaVersion;
-use kubernetes_wire::representation::Encoding;
-use kubernetes_wire::representation::table::{Printer, TableOptions};
 
 use super::{BypassReason, Page};
 use crate::store::{Store, StoredObject};
-
-/// The shape in which objects are shown.
-#[derive(Clone, Debug)]
-pub enum Shape {
-    Whole(Encoding),
-    WithoutManagedFields(Encoding),
-    Table(Arc<Printer>, TableOptions),
-    Partial(MetaVersion, Encoding),
-}
 
 /// Returns the body of a GET.
 pub fn get_body(
@@ -40,25 +28,23 @@ pub fn get_body(
     object: &StoredObject,
     shape: &Shape,
 ) -> Result<Bytes, BypassReason> {
-    let resource = &store.resource;
-    let body = match shape {
-        Shape::Whole(encoding) => whole::single(resource, object, *encoding),
-        Shape::WithoutManagedFields(encoding) => {
-            without_managed_fields::single(resource, object, *encoding)
+    let shown = shape.shown(&store.resource);
+    let body = match &shape.kind {
+        ShapeKind::Whole(encoding) => whole::single(&shown, object, *encoding),
+        ShapeKind::Table(printer, options) => table::single(&shown, object, printer, *options).ok(),
+        ShapeKind::Partial(version, Encoding::Json) => {
+            partial_object_metadata::single(&shown, object, *version)
         }
-        Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
-        Shape::Partial(version, Encoding::Json) => {
-            partial_object_metadata::single(resource, object, *version)
-        }
-        Shape::Partial(version, Encoding::Protobuf) => {
-            partial_object_metadata_protobuf::single(resource, object, *version)
+        ShapeKind::Partial(version, Encoding::Protobuf) => {
+            partial_object_metadata_protobuf::single(&shown, object, *version)
         }
     };
+    shape.count(&shown);
     body.ok_or_else(|| unwritten(store, shape))
 }
 
 fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
-    if let Shape::Whole(encoding) | Shape::WithoutManagedFields(encoding) = shape {
+    if let ShapeKind::Whole(encoding) = &shape.kind {
         store.fail_to_write(*encoding);
     }
     BypassReason::Representation
@@ -71,27 +57,25 @@ pub fn list_body(
     page: &Page<'_>,
     shape: &Shape,
 ) -> Result<Vec<Bytes>, BypassReason> {
-    let resource = &store.resource;
-    let body = match shape {
-        Shape::Whole(encoding) => whole::list(resource, page, *encoding),
-        Shape::WithoutManagedFields(encoding) => {
-            without_managed_fields::list(resource, page, *encoding)
+    let shown = shape.shown(&store.resource);
+    let body = match &shape.kind {
+        ShapeKind::Whole(encoding) => whole::list(&shown, page, *encoding),
+        ShapeKind::Table(printer, options) => table::list(&shown, page, printer, *options).ok(),
+        ShapeKind::Partial(version, Encoding::Json) => {
+            partial_object_metadata::list(&shown, page, *version)
         }
-        Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
-        Shape::Partial(version, Encoding::Json) => {
-            partial_object_metadata::list(resource, page, *version)
-        }
-        Shape::Partial(version, Encoding::Protobuf) => {
-            partial_object_metadata_protobuf::list(resource, page, *version)
+        ShapeKind::Partial(version, Encoding::Protobuf) => {
+            partial_object_metadata_protobuf::list(&shown, page, *version)
         }
     };
+    shape.count(&shown);
     body.ok_or_else(|| unwritten(store, shape))
 }
 
 #[cfg(test)]
 mod tests {
     use std::iter;
-    use std::sync::OnceLock;
+    use std::sync::{Arc, OnceLock};
 
     use kubernetes_wire::api::GroupVersionResource;
     use kubernetes_wire::representation::{Envelope, Form, ListMeta};
@@ -141,7 +125,7 @@ mod tests {
                 parts: snapshot.parts(&KeyScope::All, "").collect(),
                 meta: ListMeta::at(9),
             };
-            let pieces = list_body(&store, &page, &Shape::Whole(Encoding::Json)).unwrap();
+            let pieces = list_body(&store, &page, &Shape::whole(Encoding::Json)).unwrap();
             assert!(pieces.iter().all(|p| !p.is_empty()));
             assert!(pieces.len() <= 2 + 2 * sizes.len(), "{sizes:?}");
             let body = pieces.concat();
@@ -165,7 +149,7 @@ mod tests {
             parts: snapshot.parts(&KeyScope::All, "").collect(),
             meta: ListMeta::at(9),
         };
-        let list = || list_body(&store, &page(), &Shape::Whole(Encoding::Json)).unwrap();
+        let list = || list_body(&store, &page(), &Shape::whole(Encoding::Json)).unwrap();
         let (first, second) = (list(), list());
         assert_eq!(first.concat(), second.concat());
         let shared = iter::zip(&first, &second).filter(|(a, b)| a.as_ptr() == b.as_ptr());

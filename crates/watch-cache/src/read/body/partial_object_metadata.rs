@@ -1,35 +1,29 @@
 //! Writes `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. The
 //! functions return `None` if an object's metadata holds something unknown.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::partial_object_metadata::{self, Metadata};
 
 use super::pieces::Pieces;
+use super::shown::{Kept, Shown};
 use crate::read::Page;
-use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
+use crate::store::{Derived, Leaf, Part, StoredObject};
 
 pub(super) fn single(
-    resource: &Resource,
+    shown: &Shown<'_>,
     object: &StoredObject,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    let envelope = &resource.envelope;
-    let metadata = object.metadata(envelope)?;
-    let json = object.json_of(&metadata, envelope)?;
+    let metadata = shown.metadata(object)?;
+    let json = object.json_of(&metadata, shown.envelope())?;
     let [prefix, metadata, suffix] = metadata.object(&json, version);
     Some([prefix, metadata, suffix, b"\n"].concat().into())
 }
 
-pub(super) fn list(
-    resource: &Resource,
-    page: &Page<'_>,
-    version: MetaVersion,
-) -> Option<Vec<Bytes>> {
-    let envelope = &resource.envelope;
+pub(super) fn list(shown: &Shown<'_>, page: &Page<'_>, version: MetaVersion) -> Option<Vec<Bytes>> {
+    let envelope = shown.envelope();
     let empty = page.is_empty();
     let mut pieces = Pieces::new();
     pieces.push(&partial_object_metadata::list_prefix(
@@ -45,9 +39,9 @@ pub(super) fn list(
     };
     for part in &page.parts {
         match part {
-            Part::Object(object) => item(object, &object.metadata(envelope)?)?,
+            Part::Object(object) => item(object, &shown.metadata(object)?)?,
             Part::Leaf(leaf) => {
-                let metadatas = Metadatas::for_leaf(leaf, resource)?;
+                let metadatas = Metadatas::for_leaf(shown, leaf)?;
                 for (object, metadata) in leaf.objects().iter().zip(&metadatas.0) {
                     item(object, metadata)?;
                 }
@@ -70,10 +64,10 @@ impl Derived for Metadatas {
 }
 
 impl Metadatas {
-    pub(super) fn for_leaf(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
-        leaf.derived(|leaf| {
+    pub(super) fn for_leaf(shown: &Shown<'_>, leaf: &Leaf) -> Option<Kept<Self>> {
+        shown.kept(leaf, |shown, leaf| {
             let objects = leaf.objects().iter();
-            let found = objects.map(|object| object.metadata(&resource.envelope));
+            let found = objects.map(|object| shown.metadata(object));
             found.collect::<Option<_>>().map(Self)
         })
     }

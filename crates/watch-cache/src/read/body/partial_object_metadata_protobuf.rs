@@ -1,8 +1,6 @@
 //! Writes `as=PartialObjectMetadata` and `as=PartialObjectMetadataList` in
 //! protobuf.
 
-use std::sync::Arc;
-
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::api::protobuf_wire::prefix_len;
 use kubernetes_wire::negotiation::MetaVersion;
@@ -11,26 +9,23 @@ use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf};
 
 use super::pieces::Pieces;
+use super::shown::{Kept, Shown};
 use crate::read::Page;
-use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
+use crate::store::{Derived, Leaf, Part, StoredObject};
 
 /// The version of lists that can be written.
 const VERSION: MetaVersion = MetaVersion::V1;
 
 pub(super) fn single(
-    resource: &Resource,
+    shown: &Shown<'_>,
     object: &StoredObject,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    let message = message(resource, object, version)?;
+    let message = shown.message(object, version)?;
     Some(Type::new(version.api_version(), "PartialObjectMetadata").answer(&message))
 }
 
-pub(super) fn list(
-    resource: &Resource,
-    page: &Page<'_>,
-    version: MetaVersion,
-) -> Option<Vec<Bytes>> {
+pub(super) fn list(shown: &Shown<'_>, page: &Page<'_>, version: MetaVersion) -> Option<Vec<Bytes>> {
     // The v1beta1 message has the items first, and clients do not ask for it.
     if version != VERSION {
         return None;
@@ -38,15 +33,15 @@ pub(super) fn list(
     let mut items = Vec::new();
     for part in &page.parts {
         match part {
-            Part::Leaf(leaf) if Messages::are_worth_it(leaf, resource) => {
-                items.push(Items::Leaf(Messages::for_leaf(leaf, resource)?.0.clone()));
+            Part::Leaf(leaf) if Messages::are_worth_it(shown, leaf) => {
+                items.push(Items::Leaf(Messages::for_leaf(shown, leaf)?.0.clone()));
             }
             Part::Leaf(leaf) => {
                 for object in leaf.objects() {
-                    items.push(Items::One(message(resource, object, VERSION)?));
+                    items.push(Items::One(shown.message(object, VERSION)?));
                 }
             }
-            Part::Object(object) => items.push(Items::One(message(resource, object, VERSION)?)),
+            Part::Object(object) => items.push(Items::One(shown.message(object, VERSION)?)),
         }
     }
     let list = Type::new(VERSION.api_version(), "PartialObjectMetadataList");
@@ -97,19 +92,21 @@ impl Derived for Messages {
 impl Messages {
     /// Tells whether messages must be written. Otherwise they are slices of
     /// bytes that are kept anyway.
-    pub(super) fn are_worth_it(leaf: &Leaf, resource: &Resource) -> bool {
-        let envelope = &resource.envelope;
+    pub(super) fn are_worth_it(shown: &Shown<'_>, leaf: &Leaf) -> bool {
+        let envelope = shown.envelope();
         let mut objects = leaf.objects().iter();
-        objects.any(|o| !partial_object_metadata_protobuf::is_slice(o.encoding(), envelope))
+        !shown.is_whole()
+            || objects.any(|o| !partial_object_metadata_protobuf::is_slice(o.encoding(), envelope))
     }
 
-    pub(super) fn for_leaf(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
-        leaf.derived(|leaf| joined(resource, leaf.objects()).map(Self))
+    pub(super) fn for_leaf(shown: &Shown<'_>, leaf: &Leaf) -> Option<Kept<Self>> {
+        shown.kept(leaf, |shown, leaf| joined(shown, leaf).map(Self))
     }
 }
 
-fn joined(resource: &Resource, objects: &[Arc<StoredObject>]) -> Option<Bytes> {
-    let messages = objects.iter().map(|o| message(resource, o, VERSION));
+fn joined(shown: &Shown<'_>, leaf: &Leaf) -> Option<Bytes> {
+    let objects = leaf.objects().iter();
+    let messages = objects.map(|object| shown.message(object, VERSION));
     let messages = messages.collect::<Option<Vec<Bytes>>>()?;
     let length: usize = messages.iter().map(Bytes::len).sum();
     let prefixes = messages.len().saturating_mul(ITEM_PREFIX_MAX);
@@ -119,10 +116,4 @@ fn joined(resource: &Resource, objects: &[Arc<StoredObject>]) -> Option<Bytes> {
         joined.extend_from_slice(&message);
     }
     Some(joined.freeze())
-}
-
-fn message(resource: &Resource, object: &StoredObject, version: MetaVersion) -> Option<Bytes> {
-    let envelope = &resource.envelope;
-    let item = object.item(object.encoding(), envelope)?;
-    partial_object_metadata_protobuf::from_item(object.encoding(), &item, envelope, version)
 }

@@ -13,29 +13,30 @@ use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::partial_object_metadata::Metadatas;
 use super::pieces::Pieces;
+use super::shown::Shown;
 use crate::read::Page;
-use crate::store::{Derived, Leaf, Part, Resource, StoredObject};
+use crate::store::{Derived, Leaf, Part, StoredObject};
 
 pub(super) fn single(
-    resource: &Resource,
+    shown: &Shown<'_>,
     object: &StoredObject,
     printer: &Printer,
     options: TableOptions,
 ) -> Result<Bytes, NotPrintable> {
-    let item = object.json(&resource.envelope).ok_or(NotPrintable)?;
+    let item = shown.json(object).ok_or(NotPrintable)?;
     printer
-        .single(&item, &resource.envelope, options, Utc::now())
+        .single(&item, shown.envelope(), options, Utc::now())
         .map(Bytes::from)
 }
 
 pub(super) fn list(
-    resource: &Resource,
+    shown: &Shown<'_>,
     page: &Page<'_>,
     printer: &Printer,
     options: TableOptions,
 ) -> Result<Vec<Bytes>, NotPrintable> {
-    let envelope = &resource.envelope;
-    let json = |object: &StoredObject| object.json(envelope).ok_or(NotPrintable);
+    let envelope = shown.envelope();
+    let json = |object: &StoredObject| shown.json(object).ok_or(NotPrintable);
     let empty = page.is_empty();
     let rows = RowWriter::new(envelope, options, Utc::now());
     let mut pieces = Pieces::new();
@@ -62,12 +63,14 @@ pub(super) fn list(
                 match options.include {
                     IncludeObject::None => {}
                     IncludeObject::Metadata => {
-                        metadatas = Some(Metadatas::for_leaf(leaf, resource).ok_or(NotPrintable)?);
+                        metadatas = Some(Metadatas::for_leaf(shown, leaf).ok_or(NotPrintable)?);
                     }
                     IncludeObject::Object => {
-                        // This makes the JSON of all objects at once, if any
-                        // object has none.
-                        let _placed = leaf.joined(Encoding::Json, envelope);
+                        if shown.is_whole() {
+                            // This makes the JSON of all objects at once, if any
+                            // object has none.
+                            let _placed = leaf.joined(Encoding::Json, envelope);
+                        }
                         let objects = leaf.objects().iter();
                         items = objects.map(|o| json(o)).collect::<Result<_, _>>()?;
                     }
@@ -77,7 +80,7 @@ pub(super) fn list(
                     let item = match (items.get(i), metadata) {
                         (Some(item), _) => Some(item.clone()),
                         (None, Some(metadata)) => object.json_of(metadata, envelope),
-                        (None, None) if row.marked => object.json(envelope),
+                        (None, None) if row.marked => shown.json(object),
                         (None, None) => Some(Bytes::new()),
                     };
                     let item = item.ok_or(NotPrintable)?;
@@ -146,7 +149,8 @@ mod tests {
         };
         let version = MetaVersion::V1;
         let options = TableOptions { version, include };
-        let pieces = list(&store.resource, &page, printer, options).unwrap();
+        let shown = Shown::new(&store.resource.envelope, false);
+        let pieces = list(&shown, &page, printer, options).unwrap();
         // Makes the same table without anything that is kept.
         let envelope = &store.resource.envelope;
         let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();

@@ -13,7 +13,7 @@ use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf
 use super::partial_object_metadata::Metadatas;
 use super::partial_object_metadata_protobuf::Messages;
 use super::table::Rows;
-use super::{Shape, without_managed_fields};
+use super::{Shape, ShapeKind, whole};
 use crate::read::Page;
 use crate::store::{Leaf, Part, Resource, StoredObject};
 
@@ -48,15 +48,14 @@ pub fn bytes_to_make(object: &StoredObject, resource: &Resource, shape: &Shape) 
 }
 
 fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize {
-    let is_at_hand = match shape {
-        Shape::Whole(encoding) => object.at_hand(*encoding).is_some(),
-        Shape::Partial(_, Encoding::Protobuf) => {
-            partial_object_metadata_protobuf::is_slice(object.encoding(), &resource.envelope)
-        }
-        Shape::WithoutManagedFields(_) | Shape::Partial(_, Encoding::Json) | Shape::Table(..) => {
-            false
-        }
-    };
+    let is_at_hand = shape.without_managed_fields.is_none()
+        && match &shape.kind {
+            ShapeKind::Whole(encoding) => object.at_hand(*encoding).is_some(),
+            ShapeKind::Partial(_, Encoding::Protobuf) => {
+                partial_object_metadata_protobuf::is_slice(object.encoding(), &resource.envelope)
+            }
+            ShapeKind::Partial(_, Encoding::Json) | ShapeKind::Table(..) => false,
+        };
     match is_at_hand {
         true => 0,
         false => object.size().saturating_mul(passes(shape)),
@@ -65,9 +64,9 @@ fn of_object(object: &StoredObject, resource: &Resource, shape: &Shape) -> usize
 
 /// Returns how often an object is read to write it.
 fn passes(shape: &Shape) -> usize {
-    match shape {
-        Shape::Table(printer, _) => printer.passes(),
-        Shape::Whole(_) | Shape::WithoutManagedFields(_) | Shape::Partial(..) => 1,
+    match &shape.kind {
+        ShapeKind::Table(printer, _) => printer.passes(),
+        ShapeKind::Whole(_) | ShapeKind::Partial(..) => 1,
     }
 }
 
@@ -76,24 +75,23 @@ fn of_leaf(leaf: &Leaf, resource: &Resource, shape: &Shape) -> usize {
         true => 0,
         false => bytes(leaf.objects()),
     };
-    match shape {
-        Shape::Whole(encoding) => leaf.bytes_to_join(*encoding),
-        Shape::WithoutManagedFields(encoding) => {
-            unless(without_managed_fields::is_kept(leaf, *encoding))
+    let shown = shape.shown(resource);
+    match &shape.kind {
+        ShapeKind::Whole(encoding) if shown.is_whole() => leaf.bytes_to_join(*encoding),
+        ShapeKind::Whole(encoding) => unless(whole::keeps_rest(&shown, leaf, *encoding)),
+        ShapeKind::Partial(_, Encoding::Json) => unless(shown.ready::<Metadatas>(leaf).is_some()),
+        ShapeKind::Partial(_, Encoding::Protobuf) => {
+            unless(!Messages::are_worth_it(&shown, leaf) || shown.ready::<Messages>(leaf).is_some())
         }
-        Shape::Partial(_, Encoding::Json) => unless(leaf.derived_if_ready::<Metadatas>().is_some()),
-        Shape::Partial(_, Encoding::Protobuf) => unless(
-            !Messages::are_worth_it(leaf, resource)
-                || leaf.derived_if_ready::<Messages>().is_some(),
-        ),
-        Shape::Table(printer, _) if printer.arranges() => bytes(leaf.objects()),
-        Shape::Table(_, options) => {
+        ShapeKind::Table(printer, _) if printer.arranges() => bytes(leaf.objects()),
+        ShapeKind::Table(_, options) => {
             let rows = unless(leaf.derived_if_ready::<Rows>().is_some());
             let rows = rows.saturating_mul(passes(shape));
             let shown = match options.include {
                 IncludeObject::None => 0,
-                IncludeObject::Metadata => unless(leaf.derived_if_ready::<Metadatas>().is_some()),
-                IncludeObject::Object => leaf.bytes_to_join(Encoding::Json),
+                IncludeObject::Metadata => unless(shown.ready::<Metadatas>(leaf).is_some()),
+                IncludeObject::Object if shown.is_whole() => leaf.bytes_to_join(Encoding::Json),
+                IncludeObject::Object => bytes(leaf.objects()),
             };
             rows.max(shown)
         }
@@ -113,6 +111,7 @@ mod tests {
     use super::super::list_body;
     use super::super::tests::{store, written};
     use super::*;
+    use crate::LeftOut;
     use crate::store::{KeyScope, Snapshot, Store};
 
     fn page(snapshot: &Snapshot) -> Page<'_> {
@@ -126,18 +125,23 @@ mod tests {
         makes_more_than(1 << 20, &store.resource, &page(snapshot), shape)
     }
 
-    fn shapes() -> [Shape; 5] {
+    fn shapes() -> [Shape; 8] {
         let table = |include| {
             let printer = Arc::new(Printer::default_columns().clone());
             let version = MetaVersion::V1;
-            Shape::Table(printer, TableOptions { version, include })
+            Shape::table(printer, TableOptions { version, include })
         };
+        let partial = |encoding| Shape::partial(MetaVersion::V1, encoding);
+        let rest = |shape: Shape| shape.without_managed_fields(LeftOut::default());
         [
             table(IncludeObject::None),
             table(IncludeObject::Metadata),
-            Shape::WithoutManagedFields(Encoding::Json),
-            Shape::Partial(MetaVersion::V1, Encoding::Json),
-            Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
+            partial(Encoding::Json),
+            partial(Encoding::Protobuf),
+            rest(Shape::whole(Encoding::Json)),
+            rest(table(IncludeObject::Metadata)),
+            rest(partial(Encoding::Json)),
+            rest(partial(Encoding::Protobuf)),
         ]
     }
 
@@ -171,11 +175,11 @@ mod tests {
             }
         }
         // The objects' JSON is the bytes that came.
-        let json = Shape::Whole(Encoding::Json);
+        let json = Shape::whole(Encoding::Json);
         assert!(!makes(&store, &earlier, &json));
         let object = earlier.get("", "n003").unwrap();
         let made = |shape| bytes_to_make(object, &store.resource, shape);
         assert_eq!(made(&json), 0);
-        assert_eq!(made(&Shape::Whole(Encoding::Protobuf)), object.size());
+        assert_eq!(made(&Shape::whole(Encoding::Protobuf)), object.size());
     }
 }

@@ -50,6 +50,12 @@ pub(crate) struct Column {
     kind: Kind,
 }
 
+impl Column {
+    pub(crate) fn reads_managed_fields(&self) -> bool {
+        self.path.reads_managed_fields()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,

@@ -46,6 +46,15 @@ impl JsonPath {
         (!steps.is_empty()).then_some(Self(steps))
     }
 
+    /// Tells whether the value depends on `metadata.managedFields`, or may.
+    pub(crate) fn reads_managed_fields(&self) -> bool {
+        match &self.0[..] {
+            [Step::Field(first), ..] if first != "metadata" => false,
+            [Step::Field(_), Step::Field(second), ..] => second == "managedFields",
+            _ => true,
+        }
+    }
+
     /// Returns the first value found.
     pub(crate) fn first<'a>(&self, json: &'a [u8]) -> Result<Option<&'a [u8]>, NoResult> {
         let mut values = vec![json];
@@ -252,6 +261,23 @@ mod tests {
     use super::*;
 
     const JSON: &str = r#"{"a":{"b":[{"t":"x","v":1,"on":true},{"t":"y","v":2,"on":false}],"c.d":"e","n":null,"empty":[]},"s":"text"}"#;
+
+    #[test]
+    fn paths_to_managed_fields_are_known() {
+        for (path, expected) in [
+            (".metadata.managedFields[0].manager", true),
+            ("['metadata.managedFields'][-1].time", true),
+            (".metadata", true),
+            (".metadata[*].a", true),
+            ("[0].metadata", true),
+            (".metadata.name", false),
+            (r".metadata.labels.managedFields", false),
+            (".spec.managedFields", false),
+        ] {
+            let path_read = JsonPath::parse(path).unwrap();
+            assert_eq!(path_read.reads_managed_fields(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn paths_find_their_first_value() {

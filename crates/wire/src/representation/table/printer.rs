@@ -230,6 +230,14 @@ impl Printer {
         }
     }
 
+    /// Tells whether a cell shows something of `metadata.managedFields`, or may.
+    pub fn reads_managed_fields(&self) -> bool {
+        match &self.cells.0 {
+            Source::Custom(columns) => columns.iter().any(custom::Column::reads_managed_fields),
+            Source::BuiltIn(_) | Source::Default => false,
+        }
+    }
+
     /// Tells whether the rows of a list, or their order, depend on all of its
     /// objects: see [`Printer::arrange`].
     pub fn arranges(&self) -> bool {

@@ -1,0 +1,119 @@
+//! Writes a watch's events in one representation.
+
+use bytes::{Bytes, BytesMut};
+use kubernetes_wire::representation::{Encoding, Envelope, EventType, managed_fields};
+
+use super::batch::{compressed, packed};
+use crate::LeftOut;
+use crate::store::{Event, MadeFrame, SharedFrame, StoredObject};
+
+/// Writes events as bytes, for one watcher.
+pub trait FrameWriter: Send {
+    /// Makes a whole frame. `None` if the object cannot be written in this
+    /// representation. The watch then ends.
+    fn make(&mut self, seen: EventType, object: &StoredObject) -> Option<MadeFrame>;
+
+    /// Returns what counts the bytes that the watcher is not sent, if something is left
+    /// out.
+    fn left_out(&self) -> Option<&LeftOut> {
+        None
+    }
+
+    /// Returns a whole frame for this watcher.
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
+        let made = self.make(seen, object)?;
+        if let Some(left_out) = self.left_out() {
+            left_out.add(made.left_out);
+        }
+        Some(made.bytes)
+    }
+
+    /// Returns the representation, if its frames are the same for all watchers
+    /// at all times.
+    fn shares(&self) -> Option<SharedFrame> {
+        None
+    }
+
+    /// Tells whether the next frame differs from the frames after it.
+    fn is_first(&self) -> bool {
+        false
+    }
+
+    /// Returns how often an object is read to write it.
+    fn passes(&self) -> usize {
+        1
+    }
+
+    /// Returns the frame of an event of the log, as a gzip member if it
+    /// `compresses`. All watchers of the representation share the frame if they
+    /// can.
+    fn logged(
+        &mut self,
+        event: &Event,
+        seen: EventType,
+        envelope: &Envelope,
+        compresses: bool,
+    ) -> Option<Bytes> {
+        let Some(of) = self.shares() else {
+            let object = event.shown(seen, envelope)?;
+            return packed(self.event(seen, &object)?, compresses);
+        };
+        let mut plain = || {
+            let make = || {
+                let object = event.shown(seen, envelope)?;
+                self.make(seen, &object)
+            };
+            event.frame(of, false, seen, make)
+        };
+        let frame = match compresses {
+            true => {
+                let make = || Some(compressed(&plain()?)?.into());
+                event.frame(of, true, seen, make)
+            }
+            false => plain(),
+        };
+        if let Some(left_out) = self.left_out() {
+            left_out.add(event.left_out(of, false, seen));
+        }
+        frame
+    }
+
+    /// Does the same as [`event`](Self::event), but appends the frame to `out`.
+    /// Returns false if the object cannot be written.
+    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
+        let frame = self.event(seen, object);
+        out.extend_from_slice(frame.as_deref().unwrap_or_default());
+        frame.is_some()
+    }
+
+    fn encoding(&self) -> Encoding;
+
+    fn content_type(&self) -> &'static str {
+        match self.encoding() {
+            Encoding::Json => JSON,
+            Encoding::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// Returns a bookmark. `None` if bookmarks of this resource cannot be
+    /// written.
+    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
+}
+
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Returns the item without managedFields if there is a `left_out`, and the bytes that
+/// it lacks then.
+pub(super) fn cut(
+    item: Bytes,
+    encoding: Encoding,
+    left_out: Option<&LeftOut>,
+) -> Option<(Bytes, usize)> {
+    if left_out.is_none() {
+        return Some((item, 0));
+    }
+    let rest = managed_fields::without(encoding, &item)?;
+    let bytes = item.len().saturating_sub(rest.len());
+    Some((rest, bytes))
+}
