@@ -14,6 +14,7 @@ pub enum Section {
     Callers,
     Features,
     Resources,
+    Shapes,
     Backends,
 }
 
@@ -28,6 +29,7 @@ impl Section {
             Self::Callers => "Callers' identities",
             Self::Features => "Features of the API server",
             Self::Resources => "Resources",
+            Self::Shapes => "Shapes of answers",
             Self::Backends => "Backends",
         }
     }

@@ -14,6 +14,7 @@ mod ports;
 mod report;
 mod resources;
 mod rights;
+mod shapes;
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -141,6 +142,7 @@ async fn serving<W: Write>(
         Ok(known) => {
             let findings = resources::examine(upstream, config, known, &remote).await;
             report.add_all(findings)?;
+            report.add_all(shapes::examine(client, config, known).await)?;
         }
         Err(error) => {
             let found = format!("cannot be discovered: {error}");

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 pub use metrics::ShapeMetrics;
-pub use rule::Rule;
+pub use rule::{Rule, RuleReport};
 pub use settings::{ManagedFields, ShapeRule};
 
 /// The header of an answer that has another shape than its client asked for.

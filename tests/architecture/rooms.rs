@@ -114,6 +114,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "flow",
             "reflector",
             "server",
+            "shapes",
             "upstream",
         ],
     ),

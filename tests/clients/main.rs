@@ -1,6 +1,7 @@
 //! Released client libraries run one scenario, directly against kube-apiserver
-//! and through apifront. Every check must pass, and both runs must make the
-//! same checks. See README.md in this folder.
+//! and through apifront, once more without managedFields in what they read. Every check
+//! must pass, all runs must make the same checks, and the API server must name the same
+//! managers of what they wrote. See README.md in this folder.
 
 extern crate harness;
 
@@ -8,6 +9,7 @@ mod changes;
 mod chosen;
 mod hits;
 mod library;
+mod managers;
 mod program;
 mod report;
 mod scenario;
@@ -26,10 +28,13 @@ async fn libraries_see_no_difference() {
     let mut stage = Stage::set_up(&libraries).await;
     let direct = scenario::run(&mut stage, Way::Direct, &libraries, &commands).await;
     let through = scenario::run(&mut stage, Way::ThroughApifront, &libraries, &commands).await;
+    let way = Way::WithoutManagedFields;
+    let shaped = scenario::run(&mut stage, way, &libraries, &commands).await;
     let report = Report {
         libraries,
         direct,
         through,
+        shaped,
     };
     println!("{report}");
     let wrong = report.wrong();

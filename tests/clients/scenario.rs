@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use futures::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::changes::{CHANGES, LAST, Writer};
 use super::hits::{self, Reads};
 use super::library::{Library, contents_check};
+use super::managers::{self, Managers};
 use super::program::{Contents, Program, Said};
 use super::stage::{GROUP, PAGES, Stage};
 use crate::harness::apifront::Apifront;
@@ -21,13 +22,22 @@ use crate::harness::process;
 pub enum Way {
     Direct,
     ThroughApifront,
+    /// Through an apifront that answers the programs' reads without managedFields.
+    WithoutManagedFields,
 }
 
 impl Way {
+    pub const ALL: [Self; 3] = [
+        Self::Direct,
+        Self::ThroughApifront,
+        Self::WithoutManagedFields,
+    ];
+
     fn short(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::ThroughApifront => "through",
+            Self::WithoutManagedFields => "shaped",
         }
     }
 
@@ -36,6 +46,7 @@ impl Way {
         match self {
             Self::Direct => "changes-direct",
             Self::ThroughApifront => "changes-through",
+            Self::WithoutManagedFields => "changes-shaped",
         }
     }
 
@@ -51,6 +62,8 @@ pub struct Outcome {
     pub version: String,
     /// The checks. Those that failed have a text.
     pub checks: BTreeMap<String, Option<String>>,
+    /// The managers of the objects that the program wrote.
+    pub managers: Managers,
     /// The reads that the cache answered before servers were restarted. Directly there
     /// are none.
     pub reads: Reads,
@@ -102,7 +115,8 @@ pub async fn run(
 ) -> Vec<Outcome> {
     let mut front = match way {
         Way::Direct => None,
-        Way::ThroughApifront => Some(start_front(stage).await),
+        Way::ThroughApifront => Some(start_front(stage, &json!([])).await),
+        Way::WithoutManagedFields => Some(start_front(stage, &shapes()).await),
     };
     let url = match &front {
         None => stage.cluster.server_url(),
@@ -132,7 +146,14 @@ pub async fn run(
         .into_iter()
         .map(|part| compared(part, &truth))
         .collect();
+    let admin = stage.cluster.admin_client();
+    for (outcome, library) in outcomes.iter_mut().zip(libraries) {
+        outcome.managers = managers::written_in(&admin, &way.namespace(library)).await;
+    }
     if let Some(front) = front {
+        if way == Way::WithoutManagedFields {
+            tell_left_out(&front).await;
+        }
         counted += hits::counted(&front).await;
         let logs = front.folder.clone();
         front.stop().await;
@@ -151,13 +172,33 @@ pub async fn run(
 
 /// Starts an apifront that has read what programs read, so that the number of
 /// hits does not depend on who comes first.
-async fn start_front(stage: &Stage) -> Apifront {
+async fn start_front(stage: &Stage, shapes: &Value) -> Apifront {
     let front = Apifront::start(&stage.cluster, |config| {
+        config["shapes"] = shapes.clone();
         config["logging"] = json!({ "format": "json", "verbosity": 2 });
     })
     .await;
     warm(&front).await;
     front
+}
+
+fn shapes() -> Value {
+    json!([{ "name": "clients", "groups": [GROUP], "managedFields": "Drop" }])
+}
+
+/// Prints how much the programs were not sent since the last start.
+async fn tell_left_out(front: &Apifront) {
+    let answers = async |shape| {
+        let labels = [("rule", "clients"), ("shape", shape)];
+        front.metric("apifront_shape_answers_total", &labels).await
+    };
+    let shaped = answers("without_managed_fields").await;
+    let whole = answers("whole").await;
+    let bytes = front
+        .metric("apifront_shape_left_out_bytes_total", &[])
+        .await;
+    println!("without managedFields: {shaped} answers, {bytes} bytes less; {whole} whole");
+    assert!(shaped > 0.0 && bytes > 0.0);
 }
 
 async fn warm(front: &Apifront) {

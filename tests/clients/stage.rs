@@ -42,7 +42,7 @@ impl Stage {
             expired: expired_token(&mut cluster).await,
             cluster,
         };
-        for way in [Way::Direct, Way::ThroughApifront] {
+        for way in Way::ALL {
             create_namespace_named(&admin, way.changes()).await;
             // An informer that holds it has synced.
             let path = format!("/api/v1/namespaces/{}/configmaps", way.changes());

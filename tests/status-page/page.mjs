@@ -139,6 +139,7 @@ async function check() {
   await textStaysText(page);
   await everythingHasAName(page);
   await shadowIsShown(page);
+  await shapesAreShown(page);
   await keyboardWorks(page);
   await eventually("a sample is drawn", () =>
     page.evaluate("document.querySelector('#chart-watches .curve').getAttribute('d').length > 10"),
@@ -290,6 +291,22 @@ async function shadowIsShown(page) {
   await page.evaluate("drawShadow(undefined)");
   assert.equal(await page.evaluate(isHidden), true);
   checked("results of shadow mode are shown");
+}
+
+// Nor has it rules about shapes.
+async function shapesAreShown(page) {
+  const isHidden = "document.getElementById('shapes-section').hidden";
+  assert.equal(await page.evaluate(isHidden), true);
+  const who = { users: [], groups: ["monitors"], userAgents: ["ksm/"], resources: ["*.apps", "pods"] };
+  const rule = { name: "exporters", ...who, shaped: 12, whole: 3, leftOutBytes: 5 << 20 };
+  await page.evaluate(`drawShapes(${JSON.stringify([rule])})`);
+  assert.equal(await page.evaluate(isHidden), false);
+  const row = await page.evaluate(readRow("shapes", "exporters"));
+  assert.equal(row.For, "groups monitors; programs ksm/; resources *.apps, pods");
+  assert.deepEqual([row.Answers, row["Forwarded whole"], row["Left out"]], ["12", "3", "5.0 MiB"]);
+  await page.evaluate("drawShapes(undefined)");
+  assert.equal(await page.evaluate(isHidden), true);
+  checked("rules about shapes are shown");
 }
 
 async function keyboardWorks(page) {

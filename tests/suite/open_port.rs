@@ -185,6 +185,7 @@ async fn says_what_it_may(open: &Client, through: &Client) {
             "backends[].name",
             "backends[].servers[].name",
             "configurationError",
+            "shapes",
             "topTalkers"
         ])
     );

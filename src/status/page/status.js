@@ -305,6 +305,29 @@ function drawShadow(shadow) {
   setText(byId("shadow-note"), `Of all reads, ${share} are compared. Differences are listed at /debug/shadow${port}.${omitted}`);
 }
 
+// Whom and what a rule names. What it does not list is no condition.
+const listed = (name, all) => (all.length ? [`${name} ${all.join(", ")}`] : []);
+const named = (rule) =>
+  [
+    ...listed("users", rule.users),
+    ...listed("groups", rule.groups),
+    ...listed("programs", rule.userAgents),
+    ...listed("resources", rule.resources),
+  ].join("; ");
+
+const showShapes = makeTable("shapes", "Answers without managedFields by rule", [
+  { name: "Rule", kind: "head", show: (r) => r.name },
+  { name: "For", kind: "wide", show: named },
+  { name: "Answers", kind: "number", show: (r) => count(r.shaped) },
+  { name: "Forwarded whole", kind: "number", show: (r) => count(r.whole) },
+  { name: "Left out", kind: "number", show: (r) => bytes(r.leftOutBytes) },
+]);
+
+function drawShapes(shapes) {
+  byId("shapes-section").hidden = !shapes;
+  if (shapes) showShapes(shapes, "");
+}
+
 // The count of a name in a ranking, which lists only the largest.
 function counted(entry, format) {
   if (!entry) return "–";
@@ -392,6 +415,7 @@ function draw() {
   setText(byId("bypasses-note"), data.bypassesOmitted ? `${count(data.bypassesOmitted)} more are left out.` : "");
 
   drawShadow(data.shadow);
+  drawShapes(data.shapes);
 
   drawTalkers(data.topTalkers, data.mode);
 }

@@ -145,8 +145,41 @@ async fn counted(world: &World, shaped: usize) {
     let counted = left_out("robots").await - before;
     let lacks = lacks as f64;
     assert!((counted - lacks).abs() < lacks / 50.0, "{counted} {lacks}");
+    reported(world, of_robots).await;
     // Clients asked for it in protobuf.
     assert!(left_out("").await > 0.0);
+}
+
+/// The status page says the same of each rule that drops something.
+async fn reported(world: &World, least: f64) {
+    let admin = world.front.admin_client();
+    let status = admin.get("/status.json").await.expect(200);
+    let shapes = status["shapes"].as_array().expect("shapes");
+    let [robots, agents] = &shapes[..] else {
+        panic!("{shapes:?}");
+    };
+    let texts = |rule: &Value| {
+        let of = |field: &str| rule[field].clone();
+        json!([
+            of("name"),
+            of("users"),
+            of("groups"),
+            of("userAgents"),
+            of("resources")
+        ])
+    };
+    let expected = json!(["robots", [], ["robots"], [], ["configmaps", "*.apps"]]);
+    assert_eq!(texts(robots), expected);
+    let expected = json!(["agents", [], [], ["lean/", "leaner/"], ["*"]]);
+    assert_eq!(texts(agents), expected);
+    assert!(robots["shaped"].as_f64().expect("a number") >= least);
+    let left_out = world
+        .count("left_out_bytes_total", &[("rule", "robots")])
+        .await;
+    assert_eq!(robots["leftOutBytes"].as_f64(), Some(left_out));
+    let open = Client::plain(world.front.observability);
+    let open = open.get("/status.json").await.expect(200);
+    assert!(open["shapes"].is_null(), "{open}");
 }
 
 async fn compressed(robot: &Client, maps: &str) {

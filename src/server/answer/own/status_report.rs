@@ -16,14 +16,16 @@ use super::status_talkers::{TopTalkers, top_talkers};
 use crate::metrics::Reads;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
+use crate::shapes::RuleReport;
 use crate::status::talkers::Measure;
 use crate::status::{Reading, SAMPLE_EVERY, Sample, Spared};
 
 /// The fields of [`StatusReport`] that [`OpenStatusReport`] lacks.
-const WITHHELD: [&str; 4] = [
+const WITHHELD: [&str; 5] = [
     "backends[].name",
     "backends[].servers[].name",
     "configurationError",
+    "shapes",
     "topTalkers",
 ];
 
@@ -39,7 +41,24 @@ pub(super) struct StatusReport {
     configuration_error: Option<String>,
     #[serde(flatten)]
     by_resource: ByResource<AnyResource>,
+    /// The rules that leave something out of answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<ShapeReport>,
     top_talkers: TopTalkers,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShapeReport {
+    name: String,
+    users: Vec<String>,
+    groups: Vec<String>,
+    user_agents: Vec<String>,
+    resources: Vec<String>,
+    /// The answers in the rule's shape, and the reads that were forwarded as they were.
+    shaped: u64,
+    whole: u64,
+    left_out_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -148,8 +167,35 @@ pub(super) fn report(granted: &Granted, now: Instant) -> StatusReport {
             .collect(),
         configuration_error: (generation.configuration_error)(),
         by_resource: by_resource(generation, &reads, now),
+        shapes: shapes(generation),
         top_talkers: top_talkers(granted, now),
     }
+}
+
+fn shapes(generation: &Generation) -> Vec<ShapeReport> {
+    let rules = generation.shapes.rules().into_iter();
+    rules
+        .map(|rule| {
+            let settings = rule.settings().clone();
+            let callers = settings.callers.unwrap_or_default();
+            let resources = settings.resources.iter();
+            let RuleReport {
+                shaped,
+                whole,
+                left_out_bytes,
+            } = rule.report();
+            ShapeReport {
+                name: settings.name,
+                users: callers.users,
+                groups: callers.groups,
+                user_agents: settings.user_agents,
+                resources: resources.map(ToString::to_string).collect(),
+                shaped,
+                whole,
+                left_out_bytes,
+            }
+        })
+        .collect()
 }
 
 /// Returns the present state of the process without the withheld fields.
