@@ -34,6 +34,7 @@ mod warm_restart;
 mod watch_fan_out;
 mod watch_list_herd;
 mod widths;
+mod without_managed_fields;
 
 use std::process::{Command, ExitCode};
 
@@ -73,6 +74,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("watch_fan_out", watch_fan_out::main),
     ("watch_list_herd", watch_list_herd::main),
     ("widths", widths::main),
+    ("without_managed_fields", without_managed_fields::main),
 ];
 
 fn main() -> ExitCode {

@@ -22,16 +22,67 @@ pub async fn create(admin: &Client, count: usize) {
 
 /// Does the same as [`create`] on `nodes` nodes in turn.
 pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
+    create_each(admin, count, |n| pod(n, &node(n % nodes))).await;
+}
+
+/// Does the same as [`create`] with three managers: the creator, the kubelet, and a
+/// controller that labels pods.
+pub async fn create_managed(admin: &Client, count: usize) {
+    create_each(admin, count, |n| {
+        let mut pod = pod(n, &node(n % NODES));
+        pod["metadata"]["managedFields"] = managers();
+        pod
+    })
+    .await;
+}
+
+async fn create_each(admin: &Client, count: usize, pod: impl Fn(usize) -> Value) {
     for n in 0..NAMESPACES.min(count) {
         create_namespace_named(admin, &namespace(n)).await;
     }
+    let pod = &pod;
     futures::stream::iter(0..count)
         .for_each_concurrent(AT_A_TIME, |n| async move {
             let path = format!("/api/v1/namespaces/{}/pods", namespace(n));
-            let answer = admin.post(&path, &pod(n, &node(n % nodes))).await;
+            let answer = admin.post(&path, &pod(n)).await;
             assert_eq!(answer.status, 201, "{}", answer.text());
         })
         .await;
+}
+
+/// Returns the managers besides the creator. The API server keeps what it is given.
+fn managers() -> Value {
+    let condition = |kind: &str| {
+        let key = format!(r#"k:{{"type":"{kind}"}}"#);
+        let fields = json!({
+            ".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {},
+            "f:type": {},
+        });
+        (key, fields)
+    };
+    let kinds = [
+        "ContainersReady",
+        "Initialized",
+        "PodReadyToStartContainers",
+        "Ready",
+    ];
+    let conditions: serde_json::Map<String, Value> = kinds.map(condition).into_iter().collect();
+    let entry = |manager: &str, subresource: &str, fields: Value| {
+        json!({
+            "manager": manager, "operation": "Update", "apiVersion": "v1",
+            "time": "2026-11-21T03:48:19Z", "fieldsType": "FieldsV1", "fieldsV1": fields,
+            "subresource": subresource,
+        })
+    };
+    let status = json!({ "f:status": {
+        "f:conditions": conditions, "f:containerStatuses": {}, "f:hostIP": {}, "f:hostIPs": {},
+        "f:phase": {}, "f:podIP": {}, "f:podIPs": {}, "f:startTime": {},
+    }});
+    let labels = json!({ "f:metadata": { "f:labels": { "f:topology.example.com/zone": {} } } });
+    json!([
+        entry("kubelet", "status", status),
+        entry("zone-labeller", "", labels)
+    ])
 }
 
 pub fn path(n: usize) -> String {

@@ -54,6 +54,14 @@ pub async fn next_event(watch: &mut Incoming) -> usize {
     }
 }
 
+/// Waits for data, which may end within an event. Returns the number of bytes, and of
+/// ends of events: each is a line of JSON.
+pub async fn some_events(watch: &mut Incoming) -> (usize, usize) {
+    let data = next_data(watch).await;
+    let ends = data.iter().filter(|byte| **byte == b'\n').count();
+    (data.len(), ends)
+}
+
 pub struct Informer {
     /// The watch, which stays open.
     _watch: Incoming,

@@ -43,6 +43,10 @@ impl Informer {
         Self { child, lines }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub async fn next<T: DeserializeOwned + Send + 'static>(mut self) -> (Self, T) {
         let read = move || {
             let line = self.lines.next().expect("a line").expect("text");

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	goruntime "runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -27,9 +28,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The longest time that the informer may take.
-const patience = 60 * time.Second
-
 // Said is a line of the output.
 type said struct {
 	// The requests up to now.
@@ -40,6 +38,8 @@ type said struct {
 	Refused int `json:"refused"`
 	// The objects as `namespace/name@version`, sorted.
 	Objects []string `json:"objects"`
+	// The bytes of the heap after a garbage collection.
+	HeapBytes uint64 `json:"heapBytes"`
 }
 
 // Counter counts requests on their way.
@@ -79,14 +79,15 @@ func main() {
 	path := flag.String("resource", "", "group/version/resource, or version/resource")
 	namespace := flag.String("namespace", "", "a namespace")
 	until := flag.String("until", "", "the object to wait for")
+	patience := flag.Duration("patience", 60*time.Second, "the longest time that it may take")
 	flag.Parse()
-	if err := run(*server, *ca, *cert, *key, *path, *namespace, *until); err != nil {
+	if err := run(*server, *ca, *cert, *key, *path, *namespace, *until, *patience); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(server, ca, cert, key, path, namespace, until string) error {
+func run(server, ca, cert, key, path, namespace, until string, patience time.Duration) error {
 	resource, err := parse(path)
 	if err != nil {
 		return err
@@ -148,6 +149,13 @@ func parse(path string) (schema.GroupVersionResource, error) {
 	return schema.GroupVersionResource{}, fmt.Errorf("not a resource: %q", path)
 }
 
+func heap() uint64 {
+	var memory goruntime.MemStats
+	goruntime.GC()
+	goruntime.ReadMemStats(&memory)
+	return memory.HeapAlloc
+}
+
 func (c *counter) tell(store cache.Store) error {
 	objects := []string{}
 	for _, object := range store.List() {
@@ -163,5 +171,6 @@ func (c *counter) tell(store cache.Store) error {
 	now := c.said
 	c.lock.Unlock()
 	now.Objects = objects
+	now.HeapBytes = heap()
 	return json.NewEncoder(os.Stdout).Encode(now)
 }

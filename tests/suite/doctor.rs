@@ -84,6 +84,51 @@ async fn names(what: &str, config: &Value, section: &str, found: &str, remedy: &
 }
 
 #[tokio::test]
+async fn rules_about_shapes_are_weighed() {
+    skip_under_oracle!("kube-apiserver has no doctor");
+    let mut config = config_before(Cluster::quiet());
+    assert_eq!(report(&config).await.of_section("shapes").count(), 0);
+    config["shapes"] = json!([
+        { "name": "kept", "groups": ["*"], "managedFields": "Keep" },
+        { "name": "maps", "groups": ["*"], "resources": ["configmaps"], "managedFields": "Drop" },
+        { "name": "none", "groups": ["*"], "resources": ["no.such"], "managedFields": "Drop" },
+    ]);
+    let report = report(&config).await;
+    let findings: Vec<&Value> = report.of_section("shapes").collect();
+    let [maps, none] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(
+        (&maps["subject"], &maps["verdict"]),
+        (&json!("rule maps"), &json!("good"))
+    );
+    let found = maps["found"].as_str().expect("text");
+    let words: Vec<&str> = found.split(' ').collect();
+    let [
+        "managedFields",
+        "are",
+        percent,
+        "%",
+        "of",
+        objects,
+        "objects",
+        ..,
+    ] = words[..]
+    else {
+        panic!("{found}");
+    };
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    assert!(
+        (1..100).contains(&number(percent)) && number(objects) > 10,
+        "{found}"
+    );
+    assert_eq!(
+        (&none["subject"], &none["verdict"]),
+        (&json!("rule none"), &json!("neutral"))
+    );
+}
+
+#[tokio::test]
 async fn a_cluster_in_order_has_no_fault() {
     skip_under_oracle!("kube-apiserver has no doctor");
     let cluster = Cluster::quiet();

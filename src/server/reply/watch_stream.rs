@@ -209,9 +209,7 @@ pub(in crate::server) async fn start(
     });
     let identified = ctx.stage().identified().cloned();
     match identified.as_ref().and_then(|caller| caller.handshake()) {
-        Some(handshake) => {
-            websocket_watch::start(exchange, ctx, *watch, handshake, &told.warnings).await
-        }
+        Some(handshake) => websocket_watch::start(exchange, ctx, *watch, handshake, told).await,
         None => start_chunks(exchange, ctx, watch, told).await,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use apifront_watch_cache::watch::Watch;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use kubernetes_wire::negotiation::MediaType;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch::Receiver;
@@ -20,13 +20,14 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::deprecation;
 use super::detached::{Detached, detach_connection};
 use super::head::{self, Kind};
-use super::watch_stream::StreamEnd;
+use super::watch_stream::{StreamEnd, WatchHead};
 use crate::server::exchange::{Exchange, Failure, wire_head};
 use crate::server::listener::coalesce::Coalesced;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
+use crate::shapes::SHAPE;
 
 /// The longest message of a client. Clients have nothing to send, so each message is
 /// read and dropped, but it must be held until its end. After a longer message the
@@ -48,11 +49,14 @@ pub(super) async fn start(
     ctx: &mut RequestContext,
     mut watch: Watch,
     handshake: &Handshake,
-    warnings: &[HeaderValue],
+    told: &WatchHead,
 ) -> Result<(), Failure> {
     // The head has no room for warnings, but they are noted.
-    deprecation::note(ctx, StatusCode::OK, warnings);
+    deprecation::note(ctx, StatusCode::OK, &told.warnings);
     let mut head = handshake.answer();
+    if let Some(shape) = &told.shape {
+        head.headers.insert(SHAPE, shape.clone());
+    }
     head::finish(Kind::WebSocketWatch, &mut head, exchange.request(), ctx).await;
     let head = wire_head::switching_protocols(&head);
     let mut stopping = ctx.generation().drain.stopping();
