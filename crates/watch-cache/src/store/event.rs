@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use kubernetes_wire::representation::{Encoding, Envelope, EventType};
+use kubernetes_wire::representation::{Envelope, EventType};
 
 use super::StoredObject;
+use super::frame::{MadeFrame, REPRESENTATIONS, SharedFrame};
 use super::table_frames::{TableFrames, TableShape};
 
 /// The change of the object as a whole. A watcher with a selector may see
@@ -19,36 +20,6 @@ pub enum Change {
     Deleted,
 }
 
-/// A representation whose frames all watchers share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedFrame {
-    pub of: FrameKind,
-    pub encoding: Encoding,
-    pub without_managed_fields: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameKind {
-    Whole = 0,
-    /// PartialObjectMetadata of meta.k8s.io/v1.
-    Metadata = 1,
-    MetadataV1Beta1 = 2,
-}
-
-/// A frame that was just made.
-#[derive(Clone, Debug)]
-pub struct MadeFrame {
-    pub bytes: Bytes,
-    /// The bytes of managedFields that the frame lacks.
-    pub left_out: usize,
-}
-
-impl From<Bytes> for MadeFrame {
-    fn from(bytes: Bytes) -> Self {
-        Self { bytes, left_out: 0 }
-    }
-}
-
 /// The frames of one representation, by event type.
 type Frames = [OnceLock<Option<Bytes>>; 3];
 
@@ -58,10 +29,6 @@ struct RareFrames {
     frames: Frames,
     left_out: [AtomicUsize; 3],
 }
-
-/// The number of representations: in two encodings, whole objects and two versions of
-/// metadata, all of these without managedFields, and all of them as gzip members.
-const REPRESENTATIONS: usize = 24;
 
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
@@ -214,22 +181,6 @@ impl Event {
     }
 }
 
-impl SharedFrame {
-    /// Tells whether most watchers have this representation.
-    fn is_usual(self) -> bool {
-        self.of == FrameKind::Whole && !self.without_managed_fields
-    }
-
-    fn index(self, compressed: bool) -> usize {
-        let flags = [self.without_managed_fields, compressed];
-        let index = flags.into_iter().fold(self.of as usize, |index, flag| {
-            index.saturating_mul(2).saturating_add(flag.into())
-        });
-        let index = index.saturating_mul(2);
-        index.saturating_add(self.encoding as usize)
-    }
-}
-
 /// Returns the place of an event type's frame.
 fn slot(seen: EventType) -> Option<usize> {
     match seen {
@@ -261,7 +212,10 @@ impl Drop for Event {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::representation::Encoding;
+
     use super::*;
+    use crate::store::FrameKind;
     use crate::store::tests::object;
 
     #[test]

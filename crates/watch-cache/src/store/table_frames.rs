@@ -8,7 +8,7 @@ use kubernetes_wire::representation::EventType;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 use parking_lot::Mutex;
 
-use super::event::MadeFrame;
+use super::frame::MadeFrame;
 
 /// The facts that decide how a Table of an event looks.
 #[derive(Clone, Debug)]

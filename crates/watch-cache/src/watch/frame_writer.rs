@@ -1,10 +1,10 @@
 //! Writes a watch's events in one representation.
 
 use bytes::{Bytes, BytesMut};
-use kubernetes_wire::representation::{Encoding, Envelope, EventType, managed_fields};
+use kubernetes_wire::representation::{Encoding, Envelope, EventType};
 
 use super::batch::{compressed, packed};
-use crate::LeftOut;
+use crate::left_out::{LeftOut, without_managed_fields};
 use crate::store::{Event, MadeFrame, SharedFrame, StoredObject};
 
 /// Writes events as bytes, for one watcher.
@@ -110,10 +110,8 @@ pub(super) fn cut(
     encoding: Encoding,
     left_out: Option<&LeftOut>,
 ) -> Option<(Bytes, usize)> {
-    if left_out.is_none() {
-        return Some((item, 0));
+    match left_out {
+        None => Some((item, 0)),
+        Some(_) => without_managed_fields(&item, encoding),
     }
-    let rest = managed_fields::without(encoding, &item)?;
-    let bytes = item.len().saturating_sub(rest.len());
-    Some((rest, bytes))
 }

@@ -14,6 +14,7 @@ mod plan;
 mod prepared;
 mod served;
 mod shape;
+mod shape_rule;
 mod sharded;
 mod view;
 mod watch;
@@ -21,7 +22,6 @@ mod watch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Freshness, WatchPlan};
 use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::watch::Watch;
@@ -44,7 +44,6 @@ use crate::server::reply::refusal;
 use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
-use crate::shapes::{Rule, SHAPE};
 
 /// How long a watch waits for the first list of its resource before it is forwarded.
 /// kube-apiserver's cache waits 3 s.
@@ -76,7 +75,7 @@ pub(in crate::server) async fn answer(
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
     let outcome = read(request, grant, None).await;
-    count_shape(&outcome, request, grant.identified());
+    shape_rule::count(&outcome, request, grant.identified());
     let outcome = match sharded::is_kept(grant.identified()) {
         true => sharded::keep(outcome, request, grant).await,
         false => outcome,
@@ -94,38 +93,6 @@ pub(in crate::server) async fn answer(
     let status = degraded::unreachable(reason);
     let answer = say(&status, &[], request, grant.identified());
     Outcome::Answer(answer.out_of(CacheResult::Bypass(reason)))
-}
-
-/// Returns the rule about the shape of a read's answer. The cache of another apifront
-/// reads whole objects, which it shows to callers whom this one does not know.
-fn shape_rule(identified: &Identified, headers: &HeaderMap) -> Option<Arc<Rule>> {
-    if cdn_loop::is_of_a_cache(headers) {
-        return None;
-    }
-    let (shapes, gvr) = (&identified.generation().shapes, &identified.info().gvr);
-    shapes.rule_for(identified.user(), headers, gvr)
-}
-
-/// Counts a read that a rule about shapes names.
-fn count_shape(outcome: &Outcome, request: &request::Parts, identified: &Identified) {
-    let info = identified.info();
-    let is_read =
-        info.method == Method::GET && info.is_resource_request && info.subresource.is_empty();
-    let is_shaped = match outcome {
-        Outcome::Answer(answer) => answer.headers.contains_key(SHAPE),
-        Outcome::Watch(_, head) => head.shape.is_some(),
-        Outcome::Bypass(_) | Outcome::NotAsked => false,
-    };
-    let is_forwarded = matches!(outcome, Outcome::Bypass(_) | Outcome::NotAsked);
-    if is_read
-        && (is_shaped || is_forwarded)
-        && let Some(rule) = shape_rule(identified, &request.headers)
-    {
-        match is_shaped {
-            true => rule.count_shaped(),
-            false => rule.count_whole(),
-        }
-    }
 }
 
 /// Returns what the cache would answer from the state that upstream's answer shows.
@@ -184,7 +151,7 @@ async fn read(
     if pinned.is_none() && is_in_shadow(identified) {
         return Outcome::Bypass(BypassReason::Shadow);
     }
-    let has_rule = pinned.is_none() && shape_rule(identified, &request.headers).is_some();
+    let has_rule = pinned.is_none() && shape_rule::find(identified, &request.headers).is_some();
     if pinned.is_none() && !has_rule && costs_a_request(identified, &plan) && grant.is_first_read()
     {
         return Outcome::Bypass(BypassReason::FirstRead);
@@ -295,7 +262,7 @@ async fn serve(
     let via_path = granted.info().is_verb_via_path();
     // An answer to be compared with upstream's has the shape that the client asked for.
     let rule = match pinned {
-        None => shape_rule(granted, headers),
+        None => shape_rule::find(granted, headers),
         Some(_) => None,
     };
     let fitted = located.fit(granted, headers, plan, via_path, rule).await?;
@@ -333,7 +300,7 @@ async fn locate<'a>(
     if scopes.are_empty() {
         return Err(BypassReason::UnusualRequest);
     }
-    let has_rule = shape_rule(granted, headers).is_some();
+    let has_rule = shape_rule::find(granted, headers).is_some();
     let waits = match has_rule {
         // A forwarded read would be answered with whole objects.
         true => WATCH_WAITS,

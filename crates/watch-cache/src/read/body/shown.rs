@@ -7,10 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::partial_object_metadata::Metadata;
-use kubernetes_wire::representation::{
-    Encoding, Envelope, managed_fields, partial_object_metadata_protobuf,
-};
+use kubernetes_wire::representation::{Encoding, Envelope, partial_object_metadata_protobuf};
 
+use crate::left_out::without_managed_fields;
 use crate::store::{CountedValue, Derived, Leaf, StoredObject};
 
 /// The objects of one resource as one answer shows them.
@@ -63,7 +62,8 @@ impl<'a> Shown<'a> {
         }
         let json = object.json_of(&metadata, self.envelope)?;
         let rest = metadata.without_managed_fields(&json)?;
-        self.note(metadata.bytes(&json).len(), rest.bytes(&[]).len());
+        let lacks = metadata.bytes(&json).len();
+        self.note_left_out(lacks.saturating_sub(rest.bytes(&[]).len()));
         Some(rest)
     }
 
@@ -80,13 +80,9 @@ impl<'a> Shown<'a> {
         if self.is_whole() {
             return Some(item);
         }
-        let rest = managed_fields::without(encoding, &item)?;
-        self.note(item.len(), rest.len());
+        let (rest, bytes) = without_managed_fields(&item, encoding)?;
+        self.note_left_out(bytes);
         Some(rest)
-    }
-
-    fn note(&self, whole: usize, rest: usize) {
-        self.note_left_out(whole.saturating_sub(rest));
     }
 
     fn note_left_out(&self, bytes: usize) {
