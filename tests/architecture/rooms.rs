@@ -45,8 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("resource_pattern", &[]),
     ("settings", &["resource_pattern"]),
     ("observer", &[]),
-    // Its tests write objects in all shapes.
-    ("left_out", &["read", "representation", "store", "watch"]),
+    ("left_out", &[]),
     ("saved", &["representation", "store"]),
     (
         "reflector",

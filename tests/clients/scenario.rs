@@ -131,6 +131,11 @@ pub async fn run(
     join_all(parts.iter_mut().map(Part::listen)).await;
     // Later ones depend on which server is away when a program asks again.
     let logged = front.as_ref().map(|front| hits::logged(&front.folder));
+    if way == Way::WithoutManagedFields
+        && let Some(front) = &front
+    {
+        tell_left_out(front).await;
+    }
 
     let mut counted = 0;
     let writer = disturb(stage, way, front.as_mut(), &mut counted).await;
@@ -151,9 +156,6 @@ pub async fn run(
         outcome.managers = managers::written_in(&admin, &way.namespace(library)).await;
     }
     if let Some(front) = front {
-        if way == Way::WithoutManagedFields {
-            tell_left_out(&front).await;
-        }
         counted += hits::counted(&front).await;
         let logs = front.folder.clone();
         front.stop().await;
@@ -186,7 +188,7 @@ fn shapes() -> Value {
     json!([{ "name": "clients", "groups": [GROUP], "managedFields": "Drop" }])
 }
 
-/// Prints how much the programs were not sent since the last start.
+/// Prints how much the programs were not sent.
 async fn tell_left_out(front: &Apifront) {
     let answers = async |shape| {
         let labels = [("rule", "clients"), ("shape", shape)];

@@ -45,6 +45,7 @@ mod tree_leaf;
 mod view_lines;
 mod visible;
 mod wake_groups;
+mod without_managed_fields;
 mod writer;
 
 pub use cursor::Cursor;
@@ -72,6 +73,7 @@ pub(crate) use tree_leaf::JOINED_MAX_BYTES;
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 pub use visible::{Visible, VisibleEntry};
 pub(crate) use wake_groups::MAX_GROUP_MEMBERS;
+pub(crate) use without_managed_fields::without_managed_fields;
 pub use writer::StoreWriter;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::{Encoding, Envelope, EventType};
 
 use super::batch::{compressed, packed};
-use crate::left_out::{LeftOut, without_managed_fields};
-use crate::store::{Event, MadeFrame, SharedFrame, StoredObject};
+use crate::LeftOut;
+use crate::store::{Event, MadeFrame, SharedFrame, StoredObject, without_managed_fields};
 
 /// Writes events as bytes, for one watcher.
 pub trait FrameWriter: Send {

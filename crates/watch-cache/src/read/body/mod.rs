@@ -2,6 +2,8 @@
 
 mod ahead;
 mod gzip;
+#[cfg(test)]
+mod left_out_tests;
 mod partial_object_metadata;
 mod partial_object_metadata_protobuf;
 mod pieces;

@@ -9,8 +9,7 @@ use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::partial_object_metadata::Metadata;
 use kubernetes_wire::representation::{Encoding, Envelope, partial_object_metadata_protobuf};
 
-use crate::left_out::without_managed_fields;
-use crate::store::{CountedValue, Derived, Leaf, StoredObject};
+use crate::store::{CountedValue, Derived, Leaf, StoredObject, without_managed_fields};
 
 /// The objects of one resource as one answer shows them.
 pub(super) struct Shown<'a> {

@@ -1,6 +1,7 @@
 //! Tests of a store that its writer fills by hand.
 
 mod leaves;
+pub(crate) mod managed;
 mod model;
 mod retained;
 mod step;

@@ -4,6 +4,7 @@ mod bookmarks;
 mod ends;
 mod groups;
 mod initial_events;
+mod left_out;
 mod log_events;
 mod race;
 mod replay;
