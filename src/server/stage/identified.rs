@@ -2,8 +2,9 @@
 //! headers that will name the caller upstream.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use apifront_upstream::cdn_loop;
 use http::HeaderMap;
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::RequestInfo;
@@ -17,6 +18,7 @@ use crate::identity::{self, Caller as Named};
 use crate::server::exchange::Exchange;
 use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};
+use crate::shapes::Rule;
 
 pub(in crate::server) struct Identified {
     received: Arc<Received>,
@@ -27,6 +29,8 @@ pub(in crate::server) struct Identified {
     /// The headers that name the caller upstream. They replace the headers with
     /// which the caller claims an identity.
     identity: HeaderMap,
+    /// The rule about the shape of the answer, once it was looked for.
+    shape_rule: OnceLock<Option<Arc<Rule>>>,
 }
 
 /// The user that a request acts as.
@@ -169,6 +173,20 @@ impl Identified {
     pub(in crate::server) fn identity(&self) -> &HeaderMap {
         &self.identity
     }
+
+    /// Returns the rule by which a read of this caller is answered in a shape that was
+    /// not asked for. The cache of another apifront reads whole objects, which it shows
+    /// to callers whom this one does not know.
+    pub(in crate::server) fn shape_rule(&self, headers: &HeaderMap) -> Option<&Arc<Rule>> {
+        let find = || match cdn_loop::is_of_a_cache(headers) {
+            true => None,
+            false => {
+                let shapes = &self.generation().shapes;
+                shapes.rule_for(self.user(), headers, &self.info().gvr)
+            }
+        };
+        self.shape_rule.get_or_init(find).as_ref()
+    }
 }
 
 impl Deref for Identified {
@@ -218,6 +236,7 @@ fn owner(received: Arc<Received>, exchange: &Exchange<'_>) -> Result<Identified,
         degraded: None,
         identity: identity_headers(identity::Mode::Personal, named)
             .map_err(|s| Refused::identity(s, None))?,
+        shape_rule: OnceLock::new(),
     })
 }
 
@@ -329,6 +348,7 @@ fn identified(
         impersonator,
         degraded,
         identity,
+        shape_rule: OnceLock::new(),
     })
 }
 

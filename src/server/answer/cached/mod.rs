@@ -1,5 +1,6 @@
 //! Answers reads from the cache, or gives the reason why it cannot.
 
+mod count_shape;
 mod degraded;
 mod demand;
 mod get;
@@ -14,7 +15,6 @@ mod plan;
 mod prepared;
 mod served;
 mod shape;
-mod shape_rule;
 mod sharded;
 mod view;
 mod watch;
@@ -26,6 +26,7 @@ use apifront_watch_cache::read::{BypassReason, Freshness, WatchPlan};
 use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::watch::Watch;
 use apifront_watch_cache::{CacheMode, Consistency};
+use count_shape::count_shape;
 use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method, request};
 use kubernetes_wire::api::{GroupVersionResource, Reason, Status};
@@ -75,7 +76,7 @@ pub(in crate::server) async fn answer(
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
     let outcome = read(request, grant, None).await;
-    shape_rule::count(&outcome, request, grant.identified());
+    count_shape(&outcome, request, grant.identified());
     let outcome = match sharded::is_kept(grant.identified()) {
         true => sharded::keep(outcome, request, grant).await,
         false => outcome,
@@ -151,7 +152,7 @@ async fn read(
     if pinned.is_none() && is_in_shadow(identified) {
         return Outcome::Bypass(BypassReason::Shadow);
     }
-    let has_rule = pinned.is_none() && shape_rule::find(identified, &request.headers).is_some();
+    let has_rule = pinned.is_none() && identified.shape_rule(&request.headers).is_some();
     if pinned.is_none() && !has_rule && costs_a_request(identified, &plan) && grant.is_first_read()
     {
         return Outcome::Bypass(BypassReason::FirstRead);
@@ -262,7 +263,7 @@ async fn serve(
     let via_path = granted.info().is_verb_via_path();
     // An answer to be compared with upstream's has the shape that the client asked for.
     let rule = match pinned {
-        None => shape_rule::find(granted, headers),
+        None => granted.shape_rule(headers).cloned(),
         Some(_) => None,
     };
     let fitted = located.fit(granted, headers, plan, via_path, rule).await?;
@@ -300,7 +301,7 @@ async fn locate<'a>(
     if scopes.are_empty() {
         return Err(BypassReason::UnusualRequest);
     }
-    let has_rule = shape_rule::find(granted, headers).is_some();
+    let has_rule = granted.shape_rule(headers).is_some();
     let waits = match has_rule {
         // A forwarded read would be answered with whole objects.
         true => WATCH_WAITS,

@@ -19,7 +19,7 @@ use super::located::{Fitted, Located, Scopes, Target};
 use super::newest::{self, Newest};
 use super::plan::Plan;
 use super::served::Served;
-use super::{Outcome, list, overlay, shape, shape_rule, sharded, watch};
+use super::{Outcome, list, overlay, shape, sharded, watch};
 use crate::identity::VIEW;
 use crate::server::offload::OffloadUser;
 use crate::server::reply::deprecation;
@@ -169,7 +169,7 @@ async fn serve(
         store,
         scope,
     };
-    let rule = shape_rule::find(&identified, headers);
+    let rule = identified.shape_rule(headers).cloned();
     let fitted = located.fit(&identified, headers, plan, false, rule).await?;
     let versions = Arc::new(OfCache {
         gvr: gvr.clone(),
