@@ -110,6 +110,9 @@ pub async fn version(client: &Client) -> String {
     version.expect("a version").to_owned()
 }
 
+/// The namespace of the first pod, and of every [`NAMESPACES`]th one.
+pub const FIRST_NAMESPACE: &str = "team-0";
+
 fn namespace(n: usize) -> String {
     format!("team-{}", n % NAMESPACES)
 }
