@@ -70,7 +70,8 @@ awk '
   }' slowest="$work/slowest" "$log"
 if [ -s "$work/slowest" ]; then
   echo 'the slowest:'
-  sort -rn "$work/slowest" | sed 10q
+  # This reads all lines: a reader that leaves early ends the sort, and with it the script.
+  sort -rn "$work/slowest" | awk 'NR <= 10'
 fi
 awk '
   /^---- .* stdout ----$/ { print; lines = 0; failed = 1; next }
