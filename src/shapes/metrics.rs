@@ -43,8 +43,11 @@ impl ShapeMetrics {
             )?,
         };
         registry.register(Box::new(left_out.clone()))?;
-        left_out.of_rule("");
         Ok(Self { answers, left_out })
+    }
+
+    pub(super) fn asked_for(&self) -> LeftOut {
+        self.left_out.of_rule("")
     }
 
     pub(super) fn of_rule(&self, name: &str) -> RuleCounters {
