@@ -126,6 +126,11 @@ impl Filter {
         self.scope.contains(&object.key) && self.selects(object)
     }
 
+    /// Tells whether nothing selects among the objects of the scope.
+    pub(crate) fn selects_all(&self) -> bool {
+        self.shard.is_none() && self.labels.is_empty() && self.fields.requirements.is_empty()
+    }
+
     /// Tells whether the selectors match the object, whatever its scope.
     pub(crate) fn selects(&self, object: &StoredObject) -> bool {
         self.shard

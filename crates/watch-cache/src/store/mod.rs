@@ -69,11 +69,10 @@ pub use snapshot::{Part, Snapshot};
 pub use state::{Progress, Store};
 pub use table_frames::TableShape;
 pub use topic::{Subscription, Topic};
-pub(crate) use tree_leaf::JOINED_MAX_BYTES;
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 pub use visible::{Visible, VisibleEntry};
 pub(crate) use wake_groups::MAX_GROUP_MEMBERS;
-pub(crate) use without_managed_fields::without_managed_fields;
+pub(crate) use without_managed_fields::{ItemsWithoutManagedFields, without_managed_fields};
 pub use writer::StoreWriter;
 
 #[cfg(test)]

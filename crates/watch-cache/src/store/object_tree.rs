@@ -4,6 +4,7 @@
 //! above it. All states share what did not change.
 
 use std::fmt;
+use std::iter;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -322,15 +323,20 @@ pub(super) struct Spans<'s> {
 }
 
 /// At least one object of one leaf.
-pub(super) struct Span<'s> {
-    pub(super) leaf: &'s Arc<Leaf>,
+pub(crate) struct Span<'s> {
+    pub(crate) leaf: &'s Arc<Leaf>,
     pub(super) range: Range<usize>,
 }
 
 impl<'s> Span<'s> {
-    pub(super) fn objects(&self) -> &'s [Arc<StoredObject>] {
+    pub(crate) fn objects(&self) -> &'s [Arc<StoredObject>] {
         let objects = self.leaf.objects();
         objects.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// Returns the objects with their places in the leaf.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (usize, &'s Arc<StoredObject>)> + use<'s> {
+        iter::zip(self.range.clone(), self.objects())
     }
 
     /// Tells whether the other begins where this one ends, in the same leaf.
@@ -338,7 +344,7 @@ impl<'s> Span<'s> {
         Arc::ptr_eq(self.leaf, other.leaf) && self.range.end == other.range.start
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.range.len() == self.leaf.objects().len()
     }
 }

@@ -89,7 +89,8 @@ impl Snapshot {
         })
     }
 
-    fn spans<'s>(
+    /// Returns the objects of [`iter_from`](Self::iter_from), by leaf.
+    pub(crate) fn spans<'s>(
         &'s self,
         scope: &KeyScope,
         start: &str,

@@ -1,11 +1,16 @@
 //! Writes a watch's events in one representation.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::{Encoding, Envelope, EventType};
 
 use super::batch::{compressed, packed};
 use crate::LeftOut;
-use crate::store::{Event, MadeFrame, SharedFrame, StoredObject, without_managed_fields};
+use crate::store::{
+    Event, ItemsWithoutManagedFields, Leaf, MadeFrame, SharedFrame, StoredObject,
+    without_managed_fields,
+};
 
 /// Writes events as bytes, for one watcher.
 pub trait FrameWriter: Send {
@@ -76,6 +81,23 @@ pub trait FrameWriter: Send {
             left_out.add(event.left_out(of, false, seen));
         }
         frame
+    }
+
+    /// Returns the cut items that a leaf keeps for all watchers. `makes` tells whether
+    /// they may be made now.
+    fn kept(&self, _leaf: &Leaf, _makes: bool) -> Option<Arc<ItemsWithoutManagedFields>> {
+        None
+    }
+
+    /// Appends the frame of an object with which the watch begins. Returns false if it
+    /// cannot be written. `_kept` is its item of [`kept`](Self::kept).
+    fn append_initial(
+        &mut self,
+        object: &StoredObject,
+        _kept: Option<(Bytes, usize)>,
+        out: &mut BytesMut,
+    ) -> bool {
+        self.append(EventType::Added, object, out)
     }
 
     /// Does the same as [`event`](Self::event), but appends the frame to `out`.

@@ -1,5 +1,7 @@
 //! The work that a watch may do before other tasks have their turn.
 
+use std::sync::Arc;
+
 use crate::store::StoredObject;
 
 /// The work between two turns of other tasks: the number of objects, and the
@@ -18,6 +20,12 @@ pub(super) struct LookedAt {
 impl LookedAt {
     pub(super) fn is_enough(&self) -> bool {
         self.objects >= LOOKED_AT_OBJECTS || self.bytes >= LOOKED_AT_BYTES
+    }
+
+    /// Tells whether so many objects may be written at once.
+    pub(super) fn is_allowed(objects: &[Arc<StoredObject>]) -> bool {
+        let bytes: usize = objects.iter().map(|object| object.size()).sum();
+        bytes <= LOOKED_AT_BYTES
     }
 
     pub(super) fn test(&mut self, object: &StoredObject) {

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubernetes_wire::representation::EventType;
 
 use super::batch::Batch;
 use super::client_frames::ClientFrames;
@@ -166,17 +165,23 @@ impl Initial {
         }
         let (filter, writer) = frames.parts();
         let mut looked_at = LookedAt::default();
-        for object in self.snapshot.iter_from(&filter.scope, &self.start) {
-            if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
-                return Ok(Some(object.key.as_str().to_owned()));
-            }
-            looked_at.test(object);
-            if !filter.matches(object) {
-                continue;
-            }
-            looked_at.write(object, writer.passes());
-            if !writer.append(EventType::Added, object, batch.add()) {
-                return Err(WatchEnd::NotEncodable);
+        let selects_all = filter.selects_all();
+        for span in self.snapshot.spans(&filter.scope, &self.start) {
+            let makes = selects_all && span.is_whole() && LookedAt::is_allowed(span.objects());
+            let kept = writer.kept(span.leaf, makes);
+            for (at, object) in span.placed() {
+                if looked_at.is_enough() || batch.room(INITIAL_BATCH_BYTES).is_none() {
+                    return Ok(Some(object.key.as_str().to_owned()));
+                }
+                looked_at.test(object);
+                if !filter.matches(object) {
+                    continue;
+                }
+                looked_at.write(object, writer.passes());
+                let kept = kept.as_ref().and_then(|kept| kept.item(at));
+                if !writer.append_initial(object, kept, batch.add()) {
+                    return Err(WatchEnd::NotEncodable);
+                }
             }
         }
         Ok(None)

@@ -9,7 +9,9 @@ use super::FrameWriter;
 use super::bookmark_items::bookmark_item;
 use super::frame_writer::cut;
 use crate::LeftOut;
-use crate::store::{FrameKind, MadeFrame, SharedFrame, Store, StoredObject};
+use crate::store::{
+    FrameKind, ItemsWithoutManagedFields, Leaf, MadeFrame, SharedFrame, Store, StoredObject,
+};
 
 /// Frames of whole objects, perhaps without managedFields. All watchers of an encoding
 /// share a frame.
@@ -37,6 +39,15 @@ impl WholeFrames {
 
     fn envelope(&self) -> &Envelope {
         &self.store.resource.envelope
+    }
+
+    /// Appends the frame of an item, and counts the bytes that it lacks.
+    fn append_item(&self, seen: EventType, (item, lacks): &(Bytes, usize), out: &mut BytesMut) {
+        let envelope = self.envelope();
+        envelope.append_watch_frame(self.encoding, seen, item, out);
+        if let Some(left_out) = &self.left_out {
+            left_out.add(*lacks);
+        }
     }
 
     fn item(&self, object: &StoredObject) -> Option<(Bytes, usize)> {
@@ -73,14 +84,31 @@ impl FrameWriter for WholeFrames {
     }
 
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
-        let Some((item, bytes)) = self.item(object) else {
+        let Some(item) = self.item(object) else {
             return false;
         };
-        let envelope = self.envelope();
-        envelope.append_watch_frame(self.encoding, seen, &item, out);
-        if let Some(left_out) = &self.left_out {
-            left_out.add(bytes);
+        self.append_item(seen, &item, out);
+        true
+    }
+
+    fn kept(&self, leaf: &Leaf, makes: bool) -> Option<Arc<ItemsWithoutManagedFields>> {
+        self.left_out.as_ref()?;
+        match makes {
+            true => leaf.items_without_managed_fields(self.encoding, self.envelope()),
+            false => leaf.ready_without_managed_fields(self.encoding),
         }
+    }
+
+    fn append_initial(
+        &mut self,
+        object: &StoredObject,
+        kept: Option<(Bytes, usize)>,
+        out: &mut BytesMut,
+    ) -> bool {
+        let Some(item) = kept.or_else(|| self.item(object)) else {
+            return false;
+        };
+        self.append_item(EventType::Added, &item, out);
         true
     }
 

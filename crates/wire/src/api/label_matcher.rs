@@ -60,6 +60,14 @@ impl From<LabelSelector> for LabelMatcher {
 }
 
 impl LabelMatcher {
+    /// Tells whether there are no requirements.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Requirements::Few(selector) => selector.requirements.is_empty(),
+            Requirements::Many(_) => false,
+        }
+    }
+
     /// Tells whether an object with these labels fulfills all requirements.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         match &self.0 {

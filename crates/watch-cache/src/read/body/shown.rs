@@ -84,7 +84,7 @@ impl<'a> Shown<'a> {
         Some(rest)
     }
 
-    fn note_left_out(&self, bytes: usize) {
+    pub(super) fn note_left_out(&self, bytes: usize) {
         self.left_out.set(self.left_out.get().saturating_add(bytes));
     }
 

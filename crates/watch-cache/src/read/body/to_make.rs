@@ -13,7 +13,7 @@ use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf
 use super::partial_object_metadata::Metadatas;
 use super::partial_object_metadata_protobuf::Messages;
 use super::table::Rows;
-use super::{Shape, ShapeKind, whole};
+use super::{Shape, ShapeKind};
 use crate::read::Page;
 use crate::store::{Leaf, Part, Resource, StoredObject};
 
@@ -78,7 +78,9 @@ fn of_leaf(leaf: &Leaf, resource: &Resource, shape: &Shape) -> usize {
     let shown = shape.shown(resource);
     match &shape.kind {
         ShapeKind::Whole(encoding) if shown.is_whole() => leaf.bytes_to_join(*encoding),
-        ShapeKind::Whole(encoding) => unless(whole::keeps_rest(&shown, leaf, *encoding)),
+        ShapeKind::Whole(encoding) => {
+            unless(leaf.ready_without_managed_fields(*encoding).is_some())
+        }
         ShapeKind::Partial(_, Encoding::Json) => unless(shown.ready::<Metadatas>(leaf).is_some()),
         ShapeKind::Partial(_, Encoding::Protobuf) => {
             unless(!Messages::are_worth_it(&shown, leaf) || shown.ready::<Messages>(leaf).is_some())

@@ -2,12 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::Encoding;
-use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
 
 use super::pieces::Pieces;
 use super::shown::Shown;
 use crate::read::Page;
-use crate::store::{Derived, JOINED_MAX_BYTES, Leaf, Part, StoredObject};
+use crate::store::{Leaf, Part, StoredObject};
 
 pub(super) fn single(
     shown: &Shown<'_>,
@@ -66,63 +65,15 @@ pub(super) fn joined(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> Opti
     if shown.is_whole() {
         return leaf.joined(encoding, shown.envelope());
     }
-    let join = |shown: &Shown<'_>, leaf: &Leaf| join_rest(shown, leaf, encoding);
-    Some(match encoding {
-        Encoding::Json => {
-            let kept = shown.kept(leaf, |shown, leaf| join(shown, leaf).map(Rest::<JSON>))?;
-            kept.0.clone()
-        }
-        Encoding::Protobuf => {
-            let kept = shown.kept(leaf, |shown, leaf| join(shown, leaf).map(Rest::<PROTOBUF>))?;
-            kept.0.clone()
-        }
-    })
-}
-
-fn join_rest(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> Option<Bytes> {
-    let items = leaf.objects().iter();
-    let items = items.map(|object| shown.item(object, encoding));
-    let items = items.collect::<Option<Vec<Bytes>>>()?;
-    let lengths = items
-        .iter()
-        .map(|item| item.len().saturating_add(ITEM_PREFIX_MAX));
-    let length = lengths.sum();
-    if length > JOINED_MAX_BYTES {
-        return None;
-    }
-    let mut joined = BytesMut::with_capacity(length);
-    for item in items {
-        encoding.put_item_prefix(item.len(), &mut joined);
-        joined.extend_from_slice(&item);
-    }
-    Some(Bytes::copy_from_slice(&joined))
-}
-
-/// Tells whether the leaf keeps its objects without managedFields.
-pub(super) fn keeps_rest(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> bool {
-    match encoding {
-        Encoding::Json => shown.ready::<Rest<JSON>>(leaf).is_some(),
-        Encoding::Protobuf => shown.ready::<Rest<PROTOBUF>>(leaf).is_some(),
-    }
+    let items = leaf.items_without_managed_fields(encoding, shown.envelope())?;
+    shown.note_left_out(items.left_out());
+    Some(items.joined())
 }
 
 /// Tells whether [`joined`] has work to do.
 pub(super) fn lacks(shown: &Shown<'_>, leaf: &Leaf, encoding: Encoding) -> bool {
-    match encoding {
-        _ if shown.is_whole() => leaf.is_unjoined(encoding),
-        Encoding::Json => shown.lacks::<Rest<JSON>>(leaf),
-        Encoding::Protobuf => shown.lacks::<Rest<PROTOBUF>>(leaf),
-    }
-}
-
-/// The objects of a leaf as they stand in a list, without managedFields.
-struct Rest<const ENCODING: u8>(Bytes);
-
-const JSON: u8 = Encoding::Json as u8;
-const PROTOBUF: u8 = Encoding::Protobuf as u8;
-
-impl<const ENCODING: u8> Derived for Rest<ENCODING> {
-    fn size(&self) -> usize {
-        self.0.len()
+    match shown.is_whole() {
+        true => leaf.is_unjoined(encoding),
+        false => leaf.lacks_items_without_managed_fields(encoding),
     }
 }
