@@ -72,7 +72,8 @@ pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 pub use visible::{Visible, VisibleEntry};
 pub(crate) use wake_groups::MAX_GROUP_MEMBERS;
-pub(crate) use without_managed_fields::{ItemsWithoutManagedFields, without_managed_fields};
+pub use without_managed_fields::ItemsWithoutManagedFields;
+pub(crate) use without_managed_fields::without_managed_fields;
 pub use writer::StoreWriter;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) fn without_managed_fields(item: &Bytes, encoding: Encoding) -> Option
 }
 
 /// The objects of a leaf without managedFields. All lists and watches share them.
-pub(crate) struct ItemsWithoutManagedFields {
+pub struct ItemsWithoutManagedFields {
     joined: Bytes,
     items: Box<[Place]>,
     left_out: usize,
@@ -93,7 +93,10 @@ const PROTOBUF: u8 = Encoding::Protobuf as u8;
 
 impl<const ENCODING: u8> Derived for Kept<ENCODING> {
     fn size(&self) -> usize {
-        self.0.joined.len().saturating_add(size_of_val(&*self.0.items))
+        self.0
+            .joined
+            .len()
+            .saturating_add(size_of_val(&*self.0.items))
     }
 }
 
