@@ -231,14 +231,14 @@ fn is_bodiless(status: StatusCode) -> bool {
 pub(in crate::server) fn stop(
     ctx: &RequestContext,
 ) -> impl Future<Output = &'static str> + Send + use<> {
-    let mut stopping = ctx.generation().drain.stopping();
+    let over = ctx.generation().drain.stopping().over();
     let info = ctx.stage().received().map(|received| received.info());
     let resource = info.filter(|info| info.is_resource_request);
     let hidden = resource.map(|info| ctx.generation().discovery.until_hidden(info.gvr.clone()));
     let hidden = futures::future::OptionFuture::from(hidden);
     async move {
         tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => "shutting_down",
+            () = over => "shutting_down",
             Some(()) = hidden => "hidden",
         }
     }

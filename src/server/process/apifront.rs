@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use apifront_upstream::{Settings, Upstream};
 use arc_swap::ArcSwap;
@@ -22,6 +23,10 @@ use crate::metrics::Metrics;
 use crate::server::state::generation::Generation;
 use crate::server::state::open_requests::Drain;
 use crate::spans;
+
+/// Streams end within one part of so many of `shutdownGracePeriod`. The others are for
+/// requests and the saved cache.
+const PARTS_OF_GRACE: u32 = 2;
 
 pub struct Apifront {
     current: Arc<ArcSwap<Generation>>,
@@ -101,9 +106,9 @@ impl Apifront {
     }
 
     /// Stops in order. Readiness fails at once. After `shutdownDelayDuration`,
-    /// apifront accepts no more connections and ends its streams. Then open requests
-    /// may end within `shutdownGracePeriod`, and the cache is saved. Returns the
-    /// number of requests that were cut off.
+    /// apifront accepts no more connections and ends its streams one after the other.
+    /// Then the cache is saved, and open requests may end until `shutdownGracePeriod` is
+    /// over. Returns the number of requests that were cut off.
     pub async fn stop(mut self) -> usize {
         let settings = self.current.load().settings.clone();
         self.health.shut_down();
@@ -111,15 +116,19 @@ impl Apifront {
         tokio::time::sleep(settings.shutdown_delay).await;
         // Sending fails only if all listeners have ended already.
         let _stopped = self.shutdown.send(true);
-        self.drain.stop();
+        let grace = settings.shutdown_grace_period;
+        let grace_ends = Instant::now().checked_add(grace);
+        let over = self.drain.stop(grace / PARTS_OF_GRACE);
+        tracing::info!(?over, "ending streams");
         for listener in self.listeners.drain(..) {
             if let Err(error) = listener.await {
                 tracing::warn!(%error, "listener ended badly");
             }
         }
+        let _requests = self.drain.wait(over).await;
         // The streams have ended, so no client has seen more than what is saved now.
         let generation = self.current.load_full();
-        let grace = settings.shutdown_grace_period;
+        let grace = grace_ends.map_or(grace, |ends| ends.saturating_duration_since(Instant::now()));
         let (cut_off, ()) = tokio::join!(
             self.drain.wait(grace),
             generation.cache.save(&generation.settings.cache, grace),

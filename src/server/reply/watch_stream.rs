@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use apifront_watch_cache::read::HitCost;
 use apifront_watch_cache::watch::{Given, Step, Tally, Watch, WatchClient, WatchGroups};
 use bytes::Bytes;
+use futures::FutureExt;
 use h2::Reason;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
 use http::{HeaderValue, Response, Version};
-use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
 use super::head::{self, Kind};
@@ -21,6 +21,7 @@ use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
+use crate::server::state::open_requests::Stopping;
 use crate::shapes::SHAPE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ struct Stream {
 struct Side {
     client: Client,
     detached: Detached,
-    stopping: Receiver<bool>,
+    stopping: Stopping,
     groups: Arc<WatchGroups>,
 }
 
@@ -61,16 +62,16 @@ impl Stream {
     /// Writes batches until the watch, the client or apifront ends. An HTTP/2 watch
     /// with nothing to write leaves this task.
     async fn run(mut self) {
-        let may_have_stopped = self.side.stopping.clone();
-        let mut stopping = may_have_stopped.clone();
+        let stopping = self.side.stopping.clone();
         // This future serves all batches, because a new one for each batch would
         // cost more than the batch.
-        let stopped = stopping.wait_for(|stop| *stop);
-        tokio::pin!(stopped);
+        let over = stopping.clone().over();
+        tokio::pin!(over);
         let end = loop {
             // While the watch has something to send, nothing is polled. So the stop
             // is checked here.
-            if may_have_stopped.has_changed().unwrap_or(true) && *may_have_stopped.borrow() {
+            let stops = stopping.has_begun();
+            if stops && over.as_mut().now_or_never().is_some() {
                 break StreamEnd::ShuttingDown;
             }
             match self.watch.step() {
@@ -88,13 +89,14 @@ impl Stream {
                 Ok(Step::Idle) => {
                     let Self { watch, side } = &mut self;
                     side.detached.begun();
-                    if matches!(side.client, Client::Http2(_)) && watch.waits_for_events() {
+                    let is_http2 = matches!(side.client, Client::Http2(_));
+                    if is_http2 && watch.waits_for_events() && !stops {
                         return self.join_group();
                     }
                     tokio::select! {
                         biased;
                         () = watch.changed() => {}
-                        _ = &mut stopped => break StreamEnd::ShuttingDown,
+                        () = &mut over => break StreamEnd::ShuttingDown,
                         () = side.client.gone() => break StreamEnd::ClientGone,
                     }
                 }
@@ -123,7 +125,7 @@ impl Stream {
     fn join_group(self) {
         let Self { watch, side } = self;
         let (groups, stopping) = (side.groups.clone(), side.stopping.clone());
-        groups.join(watch, side, &stopping);
+        groups.join(watch, side, stopping.begun());
     }
 }
 

@@ -8,7 +8,6 @@ use futures::{SinkExt, StreamExt};
 use http::StatusCode;
 use kubernetes_wire::negotiation::MediaType;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::watch::Receiver;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -27,6 +26,7 @@ use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
+use crate::server::state::open_requests::Stopping;
 use crate::shapes::SHAPE;
 
 /// The longest message of a client. Clients have nothing to send, so each message is
@@ -59,12 +59,12 @@ pub(super) async fn start(
     }
     head::finish(Kind::WebSocketWatch, &mut head, exchange.request(), ctx).await;
     let head = wire_head::switching_protocols(&head);
-    let mut stopping = ctx.generation().drain.stopping();
+    let stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach_connection(exchange, ctx)?;
     detached.watches(watch.has_begun());
     tokio::spawn(async move {
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
-            Ok(Ok(())) => run(client, &mut watch, &mut stopping, &mut detached).await,
+            Ok(Ok(())) => run(client, &mut watch, stopping, &mut detached).await,
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
         drop(watch);
@@ -83,7 +83,7 @@ async fn write_head(client: &mut Coalesced, head: &[u8]) -> std::io::Result<()> 
 async fn run(
     client: Box<Coalesced>,
     watch: &mut Watch,
-    stopping: &mut Receiver<bool>,
+    stopping: Stopping,
     detached: &mut Detached,
 ) -> StreamEnd {
     let config = WebSocketConfig::default()
@@ -93,10 +93,12 @@ async fn run(
         .max_frame_size(Some(MAX_CLIENT_MESSAGE));
     let cut = FrameSplit::for_content_type(watch.content_type());
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
+    let over = stopping.over();
+    tokio::pin!(over);
     let (end, last_word) = loop {
         let batch = tokio::select! {
             biased;
-            _ = stopping.wait_for(|stop| *stop) => {
+            () = &mut over => {
                 break (StreamEnd::ShuttingDown, Some(CloseCode::Away));
             }
             // Reading also answers pings.
