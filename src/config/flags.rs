@@ -147,6 +147,11 @@ pub struct Flags {
     #[arg(long, value_name = "COUNT")]
     pub http2_max_streams_per_connection: Option<i64>,
 
+    /// The part of HTTP/2 requests, at most 0.02, after which the connection ends in
+    /// order, so that clients spread over replicas [serving.goawayChance; default: 0]
+    #[arg(long, value_name = "PART")]
+    pub goaway_chance: Option<f64>,
+
     /// Origins whose pages may read answers (CORS), as regular expressions, comma
     /// separated [serving.corsAllowedOrigins; default: none]
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]

@@ -57,6 +57,7 @@ impl Flags {
             max_mutating_requests_inflight => serving.max_mutating_requests_inflight;
             enable_priority_and_fairness => flow.enable_priority_and_fairness;
             http2_max_streams_per_connection => serving.http2_max_streams_per_connection;
+            goaway_chance => serving.goaway_chance;
             cors_allowed_origins as without_empty => serving.cors_allowed_origins;
             strict_transport_security_directives as without_empty => serving.strict_transport_security_directives;
             runtime_config as settings => apis.runtime_config;

@@ -60,6 +60,9 @@ pub struct Serving {
     pub max_connections_per_client: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,
+    /// The part of HTTP/2 requests after which the connection ends in order (GOAWAY), so
+    /// that a load balancer may give the client another replica. At most 0.02. Default 0.
+    pub goaway_chance: Option<f64>,
     /// Origins whose pages may read answers (CORS), as regular expressions in the
     /// syntax of RE2. Default none.
     pub cors_allowed_origins: Option<Vec<String>>,

@@ -26,6 +26,10 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
                 != serving.1.connection.http2_max_streams_per_connection,
         ),
         (
+            "serving.goawayChance",
+            serving.0.connection.goaway_chance != serving.1.connection.goaway_chance,
+        ),
+        (
             "observability.port",
             old.observability.address != new.observability.address,
         ),

@@ -36,6 +36,8 @@ pub struct ConnectionLimits {
     pub max_connections_per_client: usize,
     pub max_request_header_bytes: usize,
     pub http2_max_streams_per_connection: u32,
+    /// The part of HTTP/2 requests after which their connection ends in order.
+    pub goaway_chance: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +55,9 @@ pub struct SniCert {
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
 }
+
+/// kube-apiserver refuses more: clients would only open connections.
+const MAX_GOAWAY_CHANCE: f64 = 0.02;
 
 #[derive(Clone, Copy)]
 pub(super) struct DefaultPorts {
@@ -190,8 +195,20 @@ impl ConnectionLimits {
                 1000,
                 1..=1 << 20,
             ) as u32,
+            goaway_chance: goaway_chance(raw, check),
         }
     }
+}
+
+/// kube-apiserver's `--goaway-chance`, with its limit.
+fn goaway_chance(raw: &raw::Serving, check: &mut Check) -> f64 {
+    let chance = raw.goaway_chance.unwrap_or(0.0);
+    if (0.0..=MAX_GOAWAY_CHANCE).contains(&chance) {
+        return chance;
+    }
+    let needed = format!("must be between 0 and {MAX_GOAWAY_CHANCE}");
+    check.error("serving.goawayChance", &chance.to_string(), &needed);
+    0.0
 }
 
 impl SniCert {

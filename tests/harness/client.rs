@@ -326,6 +326,12 @@ impl Client {
         Ok(sender)
     }
 
+    /// Tells whether the HTTP/2 connection takes more requests.
+    pub async fn is_connected(&self) -> bool {
+        let connection = self.connection.lock().await;
+        connection.as_ref().is_some_and(|s| !s.is_closed())
+    }
+
     pub async fn raw(&self) -> anyhow::Result<super::raw::RawConnection> {
         let stream = TcpStream::connect(self.address).await?;
         Ok(match &self.tls {

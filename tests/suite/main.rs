@@ -59,6 +59,7 @@ mod faithful;
 mod field_selectors;
 mod flow;
 mod fuzz;
+mod goaway;
 mod gzip;
 mod heads;
 mod health;

@@ -45,6 +45,7 @@ serving.maxRequestHeaderBytes
 serving.maxConnections
 serving.maxConnectionsPerClient
 serving.http2MaxStreamsPerConnection
+serving.goawayChance
 observability.port
 logging.format
 cache.directory

@@ -38,6 +38,8 @@ pub(in crate::server) enum Ended {
     /// The client sent too many frames or streams that ask for nothing.
     Flood,
     Unauthenticated,
+    /// The client may find another replica: `serving.goawayChance`.
+    GoAwayChance,
     /// The head of a request was refused, and the client was told.
     Refused(HeadRefusal),
 }
@@ -53,6 +55,7 @@ impl Ended {
             Self::Idle => "idle",
             Self::Flood => "flood",
             Self::Unauthenticated => "unauthenticated",
+            Self::GoAwayChance => "goaway-chance",
             Self::Refused(HeadRefusal::TooLarge | HeadRefusal::TargetTooLong) => "large-head",
             Self::Refused(HeadRefusal::TooManyLarge) => "large-heads",
             Self::Refused(_) => "malformed-head",

@@ -54,6 +54,8 @@ const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 pub(in crate::server) struct Http2Options {
     pub(in crate::server) h2: H2Options,
     pub(in crate::server) max_streams: u32,
+    /// The part of requests after which GOAWAY is sent.
+    pub(in crate::server) goaway_chance: f64,
 }
 
 #[expect(
@@ -97,6 +99,7 @@ where
     };
     let handlers = Handlers::new(app.clone(), shutdown.clone(), options.max_streams);
     let mut connection = Connection::new(h2, state, deadlines);
+    connection.goaway_chance = options.goaway_chance;
     let mut stop = shutdown.clone();
     let mut stopping = *stop.borrow();
     if stopping {
@@ -147,6 +150,7 @@ struct Connection {
     accepted_this_turn: usize,
     any_request: bool,
     malformed: usize,
+    goaway_chance: f64,
     /// Set once GOAWAY is sent: why the connection ends, and by when.
     ending: Option<(Ended, Instant)>,
 }
@@ -169,6 +173,7 @@ impl Connection {
             accepted_this_turn: 0,
             any_request: false,
             malformed: 0,
+            goaway_chance: 0.0,
             ending: None,
         }
     }
@@ -188,6 +193,12 @@ impl Connection {
             return Some(End::Aborted(Ended::Flood));
         }
         handlers.start(session);
+        if self.goaway_chance > 0.0
+            && self.ending.is_none()
+            && rand::random_bool(self.goaway_chance)
+        {
+            self.go_away(Ended::GoAwayChance, Instant::now());
+        }
         None
     }
 

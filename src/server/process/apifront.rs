@@ -24,9 +24,9 @@ use crate::server::state::generation::Generation;
 use crate::server::state::open_requests::Drain;
 use crate::spans;
 
-/// Streams end within one part of so many of `shutdownGracePeriod`. The others are for
-/// requests and the saved cache.
-const PARTS_OF_GRACE: u32 = 2;
+/// Streams end within this part of `shutdownGracePeriod`. The rest is for requests and
+/// for the cache that is saved.
+const SHARE_OF_STREAMS: f64 = 0.5;
 
 pub struct Apifront {
     current: Arc<ArcSwap<Generation>>,
@@ -118,7 +118,7 @@ impl Apifront {
         let _stopped = self.shutdown.send(true);
         let grace = settings.shutdown_grace_period;
         let grace_ends = Instant::now().checked_add(grace);
-        let over = self.drain.stop(grace / PARTS_OF_GRACE);
+        let over = self.drain.stop(grace.mul_f64(SHARE_OF_STREAMS));
         tracing::info!(?over, "ending streams");
         for listener in self.listeners.drain(..) {
             if let Err(error) = listener.await {

@@ -181,6 +181,7 @@ fn connection_settings(
         http2: Http2Options {
             h2,
             max_streams: connection.http2_max_streams_per_connection,
+            goaway_chance: connection.goaway_chance,
         },
     }
 }

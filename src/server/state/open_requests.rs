@@ -83,19 +83,19 @@ impl Drain {
 }
 
 impl Stopping {
-    /// Returns a value that turns true when the process begins to stop.
+    /// Returns a value that turns true when the stop begins.
     pub(in crate::server) fn begun(&self) -> &watch::Receiver<bool> {
         &self.stop
     }
 
     pub(in crate::server) fn has_begun(&self) -> bool {
-        self.stop.has_changed().unwrap_or(true) && *self.stop.borrow()
+        self.over.get().is_some()
     }
 
     /// Resolves when the stream must end.
     pub(in crate::server) async fn over(mut self) {
         // Without a sender, nobody waits for the stream's end any more.
-        let _stop = self.stop.wait_for(|stop| *stop).await;
+        drop(self.stop.wait_for(|stop| *stop).await);
         let over = self.over.get().copied().unwrap_or_default();
         tokio::time::sleep(over.mul_f64(rand::random())).await;
     }
