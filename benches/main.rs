@@ -25,6 +25,7 @@ mod sharded_watch;
 mod small_objects;
 mod soak;
 mod store;
+mod storm;
 mod strict_herd;
 mod support;
 mod transcode;
@@ -66,6 +67,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("small_objects", small_objects::main),
     ("soak", soak::main),
     ("store", store::main),
+    ("storm", storm::main),
     ("strict_herd", strict_herd::main),
     ("transcode", transcode::main),
     ("tree", tree::main),

@@ -1,0 +1,413 @@
+//! Measures what follows when a server goes away and comes back under thousands of
+//! clients. Each has a TLS connection, a certificate and three watches: the pods of its
+//! node, services, and endpoint slices. TLS, HTTP/2, JSON.
+//!
+//! `make bench ARGS='storm --clients 2000 --pods 4000'`
+
+mod bystander;
+mod client;
+mod tally;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::bystander::Bystander;
+use self::client::StormClient;
+use self::tally::Tally;
+use crate::support::report::{self, Goal, percentile};
+use crate::support::{cores, count, pods, require, usage};
+use harness::apifront::{Apifront, upstream_requests};
+use harness::client::Client;
+use harness::cluster::{Cluster, grant_everywhere};
+use harness::objects::cluster_role_binding;
+use harness::{certificates::Pair, process};
+
+const GROUP: &str = "storm";
+/// The service whose label shows who is current.
+const MARKED: &str = "/api/v1/namespaces/default/services/marked";
+const SERVICES: usize = 50;
+/// Time to settle between storms.
+const QUIET: Duration = Duration::from_secs(2);
+/// Nothing waits longer than this for all clients.
+const PATIENCE: Duration = Duration::from_secs(240);
+const OF_KUBE_APISERVER: f64 = 1.0 / 3.0;
+const BYSTANDER_MS: f64 = 50.0;
+/// A list and two watches of each of three resources, a list and a watch of each kind of
+/// RBAC, and one of what else apifront needs.
+const RESOURCES: [&str; 3] = ["pods", "services", "endpointslices"];
+
+pub fn main() {
+    require(&[("taskset", "util-linux")]);
+    crate::support::run(storm());
+}
+
+async fn storm() {
+    let (clients, most) = (count("clients", 2_000), count("pods", 4_000));
+    let mut cluster = Cluster::start(&["--request-timeout=20m".to_owned()]).await;
+    let admin = cluster.admin_client();
+    fill(&admin, most, clients).await;
+    cores::pin(cluster.apiserver.pid(), cores::SERVER);
+    let certificates: Vec<Pair> = (0..clients)
+        .map(|n| {
+            cluster
+                .certificates
+                .client(&format!("client-{n:05}"), &[GROUP])
+        })
+        .collect();
+    cores::pin(std::process::id(), cores::CLIENT);
+    let mut storms = Vec::new();
+    {
+        let server = |pair: Option<&Pair>| cluster.client(pair);
+        let herd = Herd::start(&certificates, server).await;
+        let bystander = Bystander::start(&cluster.admin_client(), MARKED);
+        for _ in 0..count("rounds", 1) {
+            storms.push(alone(&mut cluster, &herd, &bystander).await);
+        }
+    }
+    for (name, is_saved) in [
+        ("apifront, killed", false),
+        ("apifront, stopped; saved stores", true),
+    ] {
+        let stores = process::temporary_folder("stores").join("stores");
+        let mut front = Apifront::start(&cluster, |config| {
+            config["serving"]["maxConnectionsPerClient"] = json!(0);
+            if is_saved {
+                config["cache"] = json!({ "directory": stores });
+            }
+        })
+        .await;
+        cores::pin(front.process.pid(), cores::SERVER);
+        let herd = Herd::start(&certificates, |pair| front.client(pair)).await;
+        let bystander = Bystander::start(&front.admin_client(), MARKED);
+        for _ in 0..count("rounds", 1) {
+            storms.push(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
+        }
+        if is_saved {
+            storms.push(behind(&mut cluster, &front, &herd, &bystander).await);
+        }
+        drop((bystander, herd));
+        front.stop().await;
+    }
+    report(clients, &storms);
+}
+
+async fn fill(admin: &Client, most: usize, nodes: usize) {
+    pods::create_on(admin, most, nodes).await;
+    let service = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": name },
+            "spec": { "ports": [{ "port": 80 }] },
+        })
+    };
+    let slice = |n: usize| {
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": { "name": format!("slice-{n}") }, "addressType": "IPv4",
+            "endpoints": [{ "addresses": [format!("10.1.0.{n}")] }], "ports": [{ "port": 80 }],
+        })
+    };
+    let put = async |path: &str, object: Value| {
+        admin.post(path, &object).await.expect(201);
+    };
+    for n in 0..SERVICES {
+        put(
+            "/api/v1/namespaces/default/services",
+            service(&format!("service-{n}")),
+        )
+        .await;
+        put(
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            slice(n),
+        )
+        .await;
+    }
+    put("/api/v1/namespaces/default/services", service("marked")).await;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": GROUP },
+        "rules": [{
+            "apiGroups": ["", "discovery.k8s.io"], "resources": RESOURCES,
+            "verbs": ["list", "watch"],
+        }],
+    });
+    let binding = cluster_role_binding(GROUP, GROUP, "Group", GROUP);
+    grant_everywhere(admin, &[role, binding]).await;
+}
+
+/// All clients of one server.
+struct Herd {
+    tally: Arc<Tally>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Herd {
+    /// Connects all clients, and waits until they have their watches.
+    async fn start(certificates: &[Pair], server: impl Fn(Option<&Pair>) -> Client) -> Self {
+        let tally = Arc::<Tally>::default();
+        let mut tasks = Vec::new();
+        for (n, certificate) in certificates.iter().enumerate() {
+            let client = StormClient::new(server(Some(certificate)), tally.clone(), n);
+            tasks.push(tokio::spawn(client.live()));
+            if n % 50 == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        let herd = Self { tally, tasks };
+        herd.until("watching", |tally| tally.watching()).await;
+        tokio::time::sleep(QUIET).await;
+        herd
+    }
+
+    async fn until(&self, what: &str, number: impl Fn(&Tally) -> usize) {
+        let began = Instant::now();
+        while number(&self.tally) < self.tasks.len() {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{} of {} {what}",
+                number(&self.tally),
+                self.tasks.len()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Writes a mark when the server of this client answers, and waits until all
+    /// clients have seen it.
+    async fn settle(&self, mark: usize, writer: &Client) {
+        let patch = json!({ "metadata": { "labels": { "storm": mark.to_string() } } });
+        let patch = patch.to_string();
+        let headers = [("content-type", "application/merge-patch+json")];
+        let began = Instant::now();
+        loop {
+            let writer = writer.separate();
+            let answer = writer.try_send(http::Method::PATCH, MARKED, &headers, patch.clone());
+            if answer.await.is_ok_and(|answer| answer.status == 200) {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "the server does not come back");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.until("current", |tally| tally.current()).await;
+        self.until("watching", |tally| tally.watching()).await;
+    }
+}
+
+impl Drop for Herd {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(|task| task.abort());
+    }
+}
+
+struct Storm {
+    name: String,
+    /// Seconds since the server was gone.
+    ready: f64,
+    back: Vec<f64>,
+    current: Vec<f64>,
+    counts: tally::Counts,
+    cpu: Duration,
+    upstream_cpu: Option<Duration>,
+    peak_megabytes: f64,
+    upstream: String,
+    bystander: Vec<f64>,
+}
+
+fn next_mark() -> usize {
+    static MARK: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
+    MARK.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+fn peak(pid: u32) -> f64 {
+    usage::peak_bytes(pid) as f64 / f64::from(1 << 20)
+}
+
+/// The part of a storm that is the same everywhere, from when the server is gone.
+async fn wait_out(herd: &Herd, mark: usize, gone: Instant, writer: &Client) -> [Vec<f64>; 2] {
+    herd.settle(mark, writer).await;
+    let times = herd.tally.times();
+    [times.back, times.current].map(|times| {
+        let since = times.iter().map(|time| (*time - gone).as_secs_f64());
+        since.collect()
+    })
+}
+
+async fn alone(cluster: &mut Cluster, herd: &Herd, bystander: &Bystander) -> Storm {
+    let mark = next_mark();
+    herd.tally.begin(mark);
+    let gone = Instant::now();
+    cores::pin(std::process::id(), cores::SERVER);
+    cluster.apiserver.kill();
+    cluster.apiserver.start_again();
+    cores::pin(std::process::id(), cores::CLIENT);
+    cluster.wait_ready().await;
+    let ready = gone.elapsed().as_secs_f64();
+    let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
+    let pid = cluster.apiserver.pid();
+    Storm {
+        name: "kube-apiserver, killed".to_owned(),
+        ready,
+        back,
+        current,
+        counts: herd.tally.counts(),
+        cpu: usage::cpu_time(pid),
+        upstream_cpu: None,
+        peak_megabytes: peak(pid),
+        upstream: String::new(),
+        bystander: bystander.since(gone),
+    }
+}
+
+async fn in_front(
+    name: &str,
+    front: &mut Apifront,
+    cluster: &Cluster,
+    in_order: bool,
+    herd: &Herd,
+    bystander: &Bystander,
+) -> Storm {
+    let mark = next_mark();
+    herd.tally.begin(mark);
+    let upstream = usage::cpu_time(cluster.apiserver.pid());
+    let gone = Instant::now();
+    if in_order {
+        front.process.signal("TERM");
+        front.process.wait(PATIENCE).await;
+    }
+    cores::pin(std::process::id(), cores::SERVER);
+    front.restart_alive().await;
+    cores::pin(std::process::id(), cores::CLIENT);
+    let ready = gone.elapsed().as_secs_f64();
+    let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
+    let pid = front.process.pid();
+    Storm {
+        name: name.to_owned(),
+        ready,
+        back,
+        current,
+        counts: herd.tally.counts(),
+        cpu: usage::cpu_time(pid),
+        upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid()) - upstream),
+        peak_megabytes: peak(pid),
+        upstream: asked(front).await,
+        bystander: bystander.since(gone),
+    }
+}
+
+/// kube-apiserver restarts behind apifront.
+async fn behind(
+    cluster: &mut Cluster,
+    front: &Apifront,
+    herd: &Herd,
+    bystander: &Bystander,
+) -> Storm {
+    let mark = next_mark();
+    herd.tally.begin(mark);
+    let before = usage::cpu_time(front.process.pid());
+    let gone = Instant::now();
+    cores::pin(std::process::id(), cores::SERVER);
+    cluster.apiserver.kill();
+    cluster.apiserver.start_again();
+    cores::pin(std::process::id(), cores::CLIENT);
+    cluster.wait_ready().await;
+    let ready = gone.elapsed().as_secs_f64();
+    let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
+    let pid = front.process.pid();
+    Storm {
+        name: "apifront, kube-apiserver killed".to_owned(),
+        ready,
+        back,
+        current,
+        counts: herd.tally.counts(),
+        cpu: usage::cpu_time(pid) - before,
+        upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid())),
+        peak_megabytes: peak(pid),
+        upstream: String::new(),
+        bystander: bystander.since(gone),
+    }
+}
+
+/// Returns the requests to upstream since the start of apifront, by kind.
+async fn asked(front: &Apifront) -> String {
+    let metrics = front.metrics().await;
+    let kinds = upstream_requests(&metrics);
+    let kinds = kinds.into_iter().filter(|(_, number)| *number > 0.0);
+    let kinds: Vec<_> = kinds.map(|(kind, n)| format!("{kind} {n:.0}")).collect();
+    kinds.join(", ")
+}
+
+fn report(clients: usize, storms: &[Storm]) {
+    println!("\n{clients} clients with three watches each; seconds since the server was gone");
+    let heads = [
+        "",
+        "ready",
+        "half back",
+        "99 % back",
+        "half current",
+        "99 %",
+        "all",
+        "failed",
+        "refused",
+        "lists",
+        "CPU ms a client",
+        "of kube-apiserver",
+        "peak MB",
+        "bystander p99 ms",
+    ];
+    let rows = storms.iter().map(|storm| {
+        let at = |times: &[f64], percent| match times.is_empty() {
+            true => "-".to_owned(),
+            false => format!("{:.2}", percentile(times, percent)),
+        };
+        let each = |cpu: Duration| format!("{:.2}", cpu.as_secs_f64() * 1e3 / clients as f64);
+        vec![
+            storm.name.clone(),
+            format!("{:.2}", storm.ready),
+            at(&storm.back, 50.0),
+            at(&storm.back, 99.0),
+            at(&storm.current, 50.0),
+            at(&storm.current, 99.0),
+            at(&storm.current, 100.0),
+            storm.counts.failed.to_string(),
+            storm.counts.refused.to_string(),
+            storm.counts.lists.to_string(),
+            each(storm.cpu),
+            storm.upstream_cpu.map_or_else(|| "-".to_owned(), each),
+            format!("{:.0}", storm.peak_megabytes),
+            format!("{:.0}", percentile(&storm.bystander, 99.0)),
+        ]
+    });
+    report::table(&heads, &rows.collect::<Vec<_>>());
+    for storm in storms.iter().filter(|storm| !storm.upstream.is_empty()) {
+        println!("{}: asked upstream: {}", storm.name, storm.upstream);
+    }
+    let Some((alone, fronts)) = storms.split_first() else {
+        return;
+    };
+    let all = |storm: &Storm| percentile(&storm.current, 100.0);
+    for front in fronts {
+        let compare = |what: &str, value, unit, most| {
+            report::compare(
+                &format!("{}: {what}", front.name),
+                value,
+                unit,
+                Goal::AtMost(most),
+            );
+        };
+        compare(
+            "all current",
+            all(front) / all(alone),
+            "x",
+            OF_KUBE_APISERVER,
+        );
+        let cpu = front.cpu.as_secs_f64() / alone.cpu.as_secs_f64();
+        compare("CPU", cpu, "x", OF_KUBE_APISERVER);
+        compare(
+            "bystander p99",
+            percentile(&front.bystander, 99.0),
+            " ms",
+            BYSTANDER_MS,
+        );
+    }
+}
