@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::aggregated::Servers;
 use super::discovery;
+use super::earlier_answers::EarlierAnswers;
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
@@ -27,7 +28,7 @@ use crate::{Observer, ResourcePattern};
 /// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
 
-/// The number of watches whose earlier events are held at a time. A caller may
+/// The number of questions for earlier events whose answers are held at a time. A caller may
 /// take no more than are left free: 64, if nobody else has any.
 pub(super) const EARLIER_EVENTS_PLACES: Limits = Limits::shared(128);
 
@@ -65,6 +66,7 @@ pub struct Cache {
     pub(super) memory: Arc<MemoryPool>,
     /// A place for each watch that gets events from before a store's history.
     pub(super) earlier: Shares<Arc<str>>,
+    pub(super) earlier_answers: Arc<EarlierAnswers>,
     pub(super) saved: Option<Arc<SavedStores>>,
     /// No more resources are cached, because memory is short.
     pub(super) full: AtomicBool,
@@ -88,6 +90,7 @@ impl Cache {
             refilled: Arc::default(),
             memory: Arc::new(memory),
             earlier: Shares::new(EARLIER_EVENTS_PLACES),
+            earlier_answers: Arc::default(),
             saved: None,
             full: AtomicBool::new(false),
         }

@@ -12,7 +12,7 @@
 //!                   history begins here
 //! ```
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_source::ReadKind;
@@ -20,13 +20,14 @@ use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::cache::Cache;
+use super::earlier_answers::{SMALL_BYTES, Selected};
 use super::entry::Entry;
 use super::freshness_probe::version_of;
 use super::source_encoding;
 use super::watch_decoder::{Frame, WatchDecoder};
-use crate::store::{Change, EarlierEvents, Store, StoredObject};
+use crate::store::{EarlierEvents, SharedEvents, Store};
 
-/// The most bytes and events that are read for one watch.
+/// The most bytes and events that are read for one question.
 const MOST_BYTES: usize = 256 << 10;
 const MOST_EVENTS: usize = 1_000;
 
@@ -37,7 +38,7 @@ const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The events that a watch wants: those after a version, of the selected
 /// objects in a namespace.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The caller, who gets a share of the places. `None` is apifront's own
     /// user.
@@ -67,6 +68,15 @@ impl Wanted<'_> {
         }
         path
     }
+
+    fn selected(&self, entry: &Entry) -> Selected {
+        Selected {
+            gvr: entry.gvr.clone(),
+            namespace: self.namespace.to_owned(),
+            label_selector: self.label_selector.map(str::to_owned),
+            field_selector: self.field_selector.map(str::to_owned),
+        }
+    }
 }
 
 impl Cache {
@@ -79,15 +89,48 @@ impl Cache {
         store: &Store,
         wanted: Wanted<'_>,
     ) -> Option<EarlierEvents> {
+        let is_of_use = |events: &SharedEvents| store.begin(events.version).is_ok();
+        let (answers, after) = (&self.earlier_answers, wanted.after);
+        let question = answers.question(wanted.selected(entry), after, is_of_use);
+        let is_first = question.after == after;
+        let earliest = Wanted {
+            after: question.after,
+            ..wanted.clone()
+        };
+        let mut asks = false;
+        let asked = question.answer.get_or_init(|| {
+            asks = true;
+            self.ask(entry, store, earliest)
+        });
+        let answer = asked.await.clone();
+        match answer.filter(|events| is_of_use(events)) {
+            Some(events) => {
+                if asks && events.place.is_none() {
+                    answers.keep(&question);
+                }
+                Some(EarlierEvents::after(events, after))
+            }
+            None if is_first => None,
+            // There may be fewer events after this version.
+            None => {
+                let events = self.ask(entry, store, wanted).await?;
+                Some(EarlierEvents::after(events, after))
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        entry: &Entry,
+        store: &Store,
+        wanted: Wanted<'_>,
+    ) -> Option<Arc<SharedEvents>> {
         let caller = wanted.caller.map(Into::into);
         let place = self.earlier.take(caller, 1).ok()?;
         let told = self.told(entry, store, wanted);
-        let (events, version) = tokio::time::timeout(EVENTS_TIMEOUT, told).await.ok()??;
-        Some(EarlierEvents {
-            events,
-            version,
-            place,
-        })
+        let (mut events, bytes) = tokio::time::timeout(EVENTS_TIMEOUT, told).await.ok()??;
+        events.place = (bytes > SMALL_BYTES).then_some(place);
+        Some(Arc::new(events))
     }
 
     async fn told(
@@ -95,7 +138,7 @@ impl Cache {
         entry: &Entry,
         store: &Store,
         wanted: Wanted<'_>,
-    ) -> Option<(VecDeque<(Change, StoredObject)>, u64)> {
+    ) -> Option<(SharedEvents, usize)> {
         let accept = source_encoding::accept(&entry.gvr, entry.provenance().reads_json());
         let path = wanted.path(entry);
         let asked = entry.upstream();
@@ -104,7 +147,7 @@ impl Cache {
         let encoding = source_encoding::encoding(answer.headers());
         let body = answer.into_body().into_stream();
         let mut frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
-        let mut events = VecDeque::new();
+        let mut events = Vec::new();
         let mut bytes = 0usize;
         loop {
             let version = match frames.next().await.ok()?? {
@@ -115,7 +158,7 @@ impl Cache {
                     }
                     let object = object.stored(&store.resource).ok()?;
                     let version = object.resource_version;
-                    events.push_back((change, object));
+                    events.push((change, object));
                     version
                 }
                 Frame::Bookmark(object) => version_of(&object)?,
@@ -123,7 +166,12 @@ impl Cache {
             };
             // Upstream has sent everything up to this version.
             if store.begin(version).is_ok() {
-                return Some((events, version));
+                let events = SharedEvents {
+                    events,
+                    version,
+                    place: None,
+                };
+                return Some((events, bytes));
             }
         }
     }

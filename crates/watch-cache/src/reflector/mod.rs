@@ -7,6 +7,7 @@ mod claims;
 mod custom_resource_definition;
 mod diagnosis;
 mod discovery;
+mod earlier_answers;
 mod earlier_events;
 mod entry;
 mod eviction;

@@ -52,6 +52,7 @@ pub use cursor::Cursor;
 pub(crate) use demand::ROUND_TIME;
 pub use demand::{Demand, ListForm};
 pub use earlier_events::EarlierEvents;
+pub(crate) use earlier_events::SharedEvents;
 pub use event::{Change, Event};
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};

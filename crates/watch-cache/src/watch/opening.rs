@@ -125,8 +125,8 @@ impl Opening {
         log: &LogReader,
     ) -> Result<bool, WatchEnd> {
         if let Some(mut earlier) = self.earlier.take() {
-            while let Some((change, object)) = earlier.events.pop_front() {
-                batch.push(frames.own(event_type(change), &object)?);
+            while let Some((change, object)) = earlier.next() {
+                batch.push(frames.own(event_type(*change), object)?);
                 if batch.room(BATCH_BYTES).is_none() {
                     self.earlier = Some(earlier);
                     return Ok(false);

@@ -98,7 +98,7 @@ impl Watch {
         options: WatchOptions,
         frames: Box<dyn FrameWriter>,
     ) -> Result<Self, Evicted> {
-        let watch = Self::from_version(store, earlier.version, options, frames)?;
+        let watch = Self::from_version(store, earlier.version(), options, frames)?;
         Ok(watch.opened_by(Opening::earlier(earlier)))
     }
 
