@@ -29,7 +29,7 @@ const SELECTORS: [&str; 4] = [
 const FIRST_WITHIN: Duration = Duration::from_secs(8);
 const QUIET: Duration = Duration::from_millis(700);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
-/// The number of watches, more than those for which apifront holds earlier events.
+/// More watches than apifront may hold answers for.
 const MANY: usize = 80;
 
 struct Open {
@@ -170,18 +170,25 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     assert!(hits >= places.min(open.len()), "{hits} of {}", open.len());
     drop(open);
 
-    // Watches beyond the bound are forwarded, and get the same events.
+    // Many watches of one selection share one question, and get the same events.
+    let questions = async || {
+        let name = "apifront_upstream_requests_total";
+        front.metric(name, &[("kind", "earlier_events")]).await
+    };
+    let asked = questions().await;
+    assert!(
+        asked <= (SELECTORS.len() * versions.len()) as f64,
+        "{asked}"
+    );
     let path = format!("{list}?watch=1&resourceVersion={}", versions[0]);
     let many = (0..MANY).map(|_| Open::new(&client, &path, MEDIA_TYPES[0]));
     let mut many = join_all(many).await;
     let right = Open::new(&direct, &path, MEDIA_TYPES[0]).await.told().await;
     let told = join_all(many.iter_mut().map(Open::told)).await;
     assert!(told.iter().all(|told| *told == right));
-    let forwarded = many.iter().filter(|open| !open.cache.starts_with("hit"));
-    println!(
-        "{} of {MANY} watches at once were forwarded",
-        forwarded.count()
-    );
+    assert!(many.iter().all(|open| open.cache.starts_with("hit")));
+    let asked = questions().await - asked;
+    assert!(asked <= 1.0, "{asked} questions for {MANY} watches");
     drop(many);
 
     eventually("the short watches are over", GONE_WITHIN, || async {
