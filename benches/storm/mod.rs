@@ -34,8 +34,6 @@ const QUIET: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(240);
 const OF_KUBE_APISERVER: f64 = 1.0 / 3.0;
 const BYSTANDER_MS: f64 = 50.0;
-/// A list and two watches of each of three resources, a list and a watch of each kind of
-/// RBAC, and one of what else apifront needs.
 const RESOURCES: [&str; 3] = ["pods", "services", "endpointslices"];
 
 pub fn main() {

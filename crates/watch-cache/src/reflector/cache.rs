@@ -28,8 +28,8 @@ use crate::{Observer, ResourcePattern};
 /// The most resources that are watched. Upstream answers for all others.
 const MAX_RESOURCES: usize = 4096;
 
-/// The number of questions for earlier events whose answers are held at a time. A caller may
-/// take no more than are left free: 64, if nobody else has any.
+/// The number of questions for earlier events whose answers are held at a time. A
+/// caller may take no more than are left free: 64, if nobody else has any.
 pub(super) const EARLIER_EVENTS_PLACES: Limits = Limits::shared(128);
 
 /// Decides which resources may be cached.

@@ -20,10 +20,12 @@ const MOST_KEPT: usize = 1_000;
 /// Answers of more bytes are not kept, but shared while a watch is sent them.
 pub(super) const SMALL_BYTES: usize = 2 << 10;
 
-/// What a watch selects.
+/// What a watch selects, and in which history of the store: after a restored backup,
+/// a version may mean another state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Selected {
     pub(super) gvr: GroupVersionResource,
+    pub(super) epoch: u64,
     pub(super) namespace: String,
     pub(super) label_selector: Option<String>,
     pub(super) field_selector: Option<String>,
@@ -111,6 +113,7 @@ mod tests {
     fn selected(labels: &str) -> Selected {
         Selected {
             gvr: GroupVersionResource::new("", "v1", "pods"),
+            epoch: 1,
             namespace: "a".to_owned(),
             label_selector: Some(labels.to_owned()),
             field_selector: None,

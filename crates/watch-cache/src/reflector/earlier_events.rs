@@ -69,9 +69,10 @@ impl Wanted<'_> {
         path
     }
 
-    fn selected(&self, entry: &Entry) -> Selected {
+    fn selected(&self, entry: &Entry, store: &Store) -> Selected {
         Selected {
             gvr: entry.gvr.clone(),
+            epoch: store.epoch(),
             namespace: self.namespace.to_owned(),
             label_selector: self.label_selector.map(str::to_owned),
             field_selector: self.field_selector.map(str::to_owned),
@@ -91,7 +92,7 @@ impl Cache {
     ) -> Option<EarlierEvents> {
         let is_of_use = |events: &SharedEvents| store.begin(events.version).is_ok();
         let (answers, after) = (&self.earlier_answers, wanted.after);
-        let question = answers.question(wanted.selected(entry), after, is_of_use);
+        let question = answers.question(wanted.selected(entry, store), after, is_of_use);
         let is_first = question.after == after;
         let earliest = Wanted {
             after: question.after,

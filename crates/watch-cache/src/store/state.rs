@@ -115,6 +115,11 @@ impl Store {
         }
     }
 
+    /// Returns the number of the history: a reset begins another.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.snapshot().epoch
+    }
+
     /// Returns the place where a new watch from `version` starts. Everything that
     /// happened since is in the log.
     pub fn begin(&self, version: u64) -> Result<Cursor, Evicted> {
