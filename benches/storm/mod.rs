@@ -61,7 +61,7 @@ async fn storm() {
         let herd = Herd::start(&certificates, server).await;
         let bystander = Bystander::start(&cluster.admin_client(), MARKED);
         for _ in 0..count("rounds", 1) {
-            storms.push(alone(&mut cluster, &herd, &bystander).await);
+            storms.push(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
         }
     }
     for (name, is_saved) in [
@@ -83,7 +83,7 @@ async fn storm() {
             storms.push(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
         }
         if is_saved {
-            storms.push(behind(&mut cluster, &front, &herd, &bystander).await);
+            storms.push(kill_apiserver(&mut cluster, Some(&front), &herd, &bystander).await);
         }
         drop((bystander, herd));
         front.stop().await;
@@ -231,9 +231,17 @@ async fn wait_out(herd: &Herd, mark: usize, gone: Instant, writer: &Client) -> [
     })
 }
 
-async fn alone(cluster: &mut Cluster, herd: &Herd, bystander: &Bystander) -> Storm {
+/// Kills kube-apiserver, and starts it again: alone, or behind apifront.
+async fn kill_apiserver(
+    cluster: &mut Cluster,
+    front: Option<&Apifront>,
+    herd: &Herd,
+    bystander: &Bystander,
+) -> Storm {
     let mark = next_mark();
     herd.tally.begin(mark);
+    let cpu_of_front = || front.map(|front| usage::cpu_time(front.process.pid()));
+    let before = cpu_of_front().unwrap_or_default();
     let gone = Instant::now();
     cores::pin(std::process::id(), cores::SERVER);
     cluster.apiserver.kill();
@@ -242,16 +250,22 @@ async fn alone(cluster: &mut Cluster, herd: &Herd, bystander: &Bystander) -> Sto
     cluster.wait_ready().await;
     let ready = gone.elapsed().as_secs_f64();
     let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
-    let pid = cluster.apiserver.pid();
+    let apiserver = cluster.apiserver.pid();
+    let server = front.map_or(apiserver, |front| front.process.pid());
+    let cpu = usage::cpu_time(apiserver);
     Storm {
-        name: "kube-apiserver, killed".to_owned(),
+        name: match front {
+            None => "kube-apiserver, killed",
+            Some(_) => "apifront, kube-apiserver killed",
+        }
+        .to_owned(),
         ready,
         back,
         current,
         counts: herd.tally.counts(),
-        cpu: usage::cpu_time(pid),
-        upstream_cpu: None,
-        peak_megabytes: peak(pid),
+        cpu: cpu_of_front().map_or(cpu, |now| now - before),
+        upstream_cpu: front.map(|_| cpu),
+        peak_megabytes: peak(server),
         upstream: String::new(),
         bystander: bystander.since(gone),
     }
@@ -289,39 +303,6 @@ async fn in_front(
         upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid()) - upstream),
         peak_megabytes: peak(pid),
         upstream: asked(front).await,
-        bystander: bystander.since(gone),
-    }
-}
-
-/// kube-apiserver restarts behind apifront.
-async fn behind(
-    cluster: &mut Cluster,
-    front: &Apifront,
-    herd: &Herd,
-    bystander: &Bystander,
-) -> Storm {
-    let mark = next_mark();
-    herd.tally.begin(mark);
-    let before = usage::cpu_time(front.process.pid());
-    let gone = Instant::now();
-    cores::pin(std::process::id(), cores::SERVER);
-    cluster.apiserver.kill();
-    cluster.apiserver.start_again();
-    cores::pin(std::process::id(), cores::CLIENT);
-    cluster.wait_ready().await;
-    let ready = gone.elapsed().as_secs_f64();
-    let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
-    let pid = front.process.pid();
-    Storm {
-        name: "apifront, kube-apiserver killed".to_owned(),
-        ready,
-        back,
-        current,
-        counts: herd.tally.counts(),
-        cpu: usage::cpu_time(pid) - before,
-        upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid())),
-        peak_megabytes: peak(pid),
-        upstream: String::new(),
         bystander: bystander.since(gone),
     }
 }
