@@ -1,4 +1,4 @@
-//! What happened to all clients since the storm began.
+//! Counts what happens to all clients in a storm.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;

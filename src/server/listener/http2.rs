@@ -98,8 +98,7 @@ where
         Err(_) => return Ended::HeaderTimeout,
     };
     let handlers = Handlers::new(app.clone(), shutdown.clone(), options.max_streams);
-    let mut connection = Connection::new(h2, state, deadlines);
-    connection.goaway_chance = options.goaway_chance;
+    let mut connection = Connection::new(h2, state, deadlines, options.goaway_chance);
     let mut stop = shutdown.clone();
     let mut stopping = *stop.borrow();
     if stopping {
@@ -156,7 +155,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(h2: H2<Stream, Bytes>, state: Arc<Http2State>, deadlines: Deadlines) -> Self {
+    fn new(
+        h2: H2<Stream, Bytes>,
+        state: Arc<Http2State>,
+        deadlines: Deadlines,
+        goaway_chance: f64,
+    ) -> Self {
         let look_every = deadlines
             .shortest()
             .checked_div(2)
@@ -173,7 +177,7 @@ impl Connection {
             accepted_this_turn: 0,
             any_request: false,
             malformed: 0,
-            goaway_chance: 0.0,
+            goaway_chance,
             ending: None,
         }
     }

@@ -1,6 +1,6 @@
-//! What upstream said of the events before a store's history. After a restart, many
-//! watches of the same selection come back at once. One question serves all that know
-//! as much as the first, or more.
+//! Shares what upstream said of the events before a store's history. After a restart,
+//! many watches of the same selection come back at once. One question serves all that
+//! know as much as the first, or more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -20,8 +20,8 @@ const MOST_KEPT: usize = 1_000;
 /// Answers of more bytes are not kept, but shared while a watch is sent them.
 pub(super) const SMALL_BYTES: usize = 2 << 10;
 
-/// What a watch selects, and in which history of the store: after a restored backup,
-/// a version may mean another state.
+/// Names what a watch selects, and the history of the store: after a restored backup, a
+/// version may mean another state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Selected {
     pub(super) gvr: GroupVersionResource,
