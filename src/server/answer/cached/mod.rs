@@ -50,6 +50,10 @@ use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 /// kube-apiserver's cache waits 3 s.
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
+/// The same for a watch with initial events. Forwarded, it would be a whole list for
+/// upstream, or be refused where upstream has no initial events.
+const INITIAL_EVENTS_WAIT: Duration = Duration::from_secs(8);
+
 /// How long a list of any state, such as an informer's first list, waits for the
 /// first list of its resource. Most resources are small, and are listed in
 /// milliseconds.
@@ -302,11 +306,11 @@ async fn locate<'a>(
         return Err(BypassReason::UnusualRequest);
     }
     let has_rule = granted.shape_rule(headers).is_some();
-    let waits = match has_rule {
+    let mut waits = waits(granted, gvr, plan);
+    if has_rule {
         // A forwarded read would be answered with whole objects.
-        true => WATCH_WAITS,
-        false => waits(granted, gvr, plan),
-    };
+        waits = waits.max(WATCH_WAITS);
+    }
     let found = find(granted, gvr, waits).await;
     if scopes.hold_all() && found.as_ref().err() == Some(&BypassReason::Filling) {
         let asked = (headers, granted.query());
@@ -335,6 +339,7 @@ async fn locate<'a>(
 /// the read is forwarded.
 fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Duration {
     match plan {
+        Plan::Watch(options, _) if options.send_initial_events == Some(true) => INITIAL_EVENTS_WAIT,
         // A forwarded watch would stay with upstream until its end.
         Plan::Watch(..) => WATCH_WAITS,
         Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => {
@@ -361,7 +366,8 @@ async fn find(
     let began = Instant::now();
     let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
     let found = found.await;
-    let left = waits.min(WATCH_WAITS.saturating_sub(began.elapsed()));
+    let longest = waits.max(WATCH_WAITS);
+    let left = waits.min(longest.saturating_sub(began.elapsed()));
     if left.is_zero() || found.as_ref().err() != Some(&Unavailable::Filling) {
         return Ok(found?);
     }
