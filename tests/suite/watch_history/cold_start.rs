@@ -84,6 +84,13 @@ fn comparable(told: &[u8], accept: &str) -> Vec<String> {
     without_age.collect()
 }
 
+/// Returns the code of the only event, an error.
+fn error_of(told: &[u8]) -> u64 {
+    let event: serde_json::Value = serde_json::from_slice(told).expect("an event");
+    assert_eq!(event["type"], "ERROR", "{event}");
+    event["object"]["code"].as_u64().expect("a code")
+}
+
 fn of_app(name: &str, app: &str) -> serde_json::Value {
     config_map(name, json!({ "app": app }), json!({ "app": app }))
 }
@@ -187,9 +194,33 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     let told = join_all(many.iter_mut().map(Open::told)).await;
     assert!(told.iter().all(|told| *told == right));
     assert!(many.iter().all(|open| open.cache.starts_with("hit")));
-    let asked = questions().await - asked;
-    assert!(asked <= 1.0, "{asked} questions for {MANY} watches");
+    let once = questions().await - asked;
+    assert!(once <= 1.0, "{once} questions for {MANY} watches");
     drop(many);
+
+    // Each watch of another selection, as kubelets have, needs a question of its own.
+    // Whoever has no place for one is told to list again. None is forwarded.
+    let each = (0..MANY).map(|n| {
+        let path = format!("{path}&fieldSelector=metadata.name%3Dof-node-{n}");
+        let client = &client;
+        async move { Open::new(client, &path, MEDIA_TYPES[0]).await }
+    });
+    let mut each = join_all(each).await;
+    assert!(each.iter().all(|open| open.cache.starts_with("hit")));
+    let late = each
+        .iter_mut()
+        .filter(|open| !open.cache.contains("events"));
+    let told = join_all(late.map(Open::told)).await;
+    let expired = told.iter().map(|told| error_of(told));
+    assert!(
+        expired.clone().all(|code| code == 410),
+        "{:?}",
+        expired.collect::<Vec<_>>()
+    );
+    assert!(told.len() >= MANY - places, "{}", told.len());
+    let asked = questions().await - asked - once;
+    assert!(asked <= places as f64, "{asked} questions");
+    drop(each);
 
     eventually("the short watches are over", GONE_WITHIN, || async {
         watches().await <= before

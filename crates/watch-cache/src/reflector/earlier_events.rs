@@ -80,16 +80,25 @@ impl Wanted<'_> {
     }
 }
 
+/// Why a watch does not get the events that it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEarlierEvents {
+    /// Upstream does not tell them soon, or they are too many.
+    Untold,
+    /// As many questions are asked, or their answers held, as one caller or all may
+    /// have.
+    NoPlace,
+}
+
 impl Cache {
     /// Returns the wanted events, up to a version from which the store's
-    /// history continues. `None` if upstream does not answer soon, or there are
-    /// too many events.
+    /// history continues.
     pub async fn earlier_events(
         &self,
         entry: &Entry,
         store: &Store,
         wanted: Wanted<'_>,
-    ) -> Option<EarlierEvents> {
+    ) -> Result<EarlierEvents, NoEarlierEvents> {
         let is_of_use = |events: &SharedEvents| store.begin(events.version).is_ok();
         let (answers, after) = (&self.earlier_answers, wanted.after);
         let question = answers.question(wanted.selected(entry, store), after, is_of_use);
@@ -99,39 +108,45 @@ impl Cache {
             ..wanted.clone()
         };
         let mut asks = false;
-        let asked = question.answer.get_or_init(|| {
+        // Who has no place leaves the question to another.
+        let asked = question.answer.get_or_try_init(|| {
             asks = true;
             self.ask(entry, store, earliest)
         });
-        let answer = asked.await.clone();
+        let answer = asked.await?.clone();
         match answer.filter(|events| is_of_use(events)) {
             Some(events) => {
                 if asks && events.place.is_none() {
                     answers.keep(&question);
                 }
-                Some(EarlierEvents::after(events, after))
+                Ok(EarlierEvents::after(events, after))
             }
-            None if is_first => None,
+            None if is_first => Err(NoEarlierEvents::Untold),
             // There may be fewer events after this version.
             None => {
                 let events = self.ask(entry, store, wanted).await?;
-                Some(EarlierEvents::after(events, after))
+                let events = events.ok_or(NoEarlierEvents::Untold)?;
+                Ok(EarlierEvents::after(events, after))
             }
         }
     }
 
+    /// Returns what upstream tells, if it does.
     async fn ask(
         &self,
         entry: &Entry,
         store: &Store,
         wanted: Wanted<'_>,
-    ) -> Option<Arc<SharedEvents>> {
+    ) -> Result<Option<Arc<SharedEvents>>, NoEarlierEvents> {
         let caller = wanted.caller.map(Into::into);
-        let place = self.earlier.take(caller, 1).ok()?;
+        let place = self.earlier.take(caller, 1);
+        let place = place.map_err(|_| NoEarlierEvents::NoPlace)?;
         let told = self.told(entry, store, wanted);
-        let (mut events, bytes) = tokio::time::timeout(EVENTS_TIMEOUT, told).await.ok()??;
-        events.place = (bytes > SMALL_BYTES).then_some(place);
-        Some(Arc::new(events))
+        let told = tokio::time::timeout(EVENTS_TIMEOUT, told).await;
+        Ok(told.ok().flatten().map(|(mut events, bytes)| {
+            events.place = (bytes > SMALL_BYTES).then_some(place);
+            Arc::new(events)
+        }))
     }
 
     async fn told(

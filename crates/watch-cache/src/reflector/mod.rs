@@ -48,7 +48,7 @@ mod withdrawn;
 pub use aggregated::{ByGroup, Server, Servers};
 pub use cache::{Cache, Route, Selection};
 pub use diagnosis::{Diagnosis, diagnose};
-pub use earlier_events::Wanted as WantedEvents;
+pub use earlier_events::{NoEarlierEvents, Wanted as WantedEvents};
 pub use entry::Entry;
 pub use freshness::Freshness;
 pub use lifecycle::Lifecycle;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use apifront_watch_cache::read::{
     BypassReason, HitCost, ListPlan, Shape, ShapeKind, Unanswered, WatchPlan,
 };
-use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::reflector::{Entry, NoEarlierEvents};
 use apifront_watch_cache::store::Store;
 use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{ListOptions, Status};
@@ -179,8 +179,9 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Asks upstream for the events before the store's history.
-    async fn earlier(&self, options: &ListOptions, version: u64) -> Option<watch::Start> {
+    /// Returns how a watch from a version begins. Asks upstream for the events before
+    /// the store's history.
+    async fn start_after(&self, options: &ListOptions, version: u64) -> watch::Start {
         let granted = self.granted;
         let Located {
             entry,
@@ -188,34 +189,44 @@ impl<'a> Prepared<'a> {
             scope,
         } = &self.target.located;
         let namespace = scope.namespace;
-        let wanted = watch::wanted_earlier(granted, namespace, options, version, store)?;
         let asked = Instant::now();
         let cache = &granted.generation().cache;
-        let earlier = cache.earlier_events(entry, store, wanted).await?;
-        Some(watch::Start::Earlier(earlier, asked.elapsed()))
+        let earlier = match watch::wanted_earlier(granted, namespace, options, version, store) {
+            Some(wanted) => cache.earlier_events(entry, store, wanted).await,
+            None => Err(NoEarlierEvents::Untold),
+        };
+        match earlier {
+            Ok(earlier) => watch::Start::Earlier(earlier, asked.elapsed()),
+            Err(NoEarlierEvents::Untold) => watch::Start::Version {
+                version,
+                forwards: !sharded::is_kept(granted),
+            },
+            // Forwarded, a herd that returns after a restart would stay upstream for
+            // minutes. Told to list again, it is served from memory.
+            Err(NoEarlierEvents::NoPlace) => watch::Start::Version {
+                version,
+                forwards: false,
+            },
+        }
     }
 
     async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
-        let forwards = !sharded::is_kept(self.granted);
-        let mut cost = self.cost;
         let start = match plan {
-            WatchPlan::From(version) => match self.earlier(&options, version).await {
-                Some(earlier) => {
-                    cost = HitCost::Events;
-                    earlier
-                }
-                None => watch::Start::Version { version, forwards },
-            },
+            WatchPlan::From(version) => self.start_after(&options, version).await,
             WatchPlan::FromNow(_) => watch::Start::Version {
                 version: self.newest.resource_version(&self.target.located.store),
-                forwards,
+                forwards: !sharded::is_kept(self.granted),
             },
             WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
                 .newest
                 .into_snapshot()
                 .map(watch::Start::State)
                 .ok_or(BypassReason::NotProvenFresh)?,
+        };
+        let cost = match start {
+            watch::Start::Earlier(..) => HitCost::Events,
+            _ => self.cost,
         };
         let lasts = self.granted.generation().settings.min_request_timeout;
         let head = head(self.warnings, cost, self.target.shape_header());
