@@ -10,7 +10,7 @@ use harness::client::Client;
 use harness::cluster::Cluster;
 use harness::differential::Differential;
 use harness::eventually;
-use harness::expect::{DEBUG, is_filling};
+use harness::expect::{DEBUG, is_late};
 
 const ACCEPTS: [&str; 5] = [
     "application/json",
@@ -41,7 +41,7 @@ pub async fn everything(cluster: &Cluster, front: &Apifront) -> String {
         // The first request may only make the cache list the resource.
         eventually("the cache has listed a resource", WITHIN, || async {
             let answer = client.send(Method::GET, list, &[DEBUG], "").await;
-            !is_filling(&answer)
+            !is_late(&answer)
         })
         .await;
         for accept in ACCEPTS {

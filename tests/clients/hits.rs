@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::harness::apifront::Apifront;
+use crate::harness::expect::LATE;
 
 /// The number of requests that a failure shows.
 const SHOWN_LINES: usize = 40;
@@ -35,9 +36,6 @@ impl Reads {
         self.hits + self.late + self.first
     }
 }
-
-/// The reasons for a bypass that are a matter of time.
-const LATE: [&str; 3] = ["filling", "future_version", "not_proven_fresh"];
 
 /// Returns the reads of each user, by the access logs in `folder`. Documents of
 /// discovery are not counted, as in the metric.

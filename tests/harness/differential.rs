@@ -12,7 +12,7 @@ use super::apifront::oracle;
 use super::client::{Answer, Client};
 use super::cluster::Cluster;
 use super::eventually;
-use super::expect::{DEBUG, Expect, is_filling};
+use super::expect::{DEBUG, Expect, is_late};
 use super::{flow_names, forwarded, logs, masked};
 
 /// The headers that matter to a client. The others identify the request or the
@@ -36,9 +36,9 @@ const CONTEXT: usize = 160;
 /// lease be renewed between the two requests.
 const TRIES: usize = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
-/// The time in which the cache must have listed a resource after its first request.
-/// Until then the question is repeated and does not count as a try.
-const FILLED_WITHIN: Duration = Duration::from_secs(30);
+/// The time in which the cache must have listed a resource after its first request, and
+/// reached a version. Until then the question is repeated and does not count as a try.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 const SHOWN: usize = 20;
 
 /// Compares two ways to the same data. `direct` is right. `front` must answer from
@@ -183,7 +183,7 @@ impl Differential {
     ) -> Outcome {
         Cluster::refuse_whole_list(self.direct.address(), &method, path);
         let debug = [headers, &[DEBUG]].concat();
-        let filled_by = Instant::now() + FILLED_WITHIN;
+        let ready_by = Instant::now() + READY_WITHIN;
         let mut tries = 0;
         loop {
             // Both servers are asked at the same time, so that no age ticks between
@@ -196,8 +196,8 @@ impl Differential {
                 Ok(front) => (compare(&direct, &front) + &judge(&front), Some(front)),
                 Err(error) => (format!("  no answer: {error}\n"), None),
             };
-            let filling = front.as_ref().is_some_and(is_filling) && Instant::now() < filled_by;
-            tries += usize::from(!filling);
+            let late = front.as_ref().is_some_and(is_late) && Instant::now() < ready_by;
+            tries += usize::from(!late);
             if difference.is_empty() {
                 return Outcome { difference, front };
             }
@@ -230,7 +230,7 @@ impl Differential {
         if !self.has_a_cache() {
             return;
         }
-        eventually("a cache hit", FILLED_WITHIN, || async {
+        eventually("a cache hit", READY_WITHIN, || async {
             let answer = self.front.send(Method::GET, path, &[DEBUG], "").await;
             answer.is_hit()
         })

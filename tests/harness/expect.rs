@@ -39,8 +39,11 @@ impl Expect {
     }
 }
 
-/// Tells whether the cache does not have the resource yet. kube-apiserver then
-/// answers, whatever the expectation.
-pub fn is_filling(answer: &Answer) -> bool {
-    answer.header(CACHE) == "bypass; reason=filling"
+/// Reasons of time: upstream answers because the cache does not know enough yet.
+pub const LATE: [&str; 3] = ["filling", "future_version", "not_proven_fresh"];
+
+/// Tells whether the cache could not answer yet, as on a busy machine.
+pub fn is_late(answer: &Answer) -> bool {
+    let reason = answer.header(CACHE).strip_prefix("bypass; reason=");
+    reason.is_some_and(|reason| LATE.contains(&reason))
 }
