@@ -60,6 +60,15 @@ impl Open {
         }
         told.freeze()
     }
+
+    /// Returns the code of the only event, an error, after which the watch ends.
+    async fn error(&mut self) -> u64 {
+        let told = tokio::time::timeout(FIRST_WITHIN, (&mut self.body).collect());
+        let told = told.await.expect("it ends").expect("a body").to_bytes();
+        let event: serde_json::Value = serde_json::from_slice(&told).expect("an event");
+        assert_eq!(event["type"], "ERROR", "{event}");
+        event["object"]["code"].as_u64().expect("a code")
+    }
 }
 
 /// Returns the events for a comparison. Removes the ages of Tables, which tick, and
@@ -84,11 +93,10 @@ fn comparable(told: &[u8], accept: &str) -> Vec<String> {
     without_age.collect()
 }
 
-/// Returns the code of the only event, an error.
-fn error_of(told: &[u8]) -> u64 {
-    let event: serde_json::Value = serde_json::from_slice(told).expect("an event");
-    assert_eq!(event["type"], "ERROR", "{event}");
-    event["object"]["code"].as_u64().expect("a code")
+/// Returns how often apifront has asked upstream for earlier events.
+async fn questions(front: &Apifront) -> f64 {
+    let name = "apifront_upstream_requests_total";
+    front.metric(name, &[("kind", "earlier_events")]).await
 }
 
 fn of_app(name: &str, app: &str) -> serde_json::Value {
@@ -121,6 +129,14 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     direct.delete(&format!("{list}/goes")).await.expect(200);
     put("moves", "three").await;
     versions.push(put("stays", "two").await);
+    // A version after the last change here, so that the history begins after all of
+    // these.
+    let other = format!("/api/v1/namespaces/{ns}/secrets");
+    let write_another = async |name: &str| {
+        let secret = json!({ "metadata": { "name": name } });
+        direct.post(&other, &secret).await.expect(201);
+    };
+    write_another("before").await;
     front.restart().await;
     let client = client.separate();
     warm(&front, &client).await;
@@ -178,11 +194,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     drop(open);
 
     // Many watches of one selection share one question, and get the same events.
-    let questions = async || {
-        let name = "apifront_upstream_requests_total";
-        front.metric(name, &[("kind", "earlier_events")]).await
-    };
-    let asked = questions().await;
+    let asked = questions(&front).await;
     assert!(
         asked <= (SELECTORS.len() * versions.len()) as f64,
         "{asked}"
@@ -194,32 +206,43 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     let told = join_all(many.iter_mut().map(Open::told)).await;
     assert!(told.iter().all(|told| *told == right));
     assert!(many.iter().all(|open| open.cache.starts_with("hit")));
-    let once = questions().await - asked;
-    assert!(once <= 1.0, "{once} questions for {MANY} watches");
+    let asked = questions(&front).await - asked;
+    assert!(asked <= 1.0, "{asked} questions for {MANY} watches");
     drop(many);
+
+    // Nobody asks about an object that was last written before.
+    let path_of = |version: u64, name: &str| {
+        format!("{list}?watch=1&resourceVersion={version}&fieldSelector=metadata.name%3D{name}")
+    };
+    let newest = put("stays", "one").await;
+    write_another("between").await;
+    front.restart().await;
+    let client = client.separate();
+    warm(&front, &client).await;
+    let known = Open::new(&client, &path_of(newest, "stays"), MEDIA_TYPES[0]).await;
+    assert!(known.cache.starts_with("hit"), "{}", known.cache);
+    assert_eq!(questions(&front).await, 0.0);
+    drop(known);
 
     // Each watch of another selection, as kubelets have, needs a question of its own.
     // Whoever has no place for one is told to list again. None is forwarded.
+    write_another("after").await;
     let each = (0..MANY).map(|n| {
-        let path = format!("{path}&fieldSelector=metadata.name%3Dof-node-{n}");
+        let path = path_of(newest, &format!("of-node-{n}"));
         let client = &client;
         async move { Open::new(client, &path, MEDIA_TYPES[0]).await }
     });
     let mut each = join_all(each).await;
-    assert!(each.iter().all(|open| open.cache.starts_with("hit")));
-    let late = each
-        .iter_mut()
-        .filter(|open| !open.cache.contains("events"));
-    let told = join_all(late.map(Open::told)).await;
-    let expired = told.iter().map(|told| error_of(told));
-    assert!(
-        expired.clone().all(|code| code == 410),
-        "{:?}",
-        expired.collect::<Vec<_>>()
-    );
-    assert!(told.len() >= MANY - places, "{}", told.len());
-    let asked = questions().await - asked - once;
+    for open in &each {
+        assert!(open.cache.starts_with("hit"), "{}", open.cache);
+    }
+    let expired = each.iter_mut();
+    let expired = expired.filter(|open| !open.cache.contains("events"));
+    let codes = join_all(expired.map(Open::error)).await;
+    assert!(codes.iter().all(|code| *code == 410), "{codes:?}");
+    let asked = questions(&front).await;
     assert!(asked <= places as f64, "{asked} questions");
+    assert_eq!(asked as usize + codes.len(), MANY);
     drop(each);
 
     eventually("the short watches are over", GONE_WITHIN, || async {

@@ -12,17 +12,20 @@
 //!                   history begins here
 //! ```
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_source::ReadKind;
+use bytes::Bytes;
 use http::StatusCode;
+use http_body::Body;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::cache::Cache;
 use super::earlier_answers::{SMALL_BYTES, Selected};
 use super::entry::Entry;
-use super::freshness_probe::version_of;
+use super::freshness_probe::{listed_version, version_of};
 use super::source_encoding;
 use super::watch_decoder::{Frame, WatchDecoder};
 use crate::store::{EarlierEvents, SharedEvents, Store};
@@ -162,33 +165,51 @@ impl Cache {
         let answer = answer.await.ok().filter(|a| a.status() == StatusCode::OK)?;
         let encoding = source_encoding::encoding(answer.headers());
         let body = answer.into_body().into_stream();
-        let mut frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
-        let mut events = Vec::new();
-        let mut bytes = 0usize;
-        loop {
-            let version = match frames.next().await.ok()?? {
-                Frame::Object { change, object } => {
-                    bytes = bytes.saturating_add(object.bytes.len());
-                    if bytes > MOST_BYTES || events.len() >= MOST_EVENTS {
-                        return None;
-                    }
-                    let object = object.stored(&store.resource).ok()?;
-                    let version = object.resource_version;
-                    events.push((change, object));
-                    version
+        let frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
+        // kube-apiserver sends no bookmark of a version at which the watch began. This
+        // makes it ask etcd for a newer one.
+        let newer = listed_version(&*asked, &entry.gvr, store.resource.namespaced);
+        let read = read(frames, store);
+        tokio::pin!(read);
+        tokio::select! {
+            biased;
+            told = &mut read => told,
+            _ = newer => read.await,
+        }
+    }
+}
+
+/// Reads the events up to a version that the store's history has.
+async fn read<B>(mut frames: WatchDecoder<B>, store: &Store) -> Option<(SharedEvents, usize)>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let mut events = Vec::new();
+    let mut bytes = 0usize;
+    loop {
+        let version = match frames.next().await.ok()?? {
+            Frame::Object { change, object } => {
+                bytes = bytes.saturating_add(object.bytes.len());
+                if bytes > MOST_BYTES || events.len() >= MOST_EVENTS {
+                    return None;
                 }
-                Frame::Bookmark(object) => version_of(&object)?,
-                Frame::Error(_) => return None,
-            };
-            // Upstream has sent everything up to this version.
-            if store.begin(version).is_ok() {
-                let events = SharedEvents {
-                    events,
-                    version,
-                    place: None,
-                };
-                return Some((events, bytes));
+                let object = object.stored(&store.resource).ok()?;
+                let version = object.resource_version;
+                events.push((change, object));
+                version
             }
+            Frame::Bookmark(object) => version_of(&object)?,
+            Frame::Error(_) => return None,
+        };
+        // Upstream has sent everything up to this version.
+        if store.begin(version).is_ok() {
+            let events = SharedEvents {
+                events,
+                version,
+                place: None,
+            };
+            return Some((events, bytes));
         }
     }
 }

@@ -180,7 +180,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Returns how a watch from a version begins. Asks upstream for the events before
-    /// the store's history.
+    /// the store's history, if there may be any.
     async fn start_after(&self, options: &ListOptions, version: u64) -> watch::Start {
         let granted = self.granted;
         let Located {
@@ -189,6 +189,10 @@ impl<'a> Prepared<'a> {
             scope,
         } = &self.target.located;
         let namespace = scope.namespace;
+        let forwards = !sharded::is_kept(granted);
+        if let Some(version) = watch::unchanged_since(namespace, options, version, store) {
+            return watch::Start::Version { version, forwards };
+        }
         let asked = Instant::now();
         let cache = &granted.generation().cache;
         let earlier = match watch::wanted_earlier(granted, namespace, options, version, store) {
@@ -197,10 +201,7 @@ impl<'a> Prepared<'a> {
         };
         match earlier {
             Ok(earlier) => watch::Start::Earlier(earlier, asked.elapsed()),
-            Err(NoEarlierEvents::Untold) => watch::Start::Version {
-                version,
-                forwards: !sharded::is_kept(granted),
-            },
+            Err(NoEarlierEvents::Untold) => watch::Start::Version { version, forwards },
             // Forwarded, a herd that returns after a restart would stay upstream for
             // minutes. Told to list again, it is served from memory.
             Err(NoEarlierEvents::NoPlace) => watch::Start::Version {

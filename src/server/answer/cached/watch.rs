@@ -97,6 +97,26 @@ pub(super) fn too_old(version: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
+/// Returns the store's version if it is known that nothing has happened since `version`,
+/// which is before the store's history. This is so for a watch of one object that exists
+/// and was last written before, such as a kubelet's watch of a Secret.
+pub(super) fn unchanged_since(
+    namespace: &str,
+    options: &ListOptions,
+    version: u64,
+    store: &Store,
+) -> Option<u64> {
+    let evicted = store.begin(version).err()?;
+    let name = options.field_selector.required("metadata.name")?;
+    let is_one = store.resource.namespaced != namespace.is_empty();
+    if evicted.within_resync || !is_one {
+        return None;
+    }
+    let snapshot = store.snapshot();
+    let written = snapshot.get(namespace, name)?.resource_version;
+    (written <= version).then_some(snapshot.resource_version)
+}
+
 /// The shortest watch, in seconds, for which upstream is asked for the events before
 /// the store's history. Asking takes seconds.
 const ASKS_FOR_EARLIER: i64 = 30;
