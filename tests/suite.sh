@@ -79,7 +79,11 @@ awk '
   failed && lines++ < 40 { print substr($0, 1, 400) }
   failed && lines == 41 { print "[…]" }
 ' "$log"
+# What still runs when the test program ends, its watchdog ends, and says so.
+[ ! -s "$work/starts" ] || for _ in $(seq 100); do ! grep -qx all "$work/starts" || break; sleep 0.1; done
 [ -z "${STARTS:-}" ] || cp "$work/starts" "$STARTS"
-echo "started: $(cut -d ' ' -f 1 "$work/starts" | sort | uniq -c | sort -rn | awk '{ printf "%s%d %s", (NR > 1 ? ", " : ""), $1, $2 }')"
+echo "started: $(grep -vE '^(cpu |all$)' "$work/starts" | cut -d ' ' -f 1 | sort | uniq -c | sort -rn | awk '{ printf "%s%d %s", (NR > 1 ? ", " : ""), $1, $2 }')"
+# The rest of the CPU time is of the test program and of short programs such as kubectl.
+echo "their CPU time: $(awk '$1 == "cpu" { used[$2] += $3 } END { for (name in used) printf "%d %s\n", used[name], name }' "$work/starts" | sort -rn | awk '{ printf "%s%d s %s", (NR > 1 ? ", " : ""), $1, $2 }')"
 echo "tier $tier: $((SECONDS - began)) s with $threads tests at a time, status $status"
 exit "$status"

@@ -40,14 +40,19 @@ fn tell_watchdog(line: &str) {
 
 /// Records a start in the file from which `tests/suite.sh` counts started processes.
 pub fn count(name: &str) {
+    let thread = std::thread::current();
+    record(&format!("{name} {}", thread.name().unwrap_or("shared")));
+}
+
+fn record(line: &str) {
     let Some(file) = std::env::var_os("APIFRONT_TEST_STARTS") else {
         return;
     };
     let file = File::options().create(true).append(true).open(file);
     let mut file = file.expect("the file for starts");
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("shared");
-    writeln!(file, "{name} {test}").expect("a line");
+    // In one piece: others write there, too.
+    let line = format!("{line}\n");
+    file.write_all(line.as_bytes()).expect("a line");
 }
 
 /// Creates a folder that is removed when the test binary ends, unless
@@ -112,12 +117,20 @@ impl Process {
 
     pub fn exited(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
+            // The clock ends with the process.
+            let used = clock_of(self.pid());
             self.ended = self.child.try_wait().expect("wait");
             if self.ended.is_some() {
-                tell_watchdog(&format!("gone {}", self.pid()));
+                self.tell_end(used);
             }
         }
         self.ended
+    }
+
+    fn tell_end(&self, used: Option<Duration>) {
+        tell_watchdog(&format!("gone {}", self.pid()));
+        let used = used.unwrap_or_default().as_secs_f64();
+        record(&format!("cpu {} {used:.2}", self.name));
     }
 
     pub fn alive(&mut self) -> bool {
@@ -142,9 +155,10 @@ impl Process {
 
     pub fn kill(&mut self) {
         if self.exited().is_none() {
+            let used = clock_of(self.pid());
             let _ = self.child.kill();
             self.ended = self.child.wait().ok();
-            tell_watchdog(&format!("gone {}", self.pid()));
+            self.tell_end(used);
         }
     }
 
@@ -179,9 +193,12 @@ impl Process {
 /// Returns the CPU time, user and system, of all threads of a process, including
 /// threads that have ended.
 pub fn cpu_time(pid: u32) -> Duration {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
-    let clock = clock_getcpuclockid(pid).expect("the process lives");
-    clock.now().expect("a clock").into()
+    clock_of(pid).expect("the process lives")
+}
+
+fn clock_of(pid: u32) -> Option<Duration> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?);
+    Some(clock_getcpuclockid(pid).ok()?.now().ok()?.into())
 }
 
 impl Drop for Process {
