@@ -184,7 +184,7 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
             });
         bytes += join_all(read).await.into_iter().sum::<usize>();
     }
-    let places = 64;
+    let places = 24;
     let hits = open
         .iter()
         .filter(|(_, _, here, _)| here.cache.starts_with("hit"))

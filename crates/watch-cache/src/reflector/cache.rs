@@ -29,8 +29,9 @@ use crate::{Observer, ResourcePattern};
 const MAX_RESOURCES: usize = 4096;
 
 /// The number of questions for earlier events whose answers are held at a time. A
-/// caller may take no more than are left free: 64, if nobody else has any.
-pub(super) const EARLIER_EVENTS_PLACES: Limits = Limits::shared(128);
+/// caller may take no more than are left free: 24, if nobody else has any. They are few,
+/// because a question takes seconds, in which its request has a seat.
+pub(super) const EARLIER_EVENTS_PLACES: Limits = Limits::shared(48);
 
 /// Decides which resources may be cached.
 pub trait Selection: Send + Sync {
@@ -66,6 +67,9 @@ pub struct Cache {
     pub(super) memory: Arc<MemoryPool>,
     /// A place for each watch that gets events from before a store's history.
     pub(super) earlier: Shares<Arc<str>>,
+    /// The same for watches without selectors. One question serves many of these, so
+    /// it does not compete with those that serve one watch each.
+    pub(super) earlier_of_all: Shares<Arc<str>>,
     pub(super) earlier_answers: Arc<EarlierAnswers>,
     pub(super) saved: Option<Arc<SavedStores>>,
     /// No more resources are cached, because memory is short.
@@ -90,6 +94,7 @@ impl Cache {
             refilled: Arc::default(),
             memory: Arc::new(memory),
             earlier: Shares::new(EARLIER_EVENTS_PLACES),
+            earlier_of_all: Shares::new(EARLIER_EVENTS_PLACES),
             earlier_answers: Arc::default(),
             saved: None,
             full: AtomicBool::new(false),
