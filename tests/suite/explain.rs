@@ -68,6 +68,15 @@ fn resource<'a>(report: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
+/// Waits until a resource is watched: its first hit may come from the list alone.
+async fn is_watched(client: &Client, name: &str) {
+    eventually("it is watched", SOON, || async {
+        let report = client.get("/debug/cache").await.expect(200);
+        resource(&report, name)["state"] == "watching"
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_state_of_the_cache_is_shown() {
     skip_under_oracle!("kube-apiserver does not show its cache");
@@ -82,6 +91,7 @@ async fn the_state_of_the_cache_is_shown() {
         front.warm(&client, path).await;
     }
     let _watch = Watch::open(&client, "/api/v1/namespaces?watch=1&resourceVersion=0").await;
+    is_watched(&client, "namespaces").await;
     let report = client.get("/debug/cache").await;
     assert_eq!(report.header("content-type"), "application/json");
     let report = report.expect(200);
@@ -180,6 +190,7 @@ async fn the_personal_mode_shows_it_too() {
     front
         .warm(&client, "/api/v1/namespaces?resourceVersion=0")
         .await;
+    is_watched(&client, "namespaces").await;
     let report = client
         .get("/debug/cache?resource=namespaces")
         .await
