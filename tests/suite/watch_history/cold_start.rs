@@ -16,6 +16,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
 use crate::harness::objects::config_map;
+use crate::harness::release::Release;
 use crate::harness::watch::MEDIA_TYPES;
 
 const SELECTORS: [&str; 4] = [
@@ -29,6 +30,8 @@ const SELECTORS: [&str; 4] = [
 const FIRST_WITHIN: Duration = Duration::from_secs(8);
 const QUIET: Duration = Duration::from_millis(700);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
+/// The most questions of one caller at a time.
+const PLACES: usize = 24;
 /// More watches than apifront may hold answers for.
 const MANY: usize = 80;
 
@@ -99,6 +102,31 @@ async fn questions(front: &Apifront) -> f64 {
     front.metric(name, &[("kind", "earlier_events")]).await
 }
 
+/// Opens watches of different selections, as kubelets have, each of which needs a
+/// question of its own. Whoever has no place for one is told to list again. None is
+/// forwarded.
+async fn each_asks_or_lists_again(
+    front: &Apifront,
+    client: &Client,
+    path: impl Fn(&str) -> String,
+) {
+    let each = (0..MANY).map(|n| {
+        let path = path(&format!("of-node-{n}"));
+        async move { Open::new(client, &path, MEDIA_TYPES[0]).await }
+    });
+    let mut each = join_all(each).await;
+    for open in &each {
+        assert!(open.cache.starts_with("hit"), "{}", open.cache);
+    }
+    let expired = each.iter_mut();
+    let expired = expired.filter(|open| !open.cache.contains("events"));
+    let codes = join_all(expired.map(Open::error)).await;
+    assert!(codes.iter().all(|code| *code == 410), "{codes:?}");
+    let asked = questions(front).await;
+    assert!(asked <= PLACES as f64, "{asked} questions");
+    assert_eq!(asked as usize + codes.len(), MANY);
+}
+
 fn of_app(name: &str, app: &str) -> serde_json::Value {
     config_map(name, json!({ "app": app }), json!({ "app": app }))
 }
@@ -129,14 +157,18 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     direct.delete(&format!("{list}/goes")).await.expect(200);
     put("moves", "three").await;
     versions.push(put("stays", "two").await);
-    // A version after the last change here, so that the history begins after all of
-    // these.
+    // Servers that answer a list of one object from their cache ask etcd for a newer
+    // version then.
+    let tells_newer = Release::at_least(34);
     let other = format!("/api/v1/namespaces/{ns}/secrets");
     let write_another = async |name: &str| {
         let secret = json!({ "metadata": { "name": name } });
         direct.post(&other, &secret).await.expect(201);
     };
-    write_another("before").await;
+    if tells_newer {
+        // So the history begins after all of these versions.
+        write_another("before").await;
+    }
     front.restart().await;
     let client = client.separate();
     warm(&front, &client).await;
@@ -184,13 +216,12 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
             });
         bytes += join_all(read).await.into_iter().sum::<usize>();
     }
-    let places = 24;
     let hits = open
         .iter()
         .filter(|(_, _, here, _)| here.cache.starts_with("hit"))
         .count();
     println!("{} watches, {hits} from memory, {bytes} bytes", open.len());
-    assert!(hits >= places.min(open.len()), "{hits} of {}", open.len());
+    assert!(hits >= PLACES.min(open.len()), "{hits} of {}", open.len());
     drop(open);
 
     // Many watches of one selection share one question, and get the same events.
@@ -207,7 +238,11 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     assert!(told.iter().all(|told| *told == right));
     assert!(many.iter().all(|open| open.cache.starts_with("hit")));
     let asked = questions(&front).await - asked;
-    assert!(asked <= 1.0, "{asked} questions for {MANY} watches");
+    // An older server may leave questions unanswered. Then others ask again.
+    assert!(
+        asked <= 1.0 || !tells_newer,
+        "{asked} questions for {MANY} watches"
+    );
     drop(many);
 
     // Nobody asks about an object that was last written before.
@@ -224,26 +259,10 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
     assert_eq!(questions(&front).await, 0.0);
     drop(known);
 
-    // Each watch of another selection, as kubelets have, needs a question of its own.
-    // Whoever has no place for one is told to list again. None is forwarded.
-    write_another("after").await;
-    let each = (0..MANY).map(|n| {
-        let path = path_of(newest, &format!("of-node-{n}"));
-        let client = &client;
-        async move { Open::new(client, &path, MEDIA_TYPES[0]).await }
-    });
-    let mut each = join_all(each).await;
-    for open in &each {
-        assert!(open.cache.starts_with("hit"), "{}", open.cache);
+    if tells_newer {
+        write_another("after").await;
+        each_asks_or_lists_again(&front, &client, |name| path_of(newest, name)).await;
     }
-    let expired = each.iter_mut();
-    let expired = expired.filter(|open| !open.cache.contains("events"));
-    let codes = join_all(expired.map(Open::error)).await;
-    assert!(codes.iter().all(|code| *code == 410), "{codes:?}");
-    let asked = questions(&front).await;
-    assert!(asked <= places as f64, "{asked} questions");
-    assert_eq!(asked as usize + codes.len(), MANY);
-    drop(each);
 
     eventually("the short watches are over", GONE_WITHIN, || async {
         watches().await <= before
