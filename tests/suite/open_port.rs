@@ -200,6 +200,7 @@ async fn says_what_it_may(open: &Client, through: &Client) {
         ])
     );
     let maps = named(&status["resources"], "configmaps").expect("configmaps");
+    assert_eq!(maps["state"], "watching");
     assert!(maps["hits"].as_u64() > Some(0), "{maps:#}");
     assert_eq!(status["apiServers"][0]["healthy"], true);
     let granted = through.get("/status.json").await.expect(200);

@@ -52,7 +52,7 @@ const WATCH_WAITS: Duration = Duration::from_secs(2);
 
 /// The same for a watch with initial events. Forwarded, it would be a whole list for
 /// upstream, or be refused where upstream has no initial events.
-const INITIAL_EVENTS_WAIT: Duration = Duration::from_secs(8);
+const WATCH_LIST_WAITS: Duration = Duration::from_secs(8);
 
 /// How long a list of any state, such as an informer's first list, waits for the
 /// first list of its resource. Most resources are small, and are listed in
@@ -339,7 +339,7 @@ async fn locate<'a>(
 /// the read is forwarded.
 fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Duration {
     match plan {
-        Plan::Watch(options, _) if options.send_initial_events == Some(true) => INITIAL_EVENTS_WAIT,
+        Plan::Watch(options, _) if options.send_initial_events == Some(true) => WATCH_LIST_WAITS,
         // A forwarded watch would stay with upstream until its end.
         Plan::Watch(..) => WATCH_WAITS,
         Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => {

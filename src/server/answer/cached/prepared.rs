@@ -190,12 +190,16 @@ impl<'a> Prepared<'a> {
         } = &self.target.located;
         let namespace = scope.namespace;
         let forwards = !sharded::is_kept(granted);
+        let evicted = store.begin(version).err();
+        if evicted.is_none_or(|evicted| evicted.within_resync) {
+            return watch::Start::Version { version, forwards };
+        }
         if let Some(version) = watch::unchanged_since(namespace, options, version, store) {
             return watch::Start::Version { version, forwards };
         }
         let asked = Instant::now();
         let cache = &granted.generation().cache;
-        let earlier = match watch::wanted_earlier(granted, namespace, options, version, store) {
+        let earlier = match watch::wanted_earlier(granted, namespace, options, version) {
             Some(wanted) => cache.earlier_events(entry, store, wanted).await,
             None => Err(NoEarlierEvents::Untold),
         };

@@ -98,7 +98,7 @@ pub(super) fn too_old(version: u64, oldest: u64) -> Status {
 }
 
 /// Returns the store's version if it is known that nothing has happened since `version`,
-/// which is before the store's history. This is so for a watch of one object that exists
+/// which is before the store's history and not within a resync. This is so for a watch of one object that exists
 /// and was last written before, such as a kubelet's watch of a Secret.
 pub(super) fn unchanged_since(
     namespace: &str,
@@ -106,10 +106,9 @@ pub(super) fn unchanged_since(
     version: u64,
     store: &Store,
 ) -> Option<u64> {
-    let evicted = store.begin(version).err()?;
     let name = options.field_selector.required("metadata.name")?;
     let is_one = store.resource.namespaced != namespace.is_empty();
-    if evicted.within_resync || !is_one {
+    if !is_one {
         return None;
     }
     let snapshot = store.snapshot();
@@ -121,23 +120,20 @@ pub(super) fn unchanged_since(
 /// the store's history. Asking takes seconds.
 const ASKS_FOR_EARLIER: i64 = 30;
 
-/// Returns the events to ask upstream for, before the store can continue. Returns
-/// `None` if the watch does not begin before the store's history, or is not worth
-/// the question.
+/// Returns the events to ask upstream for, for a watch that begins before the store's
+/// history. Returns `None` if the watch is not worth the question.
 pub(super) fn wanted_earlier<'a>(
     granted: &'a Granted,
     namespace: &'a str,
     options: &ListOptions,
     version: u64,
-    store: &Store,
 ) -> Option<WantedEvents<'a>> {
-    let evicted = store.begin(version).err()?;
     let is_long = options
         .timeout_seconds
         .is_none_or(|s| s == 0 || s >= ASKS_FOR_EARLIER);
     let is_plain = options.shard_selector.is_none() && !granted.info().is_verb_via_path();
     let query = granted.query();
-    (is_long && is_plain && !evicted.within_resync).then_some(WantedEvents {
+    (is_long && is_plain).then_some(WantedEvents {
         caller: granted.user().map(|user| user.name.as_str()),
         namespace,
         label_selector: query.get("labelSelector"),
