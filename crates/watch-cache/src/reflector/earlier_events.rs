@@ -38,6 +38,9 @@ const MOST_EVENTS: usize = 1_000;
 /// bookmark two seconds before the end.
 const WATCH_SECONDS: &str = "4";
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The silence after which the server is made to learn of a newer version. Events, and
+/// an error, come at once.
+const SILENT_FOR: Duration = Duration::from_millis(300);
 
 /// The events that a watch wants: those after a version, of the selected
 /// objects in a namespace.
@@ -111,7 +114,7 @@ impl Cache {
             ..wanted.clone()
         };
         let mut asks = false;
-        // Who has no place leaves the question to another.
+        // A watch that finds no place leaves the question to the next one.
         let asked = question.answer.get_or_try_init(|| {
             asks = true;
             self.ask(entry, store, earliest)
@@ -170,9 +173,12 @@ impl Cache {
         let encoding = source_encoding::encoding(answer.headers());
         let body = answer.into_body().into_stream();
         let frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
-        // kube-apiserver sends no bookmark of a version at which the watch began. This
-        // makes it ask etcd for a newer one.
-        let newer = listed_version(&*asked, &entry.gvr, store.resource.namespaced);
+        // kube-apiserver sends no bookmark of a version at which the watch began. If it
+        // has no events either, this makes it ask etcd for a newer version.
+        let newer = async {
+            tokio::time::sleep(SILENT_FOR).await;
+            listed_version(&*asked, &entry.gvr, store.resource.namespaced).await
+        };
         let read = read(frames, store);
         tokio::pin!(read);
         tokio::select! {
