@@ -80,6 +80,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
 ];
 
 fn main() -> ExitCode {
+    support::bare_h2::serve_if_asked();
     support::bare_pingora::serve_if_asked();
     let Some(name) = std::env::args().nth(1) else {
         return all();

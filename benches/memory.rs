@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::support::bare_h2::BareH2;
 use crate::support::report::{self, Goal};
 use crate::support::servers::{Server, Servers};
 use crate::support::{count, lists, pods, require, usage, watches};
@@ -23,7 +24,7 @@ const ACCOUNTED_GOAL: f64 = 1.25;
 /// given back.
 const BACK_GOAL: f64 = 1.1;
 const IDLE_SHARED_GOAL_KB: f64 = 10.0;
-const IDLE_OWN_GOAL_KB: f64 = 45.0;
+const IDLE_OWN_GOAL_KB: f64 = 30.0;
 /// The time after a burst until the second measurement.
 const LATER: Duration = Duration::from_secs(10);
 
@@ -111,7 +112,14 @@ async fn idle_watches(shared: usize, own: usize) {
     let fill = async |admin: &Client| pods::create(admin, 1).await;
     let servers = Servers::start(&[], fill).await;
     servers.warm("pods").await;
-    let sides = [servers.direct(), servers.front()];
+    let certificates = &servers.cluster.certificates;
+    let bare = BareH2::start(certificates);
+    let alone = Server {
+        name: "h2 and rustls alone",
+        client: bare.client(certificates).await,
+        pid: bare.process.pid(),
+    };
+    let sides = [servers.direct(), servers.front(), alone];
     let version = pods::version(&sides[0].client).await;
     let path = format!("{ALL}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
     let mut rows = Vec::new();

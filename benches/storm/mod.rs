@@ -64,13 +64,19 @@ async fn storm() {
             storms.push(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
         }
     }
-    for (name, is_saved) in [
-        ("apifront, killed", false),
-        ("apifront, stopped; saved stores", true),
+    for (name, is_saved, authorization) in [
+        ("apifront, killed", false, json!({})),
+        (
+            "apifront, killed; cachedRBAC",
+            false,
+            json!({ "cachedRBAC": "Allow" }),
+        ),
+        ("apifront, stopped; saved stores", true, json!({})),
     ] {
         let stores = process::temporary_folder("stores").join("stores");
         let mut front = Apifront::start(&cluster, |config| {
             config["serving"]["maxConnectionsPerClient"] = json!(0);
+            config["authorization"] = authorization;
             if is_saved {
                 config["cache"] = json!({ "directory": stores });
             }

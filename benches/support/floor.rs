@@ -17,7 +17,7 @@ use rustls::{
 };
 
 use super::cores;
-use harness::certificates::Certificates;
+use harness::certificates::{Certificates, Pair};
 use harness::ports;
 
 /// The number of bytes per write to rustls, as many as it takes.
@@ -39,7 +39,7 @@ pub fn per_delivery(
         .step_by(streams)
         .map(|first| (watchers - first).min(streams) * size)
         .collect();
-    let server = Arc::new(server_config(certificates));
+    let server = Arc::new(server_config(&certificates.serving));
     let client = Arc::new(client_config(certificates));
     let (arrived, all_arrived) = channel();
     let number = on_each.len();
@@ -121,8 +121,7 @@ fn read(
     }
 }
 
-fn server_config(certificates: &Certificates) -> ServerConfig {
-    let serving = &certificates.serving;
+pub fn server_config(serving: &Pair) -> ServerConfig {
     let chain = CertificateDer::pem_file_iter(&serving.cert).expect("a certificate");
     let chain = chain.map(|c| c.expect("a certificate")).collect();
     let key = PrivateKeyDer::from_pem_file(&serving.key).expect("a key");

@@ -5,6 +5,7 @@
 //! apifront and the peers. CPU time matters more than wall time: a busy machine
 //! slows everything down but hardly changes CPU time.
 
+pub mod bare_h2;
 pub mod bare_pingora;
 pub mod configmaps;
 pub mod cores;
