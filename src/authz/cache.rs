@@ -145,6 +145,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authz::CachedRbacUse;
 
     #[tokio::test(start_paused = true)]
     async fn allowances_end_together_in_an_outage() {
@@ -155,6 +156,7 @@ mod tests {
             deny_ttl: Duration::from_secs(5),
             outage: Duration::from_secs(30),
             degraded: Duration::ZERO,
+            cached_rbac: CachedRbacUse::Disabled,
         };
         for (asked, now, allow, deny) in [
             (0, 4, true, true),

@@ -136,43 +136,17 @@ impl Authorizer {
 #[cfg(test)]
 mod tests {
     use apifront_upstream::review::ReviewError;
-    use async_trait::async_trait;
     use parking_lot::Mutex;
     use prometheus::Registry;
     use serde_json::json;
 
     use super::*;
     use crate::authn::testing::FakeApiServer;
-    use crate::authz::rbac::{RbacObjects, Rights, SavedRbac};
-    use crate::authz::{AuthzMetrics, AuthzSettings, Purpose};
+    use crate::authz::testing::Saved;
+    use crate::authz::{AuthzMetrics, AuthzSettings, CachedRbacUse, Purpose};
 
     const MAX_AGE: Duration = Duration::from_secs(600);
     const TEN_SECONDS: Duration = Duration::from_secs(10);
-
-    /// RBAC objects that were proven fresh at a moment.
-    struct Saved(Mutex<Option<std::time::Instant>>);
-
-    #[async_trait]
-    impl SavedRbac for Saved {
-        async fn rights(&self) -> Option<(Arc<Rights>, std::time::Instant)> {
-            let proven = (*self.0.lock())?;
-            let role = json!({
-                "metadata": {"name": "r"},
-                "rules": [{"verbs": ["get"], "nonResourceURLs": ["/bound"]}],
-            });
-            let binding = json!({
-                "metadata": {"name": "b"},
-                "subjects": [{"kind": "User", "name": "jane"}],
-                "roleRef": {"kind": "ClusterRole", "name": "r"},
-            });
-            let rights = Rights::read(&RbacObjects {
-                cluster_roles: vec![role.to_string().into()],
-                cluster_role_bindings: vec![binding.to_string().into()],
-                ..RbacObjects::default()
-            });
-            Some((Arc::new(rights.unwrap()), proven))
-        }
-    }
 
     fn authorizer(saved: Option<std::time::Instant>) -> (Authorizer, Arc<Mutex<bool>>) {
         let lost = Arc::new(Mutex::new(false));
@@ -190,9 +164,10 @@ mod tests {
             deny_ttl: TEN_SECONDS,
             outage: Duration::from_secs(30),
             degraded: MAX_AGE,
+            cached_rbac: CachedRbacUse::Disabled,
         };
         let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-        let saved = Arc::new(Saved(Mutex::new(saved)));
+        let saved = Saved::proven(saved);
         (Authorizer::new(server, settings, metrics, saved), lost)
     }
 

@@ -11,6 +11,7 @@ pub struct AuthzMetrics {
     attempts: IntCounterVec,
     duration: HistogramVec,
     review_cache: IntCounterVec,
+    cached_rbac: IntCounterVec,
     refused: IntCounter,
     self_reviews: IntCounterVec,
 }
@@ -40,6 +41,13 @@ impl AuthzMetrics {
                 ),
                 &["result"],
             )?,
+            cached_rbac: IntCounterVec::new(
+                Opts::new(
+                    "apifront_cached_rbac_decisions_total",
+                    "Authorization questions put to the RBAC objects in the cache: allowed without a review, or left to a review because they do not allow it (not-allowed), are not in memory or not proven recent (unknown), or have too many rules (too-many-rules).",
+                ),
+                &["result"],
+            )?,
             refused: IntCounter::new(
                 "apifront_subject_access_reviews_refused_total",
                 "Authorization questions answered 429 because too many of their user waited for their review.",
@@ -56,6 +64,7 @@ impl AuthzMetrics {
             metrics.self_reviews.with_label_values(&[answer]).inc_by(0);
         }
         registry.register(Box::new(metrics.self_reviews.clone()))?;
+        registry.register(Box::new(metrics.cached_rbac.clone()))?;
         registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.attempts.clone()))?;
         registry.register(Box::new(metrics.duration.clone()))?;
@@ -80,6 +89,11 @@ impl AuthzMetrics {
     /// Counts a SelfSubjectAccessReview. `answer` is one of memory, upstream and view.
     pub fn self_review(&self, answer: &'static str) {
         self.self_reviews.with_label_values(&[answer]).inc();
+    }
+
+    /// Counts a question that was put to the RBAC objects in the cache.
+    pub fn cached_rbac(&self, result: &'static str) {
+        self.cached_rbac.with_label_values(&[result]).inc();
     }
 
     pub fn refused(&self) {

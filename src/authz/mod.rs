@@ -2,6 +2,7 @@
 //! caller may make a request, before any cached byte is touched.
 
 mod cache;
+mod cached_rbac;
 mod degraded;
 mod first_reads;
 mod forbidden;
@@ -38,7 +39,8 @@ pub use review_since::PlaceReview;
 use self_reviews::SelfReviews;
 pub use self_reviews::{SelfReview, self_review_key};
 pub use settings::{
-    AuthzSettings, ConstrainedImpersonation, DegradedAuthorization, DegradedBounds, NamedCallers,
+    AuthzSettings, CachedRbacUse, ConstrainedImpersonation, DegradedAuthorization, DegradedBounds,
+    NamedCallers,
 };
 use tokio::time::Instant;
 
@@ -180,15 +182,16 @@ impl Authorizer {
         self.self_reviews.clear(now);
     }
 
-    /// Tells whether these attributes need a review, and the question has not come
-    /// up within the time for which an allowance is used.
+    /// Tells whether these attributes need a review for certain, and the question has
+    /// not come up within the time for which an allowance is used.
     pub fn is_first_read(&self, user: &UserInfo, attributes: &Attributes) -> bool {
-        if is_always_allowed(user, attributes) {
+        let settings = self.settings.load();
+        if is_always_allowed(user, attributes) || settings.cached_rbac == CachedRbacUse::Allow {
             return false;
         }
         let key = cache::key(user, attributes);
         let now = Instant::now();
-        let within = self.settings.load().allow_ttl;
+        let within = settings.allow_ttl;
         self.believed(&key, now).is_none() && self.first_reads.is_first(&key, within, now)
     }
 
@@ -277,13 +280,16 @@ impl Authorizer {
             let known = self.decide_degraded(user, attributes, &key, bounds);
             return known.await.ok_or(ReviewError::NotRemembered);
         }
+        let is_kept = purpose == Purpose::NamedRead && cache::is_kept(attributes);
+        if let Some(verdict) = self.allowed_by_rbac(user, attributes, key, is_kept).await? {
+            return Ok(verdict);
+        }
         self.metrics.review_cache(false);
         let question = Question {
             sharer: user.sharer().into(),
             waits_as: WaitsAs::Request(user.name.as_str().into()),
             body: upstream::body(&review::review(user, attributes))?,
         };
-        let is_kept = purpose == Purpose::NamedRead && cache::is_kept(attributes);
         let longest = self.settings.load().longest();
         let reviewer = self.reviewer.clone();
         let asked = self.in_flight.ask(key, async move {
@@ -359,18 +365,36 @@ impl Reviewer {
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
         let verdict = self.ask(&question).await?;
-        if verdict.reason.len() > cache::MAX_KEPT_REASON_BYTES {
-            return Ok(verdict);
-        }
         let Question { sharer, body, .. } = question;
-        let is_kept = is_kept && body.len() <= cache::MAX_KEPT_REVIEW_BYTES;
+        let review = is_kept.then_some(body);
+        self.remember(key, sharer, (&verdict, review), asked, longest);
+        Ok(verdict)
+    }
+
+    /// Remembers a verdict, with its review if it is to be renewed.
+    fn remember(
+        &self,
+        key: Key,
+        sharer: Arc<str>,
+        (verdict, review): (&Arc<Verdict>, Option<Bytes>),
+        asked: Instant,
+        longest: Duration,
+    ) {
+        if verdict.reason.len() > cache::MAX_KEPT_REASON_BYTES {
+            return;
+        }
         let remembered = cache::Remembered {
             verdict: verdict.clone(),
-            review: is_kept.then_some(body),
+            review: review.filter(|body| body.len() <= cache::MAX_KEPT_REVIEW_BYTES),
         };
         self.decisions
             .insert(key, sharer, remembered, asked, longest);
-        Ok(verdict)
+    }
+
+    /// Notes that an API server confirmed allowances at this time.
+    fn heard_at(&self, at: Instant) {
+        let mut heard = self.heard.lock();
+        *heard = heard.max(Some(at));
     }
 
     async fn ask(&self, question: &Question) -> Result<Arc<Verdict>, ReviewError> {
@@ -384,7 +408,7 @@ impl Reviewer {
             self.metrics.refused();
         }
         let answer: Reviewed<review::Status> = answer?;
-        *self.heard.lock() = Some(Instant::now());
+        self.heard_at(Instant::now());
         let decision = match (answer.status.allowed, answer.status.denied) {
             (true, true) => {
                 return Err(ReviewError::Malformed(
@@ -436,5 +460,7 @@ fn also_create(attributes: &Attributes) -> Option<Attributes> {
     Some(create)
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

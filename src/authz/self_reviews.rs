@@ -138,6 +138,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::authz::CachedRbacUse;
 
     fn headers(of: &[(&'static str, &'static str)]) -> HeaderMap {
         let one = |(name, value): &(&'static str, &'static str)| {
@@ -208,6 +209,7 @@ mod tests {
             deny_ttl: Duration::from_secs(deny),
             outage: Duration::from_secs(60),
             degraded: Duration::from_secs(60),
+            cached_rbac: CachedRbacUse::Disabled,
         };
         for (allow, deny, decision, last) in [
             (10, 5, Decision::Allow, 9),

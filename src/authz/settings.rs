@@ -9,7 +9,7 @@ const ANY: &str = "*";
 
 /// The time for which an answer is used; zero means not at all. The settings are
 /// applied when an answer is read, so that a reload affects earlier answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuthzSettings {
     pub allow_ttl: Duration,
     /// The time for denials and for answers without an opinion.
@@ -20,6 +20,15 @@ pub struct AuthzSettings {
     /// The time for which decisions are kept for degraded mode. Each request in
     /// degraded mode applies its own limit.
     pub degraded: Duration,
+    pub cached_rbac: CachedRbacUse,
+}
+
+/// Whether the RBAC objects in memory may allow a request without a review.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachedRbacUse {
+    #[default]
+    Disabled,
+    Allow,
 }
 
 /// The state of the feature gate `ConstrainedImpersonation` in upstream.

@@ -8,6 +8,7 @@ use super::*;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;
 use crate::authz::ConstrainedImpersonation;
+use crate::authz::testing::Saved;
 
 fn user(name: &str, groups: &[&str]) -> UserInfo {
     UserInfo {
@@ -50,22 +51,13 @@ fn authorizer_of(server: Arc<FakeApiServer>, ttl: Duration) -> (Authorizer, Regi
         deny_ttl: ttl,
         outage: Duration::ZERO,
         degraded: Duration::ZERO,
+        cached_rbac: CachedRbacUse::Disabled,
     };
     let metrics = AuthzMetrics::register(&registry).unwrap();
     (
-        Authorizer::new(server, settings, metrics, Arc::new(Nothing)),
+        Authorizer::new(server, settings, metrics, Arc::new(Saved::default())),
         registry,
     )
-}
-
-/// No RBAC objects are in memory.
-struct Nothing;
-
-#[async_trait::async_trait]
-impl SavedRbac for Nothing {
-    async fn rights(&self) -> Option<(Arc<rbac::Rights>, std::time::Instant)> {
-        None
-    }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -539,11 +531,12 @@ const TEN_AND_THIRTY: AuthzSettings = AuthzSettings {
     deny_ttl: Duration::from_secs(10),
     outage: Duration::from_secs(30),
     degraded: Duration::ZERO,
+    cached_rbac: CachedRbacUse::Disabled,
 };
 
 fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Authorizer {
     let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-    Authorizer::new(server, settings, metrics, Arc::new(Nothing))
+    Authorizer::new(server, settings, metrics, Arc::new(Saved::default()))
 }
 
 /// Reads from memory once ended ten seconds after the API server did.
@@ -599,6 +592,27 @@ async fn an_outage_ends_all_allowances_at_the_same_moment() {
     assert_eq!((code(&jane).await, code(&jill).await), (200, 200));
     advance(seconds(1)).await;
     assert_eq!((code(&jane).await, code(&jill).await), (503, 503));
+}
+
+/// As allowances by reviews do.
+#[tokio::test(start_paused = true)]
+async fn what_rbac_in_memory_allowed_holds_in_an_outage() {
+    let server = Arc::new(Server::default());
+    *server.error.lock() = Some(ReviewError::Unavailable("refused".to_owned()));
+    let settings = AuthzSettings {
+        cached_rbac: CachedRbacUse::Allow,
+        ..TEN_AND_THIRTY
+    };
+    let saved = Saved::proven(Some(std::time::Instant::now()));
+    let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
+    let authorizer = Authorizer::new(server, settings, metrics, saved.clone());
+    let code = async || code_of(&authorizer, &user("jane", &[]), &path("/bound")).await;
+    assert_eq!(code().await, 200);
+    saved.forget();
+    advance(seconds(28)).await;
+    assert_eq!(code().await, 200);
+    advance(seconds(3)).await;
+    assert_eq!(code().await, 503);
 }
 
 #[tokio::test(start_paused = true)]
@@ -801,9 +815,15 @@ async fn questions_end_with_their_request_or_after_a_minute() {
         deny_ttl: MINUTE,
         outage: Duration::ZERO,
         degraded: Duration::ZERO,
+        cached_rbac: CachedRbacUse::Disabled,
     };
     let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-    let authorizer = Authorizer::new(server.clone(), settings, metrics, Arc::new(Nothing));
+    let authorizer = Authorizer::new(
+        server.clone(),
+        settings,
+        metrics,
+        Arc::new(Saved::default()),
+    );
     let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 35)));
     let mut wanted = user("bob", &[]);
     wanted.groups = (0..16_000).map(|n| n.to_string()).collect();

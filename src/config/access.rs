@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apifront_upstream::ClientCert;
+use apifront_watch_cache::Settings;
 
 use super::check::Check;
+use super::degraded::preload_rbac;
 use super::raw;
 use super::upstream::client_cert;
-use crate::authz::ConstrainedImpersonation;
+use crate::authz::{CachedRbacUse, ConstrainedImpersonation};
 
 /// The rights with which requests are made.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +63,7 @@ pub struct RequestHeader {
 pub struct Authorization {
     pub allow_ttl: Duration,
     pub deny_ttl: Duration,
+    pub cached_rbac: CachedRbacUse,
     pub constrained_impersonation: ConstrainedImpersonation,
 }
 
@@ -75,7 +78,17 @@ pub enum Identity {
     PassThrough,
 }
 
+const CACHED_RBAC: &str = "authorization.cachedRBAC";
+
 impl Access {
+    /// Adds the resources that authorization needs to the preloaded ones.
+    pub(super) fn preload(&self, cache: &mut Settings, check: &mut Check) {
+        let authorization = self.delegated().map(|delegated| &delegated.authorization);
+        if authorization.is_some_and(|by| by.cached_rbac == CachedRbacUse::Allow) {
+            preload_rbac(CACHED_RBAC, cache, check);
+        }
+    }
+
     pub fn delegated(&self) -> Option<&Delegated> {
         match self {
             Self::Owner => None,
@@ -99,6 +112,15 @@ impl Delegated {
                 "authorization.subjectAccessReview.denyTTL",
                 &sar.deny_ttl,
                 Duration::from_secs(10),
+            ),
+            cached_rbac: check.one_of(
+                CACHED_RBAC,
+                &raw.authorization.cached_rbac,
+                CachedRbacUse::Disabled,
+                &[
+                    ("Disabled", CachedRbacUse::Disabled),
+                    ("Allow", CachedRbacUse::Allow),
+                ],
             ),
             constrained_impersonation: check.one_of(
                 "authorization.constrainedImpersonation",

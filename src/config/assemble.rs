@@ -95,6 +95,9 @@ impl Config {
         let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
         let views = views::check(&raw.views, front, &mut cache, &mut check);
+        if let Some(access) = &access {
+            access.preload(&mut cache, &mut check);
+        }
         let shapes = shapes::check(&raw.shapes, &mut check);
         let flow = flow::check(&raw.flow, in_flight, &mut check);
         cache.pinned = flow::pinned(&flow);

@@ -254,6 +254,10 @@ pub struct Anonymous {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authorization {
     pub subject_access_review: SubjectAccessReview,
+    /// Whether RBAC objects in the cache may allow requests without a
+    /// SubjectAccessReview: `Disabled` or `Allow`. Default `Disabled`.
+    #[serde(rename = "cachedRBAC")]
+    pub cached_rbac: Option<String>,
     /// State of the upstream's feature gate `ConstrainedImpersonation`: `Auto`,
     /// `Enabled` or `Disabled`. Default `Auto`: on from release 1.36.
     pub constrained_impersonation: Option<String>,

@@ -37,6 +37,7 @@ mod anonymous;
 mod audit;
 mod bounds;
 mod browsers;
+mod cached_rbac;
 mod cached_reads;
 mod chunked;
 mod conformance;

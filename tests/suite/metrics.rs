@@ -77,6 +77,7 @@ async fn the_list_of_metrics_is_true() {
         "apifront_degraded_answers_total",
         "apifront_connections_refused_total",
         "apifront_fresh_late_events_total",
+        "apifront_cached_rbac_decisions_total",
         // There are no rules about shapes.
         "apifront_shape_answers_total",
         "apifront_reflector_restarts_total",

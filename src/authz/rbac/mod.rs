@@ -14,7 +14,7 @@ mod rules;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use kubernetes_wire::api::{Attributes, UserInfo};
@@ -39,6 +39,10 @@ pub trait SavedRbac: Send + Sync {
     /// Returns the rights, and the last moment at which all objects were known to be
     /// current. `None` if some of them are not in memory.
     async fn rights(&self) -> Option<(Arc<Rights>, Instant)>;
+
+    /// As [`rights`](Self::rights), and asks upstream for its version if the last
+    /// such moment was longer ago than `age`. `None` also if that fails.
+    async fn rights_within(&self, age: Duration) -> Option<(Arc<Rights>, Instant)>;
 }
 
 /// An RBAC object that cannot be decoded, or has an unknown value.
@@ -204,7 +208,31 @@ impl Rights {
     /// Tells whether RBAC allows the request. RoleBindings allow only namespaced
     /// requests.
     pub fn allow(&self, user: &UserInfo, attributes: &Attributes) -> bool {
-        self.bound_to(user).any(|bound| bound.allows(attributes))
+        let mut roles = self
+            .bound_to(user)
+            .flat_map(|bound| bound.roles(attributes));
+        roles.any(|rules| rules.allow(attributes))
+    }
+
+    /// As [`allow`](Self::allow), if that takes at most this many comparisons of
+    /// texts. `None` if it would take more.
+    pub fn allow_within(
+        &self,
+        user: &UserInfo,
+        attributes: &Attributes,
+        most_comparisons: usize,
+    ) -> Option<bool> {
+        let roles = self
+            .bound_to(user)
+            .flat_map(|bound| bound.roles(attributes));
+        let mut left = most_comparisons;
+        for rules in roles {
+            left = left.checked_sub(rules.comparisons())?;
+            if rules.allow(attributes) {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 
     /// Returns the roles that are bound to the user and to each of their groups.
@@ -268,15 +296,15 @@ impl Bound {
                 && both.all(|(now, before)| now.0 == before.0 && now.1.is_same(before.1))
     }
 
-    fn allows(&self, attributes: &Attributes) -> bool {
-        let allow = |held: &Held| held.roles().any(|rules| rules.allow(attributes));
-        if allow(&self.everywhere) {
-            return true;
-        }
-        let Attributes::Resource { namespace, .. } = attributes else {
-            return false;
+    /// Returns the roles that count for a request.
+    fn roles(&self, attributes: &Attributes) -> impl Iterator<Item = &Arc<Rules>> {
+        let there = match attributes {
+            Attributes::Resource { namespace, .. } => self.namespaces.get(namespace.as_str()),
+            Attributes::NonResource { .. } => None,
         };
-        self.namespaces.get(namespace.as_str()).is_some_and(allow)
+        self.everywhere
+            .roles()
+            .chain(there.into_iter().flat_map(Held::roles))
     }
 }
 

@@ -67,14 +67,25 @@ pub(super) enum Reach<'a> {
 }
 
 impl Rule {
-    pub(super) fn bytes(&self) -> usize {
+    /// Returns the most comparisons of texts that a decision takes. Names are
+    /// searched, which takes few.
+    pub(super) fn comparisons(&self) -> usize {
+        self.texts().count().saturating_add(1)
+    }
+
+    /// Returns all texts but the names.
+    fn texts(&self) -> impl Iterator<Item = &String> {
         let lists = [
             &self.verbs,
             &self.api_groups,
             &self.resources,
             &self.non_resource_urls,
         ];
-        let texts = lists.into_iter().flatten().map(String::len);
+        lists.into_iter().flatten()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let texts = self.texts().map(String::len);
         let names = self.resource_names.iter().map(|name| name.len());
         texts.chain(names).fold(size_of::<Self>(), |sum, length| {
             sum.saturating_add(length).saturating_add(TEXT_BYTES)

@@ -23,6 +23,8 @@ const ROLE_BYTES: usize = 500;
 #[serde(from = "Option<Vec<Rule>>")]
 pub struct Rules {
     rules: Box<[Rule]>,
+    /// The most comparisons of texts that a decision takes.
+    comparisons: usize,
     /// The objects that the rules allow to list or watch. They are computed once for
     /// all holders of the role, because a role may have ten thousand rules.
     reached: Mutex<HashMap<Question, Arc<Reached>>>,
@@ -54,8 +56,12 @@ impl PartialEq for Rules {
 impl From<Option<Vec<Rule>>> for Rules {
     /// Go writes an empty list of rules as null.
     fn from(rules: Option<Vec<Rule>>) -> Self {
+        let rules = rules.unwrap_or_default();
+        let each = rules.iter().map(Rule::comparisons);
         Self {
-            rules: rules.unwrap_or_default().into(),
+            // A role without rules takes time, too.
+            comparisons: each.fold(1, usize::saturating_add),
+            rules: rules.into(),
             reached: Mutex::default(),
         }
     }
@@ -66,6 +72,10 @@ impl Rules {
     pub(super) fn bytes(&self) -> usize {
         let rules = self.rules.iter().map(Rule::bytes);
         rules.fold(ROLE_BYTES, usize::saturating_add)
+    }
+
+    pub(super) fn comparisons(&self) -> usize {
+        self.comparisons
     }
 
     pub(super) fn allow(&self, attributes: &Attributes) -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kubernetes_wire::api::UserInfo;
 
 use super::*;
+use crate::authz::CachedRbacUse;
 use crate::authz::rbac::RBAC;
 
 #[test]
@@ -22,6 +23,39 @@ fn impersonation_follows_upstreams_feature_gate() {
         errors,
         [r#"authorization.constrainedImpersonation: "on": must be one of Auto, Enabled, Disabled"#]
     );
+}
+
+#[test]
+fn cached_rbac_is_asked_for_and_preloads_its_objects() {
+    let load =
+        |line: &str, more: &str| load_text(&(minimal_with("authorization", line) + more), &[]);
+    let (off, on) = (
+        load("  constrainedImpersonation: Auto", "").unwrap(),
+        load("  cachedRBAC: Allow", "").unwrap(),
+    );
+    for (config, expected, preloaded) in [
+        (off, CachedRbacUse::Disabled, vec![]),
+        (on, CachedRbacUse::Allow, RBAC.to_vec()),
+    ] {
+        let authorization = config.access.delegated().unwrap().authorization;
+        assert_eq!(authorization.cached_rbac, expected);
+        let preload = config.cache.preload.iter().map(|p| p.to_string());
+        assert_eq!(preload.collect::<Vec<_>>(), preloaded);
+    }
+    for (line, more, error) in [
+        (
+            "  cachedRBAC: yes",
+            "",
+            r#"authorization.cachedRBAC: "yes": must be one of Disabled, Allow"#,
+        ),
+        (
+            "  cachedRBAC: Allow",
+            "cache:\n  exclude: [roles.rbac.authorization.k8s.io]\n",
+            r#"authorization.cachedRBAC: "roles.v1.rbac.authorization.k8s.io": RBAC needs resources that are excluded from the cache"#,
+        ),
+    ] {
+        assert_eq!(load(line, more).unwrap_err(), [error]);
+    }
 }
 
 /// Revoked tokens once worked for two minutes.

@@ -251,6 +251,7 @@ impl PreparedAccess {
                     DegradedAuthorization::Cached => bounds.max_age,
                     DegradedAuthorization::Rbac => Duration::ZERO,
                 }),
+                cached_rbac: delegated.authorization.cached_rbac,
             },
             constrained_impersonation: delegated.authorization.constrained_impersonation,
             front_proxy: request_header.map(header_names),
@@ -288,12 +289,7 @@ impl AccessControl {
         saved: Arc<dyn SavedRbac>,
         release: impl Fn() -> Option<(u32, u32)> + Send + Sync + 'static,
     ) -> Self {
-        let settings = AuthzSettings {
-            allow_ttl: Duration::ZERO,
-            deny_ttl: Duration::ZERO,
-            outage: Duration::ZERO,
-            degraded: Duration::ZERO,
-        };
+        let settings = AuthzSettings::default();
         let authorizer = Authorizer::new(reviews.clone(), settings, authz_metrics, saved);
         let authorizer = Arc::new(authorizer);
         Self {

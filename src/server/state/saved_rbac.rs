@@ -6,24 +6,33 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::ResourcePattern;
-use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::read::{AnswerSource, Consistent, Freshness, LastWrite};
+use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::{
     Change, Cursor, Evicted, KeyScope, ObjectKey, Progress, Store, StoredObject,
 };
+use apifront_watch_cache::{Consistency, ResourcePattern};
 use async_trait::async_trait;
+use futures::future::join_all;
 use kubernetes_wire::api::GroupVersionResource;
-use tokio::sync::Mutex;
 use tokio::sync::watch::Receiver;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::authz::rbac::{Binding, Index, Key, MalformedRbac, RBAC, Rights, Role, SavedRbac};
 
 /// How many events are read at a time. Between two reads, the log can be written.
 const EVENTS_AT_A_TIME: usize = 1_000;
 
+/// How long the first question waits for the objects, which are read at the start. Herds
+/// of clients come just then, after a restart.
+const FIRST_WAITS: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 pub(in crate::server) struct CachedRbac {
     cache: Arc<Cache>,
     read: Mutex<Option<Read>>,
+    /// All questions that come before the objects wait together.
+    waited: OnceCell<()>,
 }
 
 struct Read {
@@ -60,6 +69,7 @@ impl CachedRbac {
         Self {
             cache,
             read: Mutex::default(),
+            waited: OnceCell::new(),
         }
     }
 
@@ -82,10 +92,7 @@ impl CachedRbac {
     fn stores(&self) -> Option<Stores> {
         let mut stores = Vec::new();
         let mut proven = None;
-        let entries = self.cache.entries();
-        for pattern in RBAC {
-            let pattern = ResourcePattern::parse(pattern)?;
-            let entry = entries.iter().find(|entry| pattern.matches(&entry.gvr))?;
+        for entry in self.entries()? {
             let at = entry.freshness().proven_at()?;
             proven = Some(proven.map_or(at, |before: Instant| before.min(at)));
             stores.push(entry.store()?);
@@ -94,6 +101,53 @@ impl CachedRbac {
             stores,
             proven: proven?,
         })
+    }
+
+    /// Returns the entries of the RBAC resources, in the order of [`RBAC`].
+    fn entries(&self) -> Option<Vec<Arc<Entry>>> {
+        let entries = self.cache.entries();
+        let of_rbac = RBAC.iter().map(|pattern| {
+            let pattern = ResourcePattern::parse(pattern)?;
+            let mut entries = entries.iter();
+            entries.find(|entry| pattern.matches(&entry.gvr)).cloned()
+        });
+        of_rbac.collect()
+    }
+
+    /// Waits for the objects for some time, if they have never been in memory.
+    async fn wait_for_first(&self) {
+        let looks = async || {
+            while self.stores().is_none() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let wait = async || {
+            let _ = tokio::time::timeout(FIRST_WAITS, looks()).await;
+        };
+        self.waited.get_or_init(wait).await;
+    }
+
+    /// Asks upstream whether the objects are current, where that was last known before
+    /// `age`. All resources share one question.
+    async fn prove(&self, age: Duration) -> Option<()> {
+        let proofs = self.entries()?.into_iter().map(async |entry| {
+            let proven = entry.freshness().proven_at()?;
+            if proven.elapsed() < age {
+                return Some(());
+            }
+            let consistent = Consistent {
+                entry: &entry,
+                store: &*entry.store()?,
+                mode: Consistency::Fresh,
+                max_staleness: age,
+                wrote: LastWrite::Nothing,
+            };
+            match consistent.ensure(Freshness::MostRecent).await {
+                Ok(AnswerSource::Store(_)) => Some(()),
+                Ok(AnswerSource::SharedRead) | Err(_) => None,
+            }
+        });
+        join_all(proofs).await.into_iter().collect()
     }
 }
 
@@ -119,6 +173,12 @@ impl SavedRbac for CachedRbac {
         let is_readable = read.unreadable.is_empty();
         *kept = Some(read);
         is_readable.then_some((rights, proven))
+    }
+
+    async fn rights_within(&self, age: Duration) -> Option<(Arc<Rights>, Instant)> {
+        self.wait_for_first().await;
+        self.prove(age).await?;
+        self.rights().await
     }
 }
 
