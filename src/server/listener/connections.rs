@@ -95,7 +95,7 @@ impl Drop for OpenConnection {
 /// Returns the client that an address belongs to. One host usually has a whole /64
 /// of IPv6 addresses. An IPv4 client is the same client on a dual-stack socket and
 /// on an IPv4 socket.
-fn client(address: IpAddr) -> IpAddr {
+pub(super) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();

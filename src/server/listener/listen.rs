@@ -21,13 +21,15 @@ use pingora_core::protocols::{ALPN, GetSocketDigest, SocketDigest, Stream, TcpKe
 use pingora_core::server::ShutdownWatch;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::coalesce::Coalesced;
-use super::connections::{Connections, OpenConnection};
+use super::connections::{self, Connections, OpenConnection};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
+use super::handshake_turns::HandshakeTurns;
 use super::head::HeadLimits;
 use super::http1::Http1;
 use super::http2::{self, Http2Options};
@@ -100,6 +102,7 @@ impl Listener {
             app: Arc::new(app),
             tls: tls.map(TlsSettings::build),
             settings,
+            turns: HandshakeTurns::new(Handle::current().metrics().num_workers()),
         });
         tokio::spawn(async move {
             service.accept(self.socket, shutdown).await;
@@ -112,6 +115,7 @@ struct Service<A> {
     app: Arc<A>,
     tls: Option<Acceptor>,
     settings: ConnectionSettings,
+    turns: HandshakeTurns,
 }
 
 impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
@@ -161,7 +165,9 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         };
         let begun = match &self.tls {
             Some(tls) => within(deadlines.header, async {
-                let stream = match tls.tls_handshake(connection).await {
+                let client = connections::client(peer.ip());
+                let handshake = tls.tls_handshake(connection);
+                let stream = match self.turns.run(client, handshake).await.ok()? {
                     Ok(stream) => stream,
                     Err(error) => {
                         tracing::debug!(client = %peer.ip(), %error, "no TLS handshake");

@@ -7,6 +7,7 @@ pub(super) mod deadlines;
 pub(super) mod foreign_page;
 pub(super) mod frame_meter;
 pub(super) mod framing;
+mod handshake_turns;
 pub(super) mod head;
 pub(super) mod http1;
 pub(super) mod http2;

@@ -1,0 +1,172 @@
+//! Lets TLS handshakes run in turns. Thousands of clients come at once when a server is
+//! back, and a handshake takes some tenths of a millisecond: whoever is connected already
+//! would wait for all of them. And a client that connects again and again delays only its
+//! own handshakes.
+//!
+//! A handshake has a turn while it computes, not while it waits for its client. All who
+//! compute or wait for a turn are open connections, whose number is bounded.
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use apifront_shares::{FairQueue, QueueFull, QueueLimits};
+use futures::poll;
+
+/// Turns of each thread: with few, handshakes would wait long while the process is busy.
+const TURNS_OF_A_THREAD: usize = 8;
+
+#[derive(Clone)]
+pub(super) struct HandshakeTurns(Arc<FairQueue<IpAddr>>);
+
+impl HandshakeTurns {
+    pub(super) fn new(threads: usize) -> Self {
+        Self(FairQueue::new(QueueLimits {
+            at_a_time: threads.max(1).saturating_mul(TURNS_OF_A_THREAD),
+            at_a_time_of_one: 0,
+            waiting: 0,
+            waiting_of_one: 0,
+        }))
+    }
+
+    /// Runs the handshake of this client.
+    pub(super) async fn run<F: Future>(
+        &self,
+        client: IpAddr,
+        handshake: F,
+    ) -> Result<F::Output, QueueFull> {
+        let mut handshake = pin!(handshake);
+        loop {
+            let turn = self.0.take(&client).await?;
+            go_to_the_end().await;
+            let step = poll!(handshake.as_mut());
+            drop(turn);
+            if let Poll::Ready(done) = step {
+                return Ok(done);
+            }
+            woken().await;
+        }
+    }
+}
+
+/// Lets all run that are ready to. Otherwise tokio would run next whom a turn's end has
+/// woken, and so all handshakes one after the other. Its own `yield_now` waits longer.
+async fn go_to_the_end() {
+    let mut is_first = true;
+    poll_fn(|context| match std::mem::take(&mut is_first) {
+        true => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+/// Waits until the task is woken, by what it has just polled.
+async fn woken() {
+    let mut is_first = true;
+    poll_fn(|_| match std::mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const HERD: usize = 500;
+    /// Steps of a handshake between which it waits for its client.
+    const STEPS: usize = 3;
+    /// Without turns, all of the herd compute in between.
+    const MOST_BETWEEN: usize = 3 * TURNS_OF_A_THREAD;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([127, 0, 0, last])
+    }
+
+    async fn handshake(computed: Arc<AtomicUsize>) {
+        for _ in 0..STEPS {
+            computed.fetch_add(1, Ordering::Relaxed);
+            go_to_the_end().await;
+        }
+    }
+
+    /// Starts a herd's handshakes, all at once.
+    fn start(turns: &HandshakeTurns, computed: &Arc<AtomicUsize>) -> JoinSet<()> {
+        let mut herd = JoinSet::new();
+        for _ in 0..HERD {
+            let (turns, computed) = (turns.clone(), computed.clone());
+            herd.spawn(async move {
+                turns.run(address(1), handshake(computed)).await.unwrap();
+            });
+        }
+        herd
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_work_between_two_handshakes() {
+        let turns = HandshakeTurns::new(1);
+        let computed = Arc::<AtomicUsize>::default();
+        let (seen, turns_of_herd) = (computed.clone(), turns.clone());
+        // On the one worker, where all handshakes are ready to run at once.
+        let most_between = tokio::spawn(async move {
+            let mut herd = start(&turns_of_herd, &seen);
+            let (mut before, mut most) = (0, 0);
+            while before < HERD * STEPS {
+                go_to_the_end().await;
+                let now = seen.load(Ordering::Relaxed);
+                most = most.max(now - before);
+                before = now;
+            }
+            while herd.join_next().await.is_some() {}
+            most
+        });
+        let most_between = most_between.await.unwrap();
+        assert!(most_between <= MOST_BETWEEN, "{most_between}");
+    }
+
+    #[tokio::test]
+    async fn a_herd_delays_only_its_own_handshakes() {
+        let turns = HandshakeTurns::new(1);
+        let computed = Arc::<AtomicUsize>::default();
+        let mut herd = start(&turns, &computed);
+        // All of them wait by now.
+        while computed.load(Ordering::Relaxed) == 0 {
+            go_to_the_end().await;
+        }
+        let (before, seen) = (computed.load(Ordering::Relaxed), computed.clone());
+        let own = Arc::<AtomicUsize>::default();
+        let other = tokio::spawn(async move {
+            turns.run(address(2), handshake(own)).await.unwrap();
+            seen.load(Ordering::Relaxed)
+        });
+        let of_herd = other.await.unwrap() - before;
+        assert!(of_herd < HERD, "{of_herd} of {}", HERD * STEPS);
+        while herd.join_next().await.is_some() {}
+        assert_eq!(computed.load(Ordering::Relaxed), HERD * STEPS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_holds_no_turn() {
+        let turns = HandshakeTurns::new(1);
+        let silent = std::future::pending::<()>();
+        let silent = turns.run(address(1), silent);
+        let after = Duration::from_secs(1);
+        let computed = Arc::<AtomicUsize>::default();
+        let (silent, other) = tokio::join!(
+            tokio::time::timeout(after, silent),
+            turns.run(address(1), handshake(computed))
+        );
+        assert!(silent.is_err() && other.is_ok());
+    }
+}
