@@ -34,10 +34,10 @@ use crate::store::{EarlierEvents, SharedEvents, Store};
 const MOST_BYTES: usize = 256 << 10;
 const MOST_EVENTS: usize = 1_000;
 
-/// The duration of the short watch in seconds. kube-apiserver sends its
-/// bookmark two seconds before the end.
-const WATCH_SECONDS: &str = "4";
-const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The duration of the short watch in seconds. kube-apiserver sends its bookmark two
+/// seconds before the end, or up to a second later; in a shorter watch, it sends none.
+const WATCH_SECONDS: &str = "3";
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(4);
 /// The silence after which the server is made to learn of a newer version. Events, and
 /// an error, come at once.
 const SILENT_FOR: Duration = Duration::from_millis(300);
