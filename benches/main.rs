@@ -10,6 +10,7 @@ mod definitions;
 mod documents;
 mod flow;
 mod gzip_list;
+mod handshakes;
 mod hanging_backend;
 mod latency;
 mod memory;
@@ -53,6 +54,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("flow", flow::main),
     ("gzip_list", gzip_list::main),
     ("hanging_backend", hanging_backend::main),
+    ("handshakes", handshakes::main),
     ("latency", latency::main),
     ("memory", memory::main),
     ("node_watches", node_watches::main),

@@ -2,11 +2,11 @@
 //! and three watches. It comes back whenever it loses them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use futures::future::try_join_all;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -18,6 +18,8 @@ use harness::client::Client;
 /// The pauses between attempts double up to this, as client-go's do, with a random part.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// A watch that begins with an error ends within this time.
+const STAYS_OPEN: Duration = Duration::from_millis(100);
 
 /// More than a mark has.
 const TAIL: usize = 40;
@@ -30,18 +32,28 @@ pub struct StormClient {
     server: Client,
     tally: Arc<Tally>,
     watched: [Watched; 3],
-    /// The end of what came last about services: a mark may come in two parts.
-    tail: String,
-    mark: usize,
 }
 
 /// A list that the client keeps up to date.
-#[derive(Clone)]
 struct Watched {
     path: String,
     /// The version up to which the client knows the list. `None`: it must list.
     version: Option<String>,
-    has_marks: bool,
+    /// Marks are looked for in what comes of services.
+    marks: Option<Marks>,
+}
+
+#[derive(Default)]
+struct Marks {
+    /// The end of what came last: a mark may come in two parts.
+    tail: String,
+    last: usize,
+}
+
+/// The client's watches that are open, on one connection.
+struct Open<'a> {
+    tally: &'a Tally,
+    number: AtomicUsize,
 }
 
 enum Attempt {
@@ -51,30 +63,27 @@ enum Attempt {
     Refused(Option<Duration>),
 }
 
+struct Lost;
+
 impl StormClient {
     /// The `n`th client has the pods of its node.
     pub fn new(server: Client, tally: Arc<Tally>, n: usize) -> Self {
-        let watched = |path: String, has_marks| Watched {
+        let watched = |path: String, marks| Watched {
             path,
             version: None,
-            has_marks,
+            marks,
         };
         let node = pods::node(n);
         Self {
             server,
             tally,
-            tail: String::new(),
-            mark: 0,
             watched: [
                 watched(
                     format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}"),
-                    false,
+                    None,
                 ),
-                watched("/api/v1/services?".to_owned(), true),
-                watched(
-                    "/apis/discovery.k8s.io/v1/endpointslices?".to_owned(),
-                    false,
-                ),
+                watched("/api/v1/services?".to_owned(), Some(Marks::default())),
+                watched("/apis/discovery.k8s.io/v1/endpointslices?".to_owned(), None),
             ],
         }
     }
@@ -83,103 +92,150 @@ impl StormClient {
         let mut pause = FIRST_PAUSE;
         loop {
             let client = self.server.separate();
-            match self.open(&client).await {
-                Ok(streams) => {
-                    pause = FIRST_PAUSE;
-                    self.tally.has_watches();
-                    self.read(streams).await;
-                    self.tally.lost_watches();
-                }
-                Err(Attempt::Failed) => {
-                    self.tally.failed();
-                    tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
-                    pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
-                }
-                Err(Attempt::Refused(after)) => {
-                    self.tally.refused();
-                    tokio::time::sleep(after.unwrap_or(pause)).await;
-                }
-            }
-        }
-    }
-
-    /// Opens all watches, each after a list if its version is not known.
-    async fn open(&mut self, client: &Client) -> Result<Vec<(usize, Incoming)>, Attempt> {
-        let mut streams = Vec::new();
-        for n in 0..self.watched.len() {
-            let watched = &mut self.watched[n];
-            if watched.version.is_none() {
-                let list = ask(client, &format!("{}&resourceVersion=0", watched.path)).await?;
-                let list = list
-                    .collect()
-                    .await
-                    .map_err(|_| Attempt::Failed)?
-                    .to_bytes();
-                let text = String::from_utf8_lossy(&list);
-                watched.version = first_version(&text);
-                self.tally.listed();
-                self.look(n, &text);
-            }
-            let watched = &mut self.watched[n];
-            let version = watched.version.as_deref().unwrap_or_default();
-            let path = format!(
-                "{}&watch=1&allowWatchBookmarks=true&timeoutSeconds=3600&resourceVersion={version}",
-                watched.path
-            );
-            match ask(client, &path).await {
-                Ok(stream) => streams.push((n, stream)),
-                Err(attempt) => {
-                    if matches!(attempt, Attempt::Refused(None)) {
-                        watched.version = None;
-                    }
-                    return Err(attempt);
-                }
-            }
-        }
-        Ok(streams)
-    }
-
-    /// Looks for the mark in what came of a list or a watch.
-    fn look(&mut self, n: usize, text: &str) {
-        if !self.watched[n].has_marks {
-            return;
-        }
-        self.tail.push_str(text);
-        let wanted = self.tally.wanted_mark();
-        if self.mark != wanted && mark_in(&self.tail) == Some(wanted) {
-            self.mark = wanted;
-            self.tally.is_current();
-        }
-        let from = self.tail.len().saturating_sub(TAIL);
-        self.tail = self.tail.get(from..).unwrap_or_default().to_owned();
-    }
-
-    /// Reads all streams until one ends.
-    async fn read(&mut self, streams: Vec<(usize, Incoming)>) {
-        let mut next: FuturesUnordered<_> = streams.into_iter().map(frame).collect();
-        while let Some((n, stream, data)) = next.next().await {
-            let Some(data) = data else {
-                return;
+            let open = Open {
+                tally: &self.tally,
+                number: AtomicUsize::new(0),
             };
-            let watched = &mut self.watched[n];
-            let text = String::from_utf8_lossy(&data);
-            if text.contains(GONE) {
-                watched.version = None;
-                return;
+            let all = self.watched.iter_mut();
+            let follow = all.map(|watched| watched.follow(&client, &open));
+            let _: Result<Vec<()>, Lost> = try_join_all(follow).await;
+            if open.number.load(Relaxed) > 0 {
+                pause = FIRST_PAUSE;
+                continue;
             }
-            if let Some(version) = last_version(&text) {
-                watched.version = Some(version);
-            }
-            self.look(n, &text);
-            next.push(frame((n, stream)));
+            self.tally.failed();
+            tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
     }
 }
 
-async fn frame((n, mut stream): (usize, Incoming)) -> (usize, Incoming, Option<Bytes>) {
+impl Open<'_> {
+    fn begins(&self) {
+        if self.number.fetch_add(1, Relaxed) == 2 {
+            self.tally.has_watches();
+        }
+    }
+
+    fn ends(&self) {
+        if self.number.fetch_sub(1, Relaxed) == 3 {
+            self.tally.lost_watches();
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.number.load(Relaxed) == 3 {
+            self.tally.lost_watches();
+        }
+    }
+}
+
+impl Watched {
+    /// Lists and watches until the connection is lost.
+    async fn follow(&mut self, client: &Client, open: &Open<'_>) -> Result<(), Lost> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.watch(client, open).await {
+                Ok(()) => pause = FIRST_PAUSE,
+                Err(Attempt::Failed) => return Err(Lost),
+                Err(Attempt::Refused(after)) => {
+                    open.tally.refused();
+                    tokio::time::sleep(after.unwrap_or(pause)).await;
+                    pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Watches, after a list if the version is not known, until the version is gone.
+    async fn watch(&mut self, client: &Client, open: &Open<'_>) -> Result<(), Attempt> {
+        let version = match &self.version {
+            Some(version) => version.clone(),
+            None => self.list(client, open.tally).await?,
+        };
+        let path = format!(
+            "{}&watch=1&allowWatchBookmarks=true&timeoutSeconds=3600&resourceVersion={version}",
+            self.path
+        );
+        let mut stream = match ask(client, &path).await {
+            Err(Attempt::Refused(None)) => {
+                self.version = None;
+                return Err(Attempt::Refused(None));
+            }
+            answer => answer?,
+        };
+        let first = tokio::time::timeout(STAYS_OPEN, piece(&mut stream)).await;
+        if let Ok(text) = first
+            && self.take(&text?, open.tally) == Took::Gone
+        {
+            return Ok(());
+        }
+        open.begins();
+        loop {
+            // If the connection is lost, all watches are, and `open` knows.
+            let text = piece(&mut stream).await?;
+            if self.take(&text, open.tally) == Took::Gone {
+                open.ends();
+                return Ok(());
+            }
+        }
+    }
+
+    async fn list(&mut self, client: &Client, tally: &Tally) -> Result<String, Attempt> {
+        let list = ask(client, &format!("{}&resourceVersion=0", self.path)).await?;
+        let list = list.collect().await.map_err(|_| Attempt::Failed)?;
+        let text = String::from_utf8_lossy(&list.to_bytes()).into_owned();
+        tally.listed();
+        self.look(&text, tally);
+        let version = first_version(&text).ok_or(Attempt::Failed)?;
+        self.version = Some(version.clone());
+        Ok(version)
+    }
+
+    /// Takes what came of the watch.
+    fn take(&mut self, text: &str, tally: &Tally) -> Took {
+        if text.contains(GONE) {
+            self.version = None;
+            return Took::Gone;
+        }
+        if let Some(version) = last_version(text) {
+            self.version = Some(version);
+        }
+        self.look(text, tally);
+        Took::Events
+    }
+
+    /// Looks for the mark in what came of a list or a watch.
+    fn look(&mut self, text: &str, tally: &Tally) {
+        let Some(marks) = &mut self.marks else {
+            return;
+        };
+        marks.tail.push_str(text);
+        let wanted = tally.wanted_mark();
+        if marks.last != wanted && mark_in(&marks.tail) == Some(wanted) {
+            marks.last = wanted;
+            tally.is_current();
+        }
+        let from = marks.tail.len().saturating_sub(TAIL);
+        marks.tail = marks.tail.get(from..).unwrap_or_default().to_owned();
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Took {
+    Events,
+    /// The version is too old, so the client must list.
+    Gone,
+}
+
+/// Returns what comes next of a watch.
+async fn piece(stream: &mut Incoming) -> Result<String, Attempt> {
     let frame = stream.frame().await;
     let data = frame.and_then(|frame| frame.ok()?.into_data().ok());
-    (n, stream, data)
+    let data = data.ok_or(Attempt::Failed)?;
+    Ok(String::from_utf8_lossy(&data).into_owned())
 }
 
 async fn ask(client: &Client, path: &str) -> Result<Incoming, Attempt> {
