@@ -8,7 +8,7 @@
 
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -35,9 +35,8 @@ impl HandshakeTurns {
     pub(super) async fn run<F: Future>(
         &self,
         client: IpAddr,
-        handshake: F,
+        mut handshake: Pin<&mut F>,
     ) -> Result<F::Output, QueueFull> {
-        let mut handshake = pin!(handshake);
         loop {
             let turn = self.0.take(&client).await?;
             go_to_the_end().await;
@@ -77,6 +76,7 @@ async fn woken() {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
@@ -107,7 +107,8 @@ mod tests {
         for _ in 0..HERD {
             let (turns, computed) = (turns.clone(), computed.clone());
             herd.spawn(async move {
-                turns.run(address(1), handshake(computed)).await.unwrap();
+                let handshake = pin!(handshake(computed));
+                turns.run(address(1), handshake).await.unwrap();
             });
         }
         herd
@@ -147,7 +148,8 @@ mod tests {
         let (before, seen) = (computed.load(Ordering::Relaxed), computed.clone());
         let own = Arc::<AtomicUsize>::default();
         let other = tokio::spawn(async move {
-            turns.run(address(2), handshake(own)).await.unwrap();
+            let handshake = pin!(handshake(own));
+            turns.run(address(2), handshake).await.unwrap();
             seen.load(Ordering::Relaxed)
         });
         let of_herd = other.await.unwrap() - before;
@@ -159,13 +161,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_holds_no_turn() {
         let turns = HandshakeTurns::new(1);
-        let silent = std::future::pending::<()>();
+        let silent = pin!(std::future::pending::<()>());
         let silent = turns.run(address(1), silent);
         let after = Duration::from_secs(1);
-        let computed = Arc::<AtomicUsize>::default();
+        let other = pin!(handshake(Arc::default()));
         let (silent, other) = tokio::join!(
             tokio::time::timeout(after, silent),
-            turns.run(address(1), handshake(computed))
+            turns.run(address(1), other)
         );
         assert!(silent.is_err() && other.is_ok());
     }

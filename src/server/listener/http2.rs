@@ -106,14 +106,14 @@ where
     }
     loop {
         let accepted = HttpSession::from_h2_conn(&mut connection.h2, digest.clone());
-        let event = tokio::select! {
+        // Without a name for it, the connection keeps no room for the event.
+        let end = match tokio::select! {
                 biased;
                 _ = stop.changed(), if !stopping => Event::ShuttingDown,
                 () = connection.state.changed() => Event::StateChanged,
                 () = &mut connection.look => Event::Look,
                 accepted = accepted => Event::Accepted(accepted),
-        };
-        let end = match event {
+        } {
             Event::Accepted(Ok(Some(H2Accept::Session(session)))) => {
                 connection.accept(session, &handlers)
             }
@@ -328,7 +328,7 @@ fn after(now: Instant, time: Duration) -> Instant {
 /// connection's state, in the field that pingora has for the answer of a proxy in
 /// front.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
-    let proxy = ResponseHeader::build(StatusCode::OK, None)
+    let proxy = ResponseHeader::build_no_case(StatusCode::OK, Some(0))
         .ok()
         .map(|header| Arc::new(ProxyDigest::new(Box::new(header), Some(Box::new(state)))));
     Arc::new(Digest {

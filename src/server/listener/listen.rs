@@ -8,9 +8,9 @@
 //! pingora's own accept loop has no place for limits that count connections
 //! until they are closed, nor for deadlines of handshake and preface.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -160,38 +160,15 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         shutdown: &ShutdownWatch,
     ) -> Ended {
         let deadlines = self.settings.deadlines;
-        let Some(mut connection) = prepare(stream, peer) else {
+        let Some(connection) = prepare(stream, peer) else {
             return Ended::ByClient;
         };
-        let begun = match &self.tls {
-            Some(tls) => within(deadlines.header, async {
-                let client = connections::client(peer.ip());
-                let handshake = tls.tls_handshake(connection);
-                let stream = match self.turns.run(client, handshake).await.ok()? {
-                    Ok(stream) => stream,
-                    Err(error) => {
-                        tracing::debug!(client = %peer.ip(), %error, "no TLS handshake");
-                        return None;
-                    }
-                };
-                let stream: Stream = Box::new(stream);
-                let http2 = matches!(stream.selected_alpn_proto(), Some(ALPN::H2));
-                Some((stream, http2))
-            })
-            .await
-            .map_err(|_| Ended::HandshakeTimeout),
-            None => within(deadlines.header, async {
-                let http2 = begins_with_preface(&mut connection).await.ok()?;
-                let stream: Stream = Box::new(connection);
-                Some((stream, http2))
-            })
-            .await
-            .map_err(|_| Ended::HeaderTimeout),
-        };
-        let (stream, http2) = match begun {
+        // In a box, so that a connection keeps no memory of how it began.
+        let begun = timeout(deadlines.header, Box::pin(self.begin(connection, peer)));
+        let (stream, http2) = match begun.await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ended::ByClient,
-            Err(ended) => return ended,
+            Err(_) => return self.too_late(),
         };
         if http2 {
             let state = Http2State::new(Instant::now());
@@ -216,14 +193,38 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         });
         Box::pin(http1.serve(stream)).await
     }
-}
 
-/// Bounds a future in time. The future's memory is released when it has ended.
-async fn within<T>(
-    deadline: Duration,
-    future: impl Future<Output = T> + Send,
-) -> Result<T, tokio::time::error::Elapsed> {
-    Box::pin(timeout(deadline, future)).await
+    /// Returns the connection after the TLS handshake, or after the preface without TLS,
+    /// and whether it is HTTP/2. `None` if the client has ended it.
+    async fn begin(
+        &self,
+        mut connection: TcpConnection,
+        peer: SocketAddr,
+    ) -> Option<(Stream, bool)> {
+        let Some(tls) = &self.tls else {
+            let http2 = begins_with_preface(&mut connection).await.ok()?;
+            return Some((Box::new(connection), http2));
+        };
+        let client = connections::client(peer.ip());
+        let handshake = pin!(tls.tls_handshake(connection));
+        let stream = match self.turns.run(client, handshake).await.ok()? {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(client = %peer.ip(), %error, "no TLS handshake");
+                return None;
+            }
+        };
+        let stream: Stream = Box::new(stream);
+        let http2 = matches!(stream.selected_alpn_proto(), Some(ALPN::H2));
+        Some((stream, http2))
+    }
+
+    fn too_late(&self) -> Ended {
+        match self.tls {
+            Some(_) => Ended::HandshakeTimeout,
+            None => Ended::HeaderTimeout,
+        }
+    }
 }
 
 /// Makes the connection that pingora uses. Returns `None` if the client has gone
