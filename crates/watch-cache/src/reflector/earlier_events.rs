@@ -38,6 +38,9 @@ const MOST_EVENTS: usize = 1_000;
 /// seconds before the end, or up to a second later; in a shorter watch, it sends none.
 const WATCH_SECONDS: &str = "3";
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(4);
+/// If the server learns of a newer version only after its bookmarks were due, a second
+/// watch gets one.
+const TRIES: usize = 2;
 /// The silence after which the server is made to learn of a newer version. Events, and
 /// an error, come at once.
 const SILENT_FOR: Duration = Duration::from_millis(300);
@@ -151,25 +154,29 @@ impl Cache {
         };
         let place = places.take(caller, 1);
         let place = place.map_err(|_| NoEarlierEvents::NoPlace)?;
-        let told = self.told(entry, store, wanted);
-        let told = tokio::time::timeout(EVENTS_TIMEOUT, told).await;
-        Ok(told.ok().flatten().map(|(mut events, bytes)| {
-            events.place = (bytes > SMALL_BYTES).then_some(place);
-            Arc::new(events)
-        }))
+        for _ in 0..TRIES {
+            let told = self.told(entry, store, wanted.clone());
+            match tokio::time::timeout(EVENTS_TIMEOUT, told).await {
+                Ok(Told::Silence) => {}
+                Ok(Told::Events(mut events, bytes)) => {
+                    events.place = (bytes > SMALL_BYTES).then_some(place);
+                    return Ok(Some(Arc::new(events)));
+                }
+                Ok(Told::Nothing) | Err(_) => break,
+            }
+        }
+        Ok(None)
     }
 
-    async fn told(
-        &self,
-        entry: &Entry,
-        store: &Store,
-        wanted: Wanted<'_>,
-    ) -> Option<(SharedEvents, usize)> {
+    async fn told(&self, entry: &Entry, store: &Store, wanted: Wanted<'_>) -> Told {
         let accept = source_encoding::accept(&entry.gvr, entry.provenance().reads_json());
         let path = wanted.path(entry);
         let asked = entry.upstream();
         let answer = asked.get(ReadKind::EarlierEvents, &path, accept);
-        let answer = answer.await.ok().filter(|a| a.status() == StatusCode::OK)?;
+        let answer = answer.await.ok();
+        let Some(answer) = answer.filter(|answer| answer.status() == StatusCode::OK) else {
+            return Told::Nothing;
+        };
         let encoding = source_encoding::encoding(answer.headers());
         let body = answer.into_body().into_stream();
         let frames = WatchDecoder::new(body, encoding, self.memory.begin(0));
@@ -189,8 +196,18 @@ impl Cache {
     }
 }
 
+/// What upstream's watch told.
+enum Told {
+    /// The events up to a version that the store's history has, and their bytes.
+    Events(SharedEvents, usize),
+    /// The watch has ended without an event or a bookmark.
+    Silence,
+    /// Nothing of use.
+    Nothing,
+}
+
 /// Reads the events up to a version that the store's history has.
-async fn read<B>(mut frames: WatchDecoder<B>, store: &Store) -> Option<(SharedEvents, usize)>
+async fn read<B>(mut frames: WatchDecoder<B>, store: &Store) -> Told
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -198,19 +215,25 @@ where
     let mut events = Vec::new();
     let mut bytes = 0usize;
     loop {
-        let version = match frames.next().await.ok()?? {
-            Frame::Object { change, object } => {
+        let version = match frames.next().await {
+            Ok(Some(Frame::Object { change, object })) => {
                 bytes = bytes.saturating_add(object.bytes.len());
                 if bytes > MOST_BYTES || events.len() >= MOST_EVENTS {
-                    return None;
+                    return Told::Nothing;
                 }
-                let object = object.stored(&store.resource).ok()?;
+                let Ok(object) = object.stored(&store.resource) else {
+                    return Told::Nothing;
+                };
                 let version = object.resource_version;
                 events.push((change, object));
                 version
             }
-            Frame::Bookmark(object) => version_of(&object)?,
-            Frame::Error(_) => return None,
+            Ok(Some(Frame::Bookmark(object))) => match version_of(&object) {
+                Some(version) => version,
+                None => return Told::Nothing,
+            },
+            Ok(None) if events.is_empty() => return Told::Silence,
+            Ok(Some(Frame::Error(_)) | None) | Err(_) => return Told::Nothing,
         };
         // Upstream has sent everything up to this version.
         if store.begin(version).is_ok() {
@@ -219,7 +242,7 @@ where
                 version,
                 place: None,
             };
-            return Some((events, bytes));
+            return Told::Events(events, bytes);
         }
     }
 }

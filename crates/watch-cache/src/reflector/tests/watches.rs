@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 
 use super::fake::Asked;
 use super::*;
+use crate::reflector::{NoEarlierEvents, WantedEvents};
 
 fn live() -> (mpsc::Sender<String>, impl FnMut() -> Reply) {
     let (send, receive) = mpsc::channel(8);
@@ -275,4 +276,40 @@ async fn a_resource_that_is_gone_closes_its_watchers() {
     let refused = cache.lookup(&pods(), &Everything).err();
     assert_eq!(refused, Some(Unavailable::Refused));
     assert_eq!(fake.count(), 3);
+}
+
+/// The first short watch ends before the server has learnt of a newer version, as on a
+/// busy machine.
+#[tokio::test]
+async fn earlier_events_are_asked_for_again_if_nothing_was_told() {
+    for (tells_at, questions) in [(1, 1), (2, 2), (3, 2)] {
+        let fake = Fake::start(move |asked, before| match (asked, before) {
+            (Asked::List, _) => pod_list(9, &[pod("a", 3)]),
+            // The main watch.
+            (Asked::Watch, 0) => Reply::Stays(String::new()),
+            (Asked::Watch, n) if n >= tells_at => Reply::Stays(bookmark(9)),
+            (Asked::Watch, _) => Reply::Ends(String::new()),
+        });
+        let cache = cache(&fake);
+        let (entry, store) = filled(&cache, &pods()).await;
+        until("the main watch", || {
+            (!fake.asked(Asked::Watch).is_empty()).then_some(())
+        })
+        .await;
+        let wanted = WantedEvents {
+            caller: None,
+            namespace: "",
+            label_selector: None,
+            field_selector: None,
+            after: 5,
+        };
+        let told = cache.earlier_events(&entry, &store, wanted).await;
+        let expected = match tells_at {
+            3 => Err(NoEarlierEvents::Untold),
+            _ => Ok(9),
+        };
+        assert_eq!(told.map(|events| events.version()), expected);
+        let asked = fake.asked(Asked::Watch);
+        assert_eq!(asked.len() - 1, questions, "{asked:?}");
+    }
 }
