@@ -61,9 +61,9 @@ const LIST_WAITS: Duration = Duration::from_millis(500);
 
 /// If upstream has no initial events: how long a watch with initial events waits
 /// until the form of bookmarks is known. If it were forwarded, it would be refused,
-/// and client-go would not try again. Upstream sends a bookmark within seconds of
-/// the list.
-const BOOKMARK_WAITS: Duration = Duration::from_secs(8);
+/// and client-go would not try again. Upstream usually sends a bookmark within seconds
+/// of the list; this is longer than all attempts take.
+const BOOKMARK_WAITS: Duration = Duration::from_secs(30);
 
 pub(in crate::server) enum Outcome {
     Answer(Answer),
