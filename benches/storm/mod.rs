@@ -1,13 +1,14 @@
 //! Measures what follows when a server goes away and comes back under thousands of
-//! clients. Each has a TLS connection, a certificate and three watches: the pods of its
-//! node, services, and endpoint slices. TLS, HTTP/2, JSON.
+//! clients. Each has a TLS connection, a certificate or a service account's token, and
+//! three watches: the pods of its node, services, and endpoint slices. TLS, HTTP/2, JSON.
 //!
-//! `make bench ARGS='storm --clients 2000 --pods 4000'`
+//! `make bench ARGS='storm --clients 2000 --pods 4000'`, and with `--tokens 1`
 
 mod bystander;
 mod client;
 mod tally;
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ use harness::cluster::{Cluster, grant_everywhere};
 use harness::objects::cluster_role_binding;
 use harness::{certificates::Pair, process};
 
+const ALONE: &str = "kube-apiserver";
+/// The end of the name of a storm whose server stays.
+const CUT: &str = "; connections cut";
 const GROUP: &str = "storm";
 /// The service whose label shows who is current.
 const MARKED: &str = "/api/v1/namespaces/default/services/marked";
@@ -37,7 +41,7 @@ const BYSTANDER_MS: f64 = 50.0;
 const RESOURCES: [&str; 3] = ["pods", "services", "endpointslices"];
 
 pub fn main() {
-    require(&[("taskset", "util-linux")]);
+    require(&[("taskset", "util-linux"), ("ss", "iproute2")]);
     crate::support::run(storm());
 }
 
@@ -47,22 +51,20 @@ async fn storm() {
     let admin = cluster.admin_client();
     fill(&admin, most, clients).await;
     cores::pin(cluster.apiserver.pid(), cores::SERVER);
-    let certificates: Vec<Pair> = (0..clients)
-        .map(|n| {
-            cluster
-                .certificates
-                .client(&format!("client-{n:05}"), &[GROUP])
-        })
-        .collect();
+    let credentials = match count("tokens", 0) {
+        0 => certificates(&cluster, clients),
+        _ => tokens(&admin, clients).await,
+    };
     cores::pin(std::process::id(), cores::CLIENT);
     let mut storms = Vec::new();
     {
         let server = |pair: Option<&Pair>| cluster.client(pair);
-        let herd = Herd::start(&certificates, server).await;
+        let herd = Herd::start(&credentials, server).await;
         let bystander = Bystander::start(&cluster.admin_client(), MARKED);
         for _ in 0..count("rounds", 1) {
             storms.push(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
         }
+        storms.push(cut(ALONE, None, &cluster, &herd, &bystander).await);
     }
     for (name, is_saved, authorization) in [
         ("apifront, killed", false, json!({})),
@@ -83,11 +85,12 @@ async fn storm() {
         })
         .await;
         cores::pin(front.process.pid(), cores::SERVER);
-        let herd = Herd::start(&certificates, |pair| front.client(pair)).await;
+        let herd = Herd::start(&credentials, |pair| front.client(pair)).await;
         let bystander = Bystander::start(&front.admin_client(), MARKED);
         for _ in 0..count("rounds", 1) {
             storms.push(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
         }
+        storms.push(cut(name, Some(&front), &cluster, &herd, &bystander).await);
         if is_saved {
             storms.push(kill_apiserver(&mut cluster, Some(&front), &herd, &bystander).await);
         }
@@ -140,6 +143,55 @@ async fn fill(admin: &Client, most: usize, nodes: usize) {
     grant_everywhere(admin, &[role, binding]).await;
 }
 
+/// What a client shows the server: a certificate as kubelets do, or a token as DaemonSets.
+enum Credential {
+    Certificate(Pair),
+    Token(String),
+}
+
+impl Credential {
+    fn client(&self, server: impl Fn(Option<&Pair>) -> Client) -> Client {
+        match self {
+            Self::Certificate(pair) => server(Some(pair)),
+            Self::Token(token) => server(None).token(token),
+        }
+    }
+}
+
+fn certificates(cluster: &Cluster, clients: usize) -> Vec<Credential> {
+    let pair = |n| {
+        let name = format!("client-{n:05}");
+        cluster.certificates.client(&name, &[GROUP])
+    };
+    (0..clients)
+        .map(pair)
+        .map(Credential::Certificate)
+        .collect()
+}
+
+/// Makes a service account for each client.
+async fn tokens(admin: &Client, clients: usize) -> Vec<Credential> {
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let group = "system:serviceaccounts:default";
+    let binding = cluster_role_binding("accounts", GROUP, "Group", group);
+    grant_everywhere(admin, &[binding]).await;
+    let mut tokens = Vec::new();
+    for n in 0..clients {
+        let name = format!("client-{n:05}");
+        let account = json!({ "metadata": { "name": name } });
+        admin.post(accounts, &account).await.expect(201);
+        let request = json!({ "spec": { "expirationSeconds": 3600 } });
+        let made = admin
+            .post(&format!("{accounts}/{name}/token"), &request)
+            .await;
+        let token = made.expect(201)["status"]["token"].take();
+        tokens.push(Credential::Token(
+            token.as_str().expect("a token").to_owned(),
+        ));
+    }
+    tokens
+}
+
 /// All clients of one server.
 struct Herd {
     tally: Arc<Tally>,
@@ -148,11 +200,14 @@ struct Herd {
 
 impl Herd {
     /// Connects all clients, and waits until they have their watches.
-    async fn start(certificates: &[Pair], server: impl Fn(Option<&Pair>) -> Client) -> Self {
+    async fn start(
+        credentials: &[Credential],
+        server: impl Fn(Option<&Pair>) -> Client + Copy,
+    ) -> Self {
         let tally = Arc::<Tally>::default();
         let mut tasks = Vec::new();
-        for (n, certificate) in certificates.iter().enumerate() {
-            let client = StormClient::new(server(Some(certificate)), tally.clone(), n);
+        for (n, credential) in credentials.iter().enumerate() {
+            let client = StormClient::new(credential.client(server), tally.clone(), n);
             tasks.push(tokio::spawn(client.live()));
             if n % 50 == 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -261,10 +316,9 @@ async fn kill_apiserver(
     let cpu = usage::cpu_time(apiserver);
     Storm {
         name: match front {
-            None => "kube-apiserver, killed",
-            Some(_) => "apifront, kube-apiserver killed",
-        }
-        .to_owned(),
+            None => format!("{ALONE}, killed"),
+            Some(_) => format!("apifront, {ALONE} killed"),
+        },
         ready,
         back,
         current,
@@ -309,6 +363,47 @@ async fn in_front(
         upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid()) - upstream),
         peak_megabytes: peak(pid),
         upstream: asked(front).await,
+        bystander: bystander.since(gone),
+    }
+}
+
+/// Resets all clients' connections, as a network does that fails or certificates that are
+/// changed. The server stays.
+async fn cut(
+    name: &str,
+    front: Option<&Apifront>,
+    cluster: &Cluster,
+    herd: &Herd,
+    bystander: &Bystander,
+) -> Storm {
+    let mark = next_mark();
+    herd.tally.begin(mark);
+    let apiserver = cluster.apiserver.pid();
+    let (pid, address) = match front {
+        None => (apiserver, cluster.apiserver.address()),
+        Some(front) => (front.process.pid(), front.address),
+    };
+    let before = [pid, apiserver].map(usage::cpu_time);
+    let gone = Instant::now();
+    let port = address.port().to_string();
+    let cut = Command::new("ss")
+        .args(["-K", "dst", "127.0.0.1", "dport", "=", &port])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    assert!(cut.expect("ss").success());
+    let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
+    let [cpu, upstream_cpu] = [0, 1].map(|n| usage::cpu_time([pid, apiserver][n]) - before[n]);
+    Storm {
+        name: format!("{name}{CUT}"),
+        ready: 0.0,
+        back,
+        current,
+        counts: herd.tally.counts(),
+        cpu,
+        upstream_cpu: front.map(|_| upstream_cpu),
+        peak_megabytes: peak(pid),
+        upstream: String::new(),
         bystander: bystander.since(gone),
     }
 }
@@ -367,11 +462,14 @@ fn report(clients: usize, storms: &[Storm]) {
     for storm in storms.iter().filter(|storm| !storm.upstream.is_empty()) {
         println!("{}: asked upstream: {}", storm.name, storm.upstream);
     }
-    let Some((alone, fronts)) = storms.split_first() else {
-        return;
-    };
     let all = |storm: &Storm| percentile(&storm.current, 100.0);
-    for front in fronts {
+    let is_alone = |storm: &Storm| storm.name.starts_with(ALONE);
+    let is_cut = |storm: &Storm| storm.name.ends_with(CUT);
+    for front in storms.iter().filter(|storm| !is_alone(storm)) {
+        let mut alone = storms.iter().filter(|storm| is_alone(storm));
+        let Some(alone) = alone.find(|alone| is_cut(alone) == is_cut(front)) else {
+            continue;
+        };
         let compare = |what: &str, value, unit, most| {
             report::compare(
                 &format!("{}: {what}", front.name),
