@@ -14,7 +14,12 @@ const ROOT: &str = "/registry/";
 /// The operations in one transaction. etcd takes at most 128.
 const AT_ONCE: usize = 100;
 /// The keys that kube-apiserver writes on its own, all the time.
-const ITS_OWN: [&str; 3] = ["events/", "leases/kube-system/", "masterleases/"];
+const ITS_OWN: [&str; 4] = [
+    "events/default/",
+    "events/kube-system/",
+    "leases/kube-system/",
+    "masterleases/",
+];
 
 /// The keys that hold the rights of users.
 pub const RBAC: [&str; 4] = [
