@@ -73,19 +73,12 @@ mod tests {
 
     use super::*;
     use crate::authn::testing::FakeApiServer;
-    use crate::authz::testing::Saved;
+    use crate::authz::testing::{Saved, jane_gets};
     use crate::authz::{AuthzMetrics, AuthzSettings, Purpose};
 
     /// Asks jane's right to get the path. Returns the status code and the reviews.
     async fn code(authorizer: &Authorizer, server: &FakeApiServer, path: &str) -> (u16, usize) {
-        let user = UserInfo {
-            name: "jane".into(),
-            ..UserInfo::default()
-        };
-        let attributes = Attributes::NonResource {
-            verb: "get".into(),
-            path: path.into(),
-        };
+        let (user, attributes) = jane_gets(path);
         let before = server.calls();
         let asked = authorizer.authorize_request(&user, &attributes, Purpose::Usual);
         let outcome = asked.await.outcome;

@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::authn::testing::FakeApiServer;
-    use crate::authz::testing::Saved;
+    use crate::authz::testing::{Saved, jane_gets};
     use crate::authz::{AuthzMetrics, AuthzSettings, CachedRbacUse, Purpose};
 
     const MAX_AGE: Duration = Duration::from_secs(600);
@@ -172,14 +172,7 @@ mod tests {
     }
 
     async fn code(authorizer: &Authorizer, path: &str, by: Option<DegradedAuthorization>) -> u16 {
-        let user = UserInfo {
-            name: "jane".into(),
-            ..UserInfo::default()
-        };
-        let attributes = Attributes::NonResource {
-            verb: "get".into(),
-            path: path.into(),
-        };
+        let (user, attributes) = jane_gets(path);
         let purpose = by.map_or(Purpose::NamedRead, |authorization| {
             Purpose::Degraded(DegradedBounds {
                 max_age: MAX_AGE,

@@ -1,13 +1,27 @@
-//! RBAC objects in memory for tests.
+//! RBAC objects in memory and a caller, for tests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use kubernetes_wire::api::{Attributes, UserInfo};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::rbac::{RbacObjects, Rights, SavedRbac};
+
+/// Returns jane, and her question whether she may get the path.
+pub fn jane_gets(path: &str) -> (UserInfo, Attributes) {
+    let user = UserInfo {
+        name: "jane".into(),
+        ..UserInfo::default()
+    };
+    let attributes = Attributes::NonResource {
+        verb: "get".into(),
+        path: path.into(),
+    };
+    (user, attributes)
+}
 
 /// RBAC objects that let jane get `/bound`, and the moment at which they were proven
 /// fresh. `None`: nothing is in memory. Upstream cannot be asked for its version.
