@@ -143,7 +143,8 @@ async fn fill(admin: &Client, most: usize, nodes: usize) {
     grant_everywhere(admin, &[role, binding]).await;
 }
 
-/// What a client shows the server: a certificate as kubelets do, or a token as DaemonSets.
+/// A client shows one of these to the server. Kubelets have certificates, and pods of
+/// DaemonSets have tokens.
 enum Credential {
     Certificate(Pair),
     Token(String),

@@ -196,7 +196,7 @@ impl Cache {
     }
 }
 
-/// What upstream's watch told.
+/// A short watch of upstream ends in one of these ways.
 enum Told {
     /// The events up to a version that the store's history has, and their bytes.
     Events(SharedEvents, usize),
