@@ -2,10 +2,18 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use apifront_upstream::review::Held;
+
 /// A client's IPv4 address or its IPv6 /64 network: an IPv6 host usually has a whole
 /// /64, and can choose among its addresses (RFC 4291, 2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(Option<IpAddr>);
+
+impl Held for Address {
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
 
 impl From<Option<IpAddr>> for Address {
     fn from(address: Option<IpAddr>) -> Self {

@@ -19,15 +19,16 @@ use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::accepted_tokens::{Accepted, AcceptedTokens};
+use super::accepted_tokens::{self, Accepted, AcceptedTokens};
 use super::jwt_expiry;
 use super::metrics::AuthnMetrics;
 use super::remote_address::Address;
 use super::token_review::{self, PATH};
 
-/// The bad tokens that are remembered. They are kept apart, so that a flood of them
-/// displaces no good token. A forgotten bad token costs its caller another review.
-const MAX_REJECTED: usize = 8192;
+/// The memory for bad tokens, which is enough for 10,000. They are kept apart, so that a
+/// flood of them displaces no good token. A forgotten bad token costs its caller another
+/// review.
+const MAX_REJECTED_BYTES: usize = 4 << 20;
 
 /// The time for which a good token counts as known: the life of a service account's
 /// token. This is longer than the answer is used. It only decides in which queue the
@@ -109,8 +110,8 @@ impl TokenAuthenticator {
                 client,
                 strangers: FairQueue::new(OF_STRANGERS),
                 known: FairQueue::new(OF_KNOWN),
-                accepted: AcceptedTokens::new(now),
-                rejected: AnswerCache::new(MAX_REJECTED, now),
+                accepted: accepted_tokens::new(now),
+                rejected: AnswerCache::new(MAX_REJECTED_BYTES, now),
                 metrics,
             }),
             in_flight: SingleFlight::default(),
@@ -192,7 +193,12 @@ impl Reviewer {
                     expires,
                 };
                 let longest = settings.success_ttl.max(KNOWN_FOR).max(settings.degraded);
-                self.accepted.insert(key, accepted, asked, longest);
+                if accepted.is_kept() {
+                    let user = accepted.user.clone();
+                    self.accepted.insert(key, user, accepted, asked, longest);
+                } else {
+                    self.accepted.remove(&key);
+                }
                 self.rejected.remove(&key);
             }
             TokenOutcome::Rejected(_) => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apifront_upstream::review::{AnswerCache, Key};
+use apifront_upstream::review::{AnswerCache, Held, Key};
 use bytes::Bytes;
 use kubernetes_wire::api::{Attributes, UserInfo};
 use sha2::{Digest, Sha256};
@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use super::{AuthzSettings, Decision, Verdict};
 
-/// The most decisions that are kept, as in the API server's webhook authorizer.
-const MAX_DECISIONS: usize = 8192;
+/// The memory for decisions. Usual ones take some 400 bytes, so there is room for 80,000:
+/// the agents of 10,000 nodes with eight rights each. (The API server's webhook
+/// authorizer keeps 8,192.)
+const MAX_BYTES: usize = 32 << 20;
 
 /// Decisions about longer attributes keep no review, because callers choose the
 /// attributes. The API server's webhook authorizer does not even keep the decision
@@ -36,11 +38,20 @@ pub struct Remembered {
     pub review: Option<Bytes>,
 }
 
+impl Held for Remembered {
+    fn held_bytes(&self) -> usize {
+        let review = self.review.as_ref().map_or(0, Bytes::len);
+        size_of::<Verdict>()
+            .saturating_add(self.verdict.reason.len())
+            .saturating_add(review)
+    }
+}
+
 /// Decisions, grouped by the name of their user.
 pub type Decisions = AnswerCache<Arc<str>, Remembered>;
 
 pub fn new(now: Instant) -> Decisions {
-    AnswerCache::new(MAX_DECISIONS, now)
+    AnswerCache::new(MAX_BYTES, now)
 }
 
 impl AuthzSettings {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use apifront_upstream::review::{AnswerCache, Key};
+use apifront_upstream::review::{AnswerCache, Held, Key};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::{Attributes, UserInfo};
@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use super::cache::{self, Parts};
 use super::{Authorizer, AuthzSettings, Decision};
 
-/// The most answers that are kept: pages with fifty questions for eighty callers.
-const MAX_ANSWERS: usize = 4096;
+/// The memory for answers. Usual ones have less than 1 KiB, so there is room for pages
+/// with fifty questions for three hundred callers.
+const MAX_BYTES: usize = 16 << 20;
 
-/// The most bytes of an answer that is kept. Usual answers have less than 1 KiB. All
-/// together take at most 16 MiB.
+/// The most bytes of an answer that is kept.
 const MAX_ANSWER_BYTES: usize = 4 << 10;
 
 /// Headers on which upstream's answer does not depend: headers of one request or of
@@ -54,11 +54,19 @@ pub struct SelfReview {
     pub body: Bytes,
 }
 
+impl Held for SelfReview {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            .saturating_add(self.content_type.len())
+            .saturating_add(self.body.len())
+    }
+}
+
 pub(super) struct SelfReviews(AnswerCache<Arc<str>, Arc<SelfReview>>);
 
 impl SelfReviews {
     pub(super) fn new(now: Instant) -> Self {
-        Self(AnswerCache::new(MAX_ANSWERS, now))
+        Self(AnswerCache::new(MAX_BYTES, now))
     }
 
     pub(super) fn clear(&self, now: Instant) {

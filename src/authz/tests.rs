@@ -685,16 +685,19 @@ async fn a_flood_of_questions_about_one_user_does_not_delay_another() {
 
 #[tokio::test]
 async fn a_flood_of_questions_drives_only_its_own_answers_out_of_memory() {
-    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let reason = "x".repeat(cache::MAX_KEPT_REASON_BYTES);
+    let server = FakeApiServer::new(move |_, _| answer(json!({"allowed": true, "reason": reason})));
     let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
     let (jane, flood) = (user("jane", &[]), user("flood", &[]));
     code_of(&authorizer, &jane, &pods("list", "", "")).await;
-    for n in 0..9_000 {
+    for n in 0..5_000 {
         code_of(&authorizer, &flood, &pods("get", &n.to_string(), "")).await;
     }
     let before = server.calls();
     code_of(&authorizer, &jane, &pods("list", "", "")).await;
     assert_eq!(server.calls(), before);
+    code_of(&authorizer, &flood, &pods("get", "0", "")).await;
+    assert_eq!(server.calls(), before + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -721,8 +724,9 @@ async fn questions_drive_out_own_answers_alone() {
     let keys: Vec<Key> = (0..10_000u32)
         .map(|n| self_review_key(&mallory, &none, &none, &n.to_be_bytes()))
         .collect();
+    let long = "no".repeat(2_000);
     for key in &keys {
-        authorizer.remember_self_review(*key, "mallory", review("no"), Instant::now());
+        authorizer.remember_self_review(*key, "mallory", review(&long), Instant::now());
     }
     let kept = |key| authorizer.self_review(key).is_some();
     assert!(kept(&of_jane));

@@ -1,12 +1,13 @@
 //! A cache of review answers, each with the caller that it is about.
 //!
-//! The cache is limited, and callers choose the questions. When the cache is full,
-//! the caller with the most answers loses those that it has not used for the
-//! longest time, so a flood of questions drives out only its own caller's answers.
+//! The cache has a limit of bytes, and callers choose the questions. When the cache is
+//! full, the caller whose answers take the most loses those that it has not used for
+//! the longest time, so a flood of questions drives out only its own caller's answers.
 //! The reader of an answer decides how old it may be.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -21,20 +22,42 @@ pub type Key = [u8; 32];
 /// once. Removing many at once keeps the search for them cheap per new answer.
 const GIVEN_UP: usize = 64;
 
+/// The approximate memory of an answer without what its value and its caller hold: the
+/// key in both maps, the time of its last use, and free places of the maps.
+const ENTRY_BYTES: usize = 256;
+
 /// The time between two removals of answers that are too old.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// What takes memory while it is remembered.
+pub trait Held {
+    /// Returns the approximate number of bytes, with those behind pointers.
+    fn held_bytes(&self) -> usize;
+}
+
+impl Held for Arc<str> {
+    fn held_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<T: Held> Held for Arc<T> {
+    fn held_bytes(&self) -> usize {
+        T::held_bytes(self)
+    }
+}
+
 pub struct AnswerCache<C: Eq + Hash, V> {
     state: RwLock<State<C, V>>,
-    capacity: usize,
+    capacity_bytes: usize,
     began: Instant,
 }
 
 struct State<C: Eq + Hash, V> {
     answers: HashMap<Key, Answer<C, V>>,
     keys: HashMap<C, HashSet<Key>>,
-    /// The number of answers of each caller.
-    numbers: Ledger<C>,
+    /// The bytes of each caller's answers.
+    bytes: Ledger<C>,
     swept: Instant,
     /// Answers to questions from before this moment are not added.
     cleared: Instant,
@@ -43,22 +66,23 @@ struct State<C: Eq + Hash, V> {
 struct Answer<C, V> {
     caller: C,
     value: V,
+    bytes: usize,
     asked: Instant,
     /// The time of the last use, in milliseconds after `began`.
     used: AtomicU64,
 }
 
-impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
-    pub fn new(capacity: usize, now: Instant) -> Self {
+impl<C: Clone + Eq + Hash + Held, V: Clone + Held> AnswerCache<C, V> {
+    pub fn new(capacity_bytes: usize, now: Instant) -> Self {
         Self {
             state: RwLock::new(State {
                 answers: HashMap::new(),
                 keys: HashMap::new(),
-                numbers: Ledger::new(Limits::fixed(0, 0)),
+                bytes: Ledger::new(Limits::fixed(0, 0)),
                 swept: now,
                 cleared: now,
             }),
-            capacity,
+            capacity_bytes,
             began: now,
         }
     }
@@ -71,8 +95,9 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         Some((answer.value.clone(), answer.asked))
     }
 
-    /// Keeps an answer about `caller` that was requested at `asked`. Answers older
-    /// than `longest` may be removed: nobody uses them.
+    /// Keeps an answer about `caller` that was requested at `asked`, unless it is larger
+    /// than the whole cache. Answers older than `longest` may be removed: nobody uses
+    /// them.
     pub fn insert(&self, key: Key, caller: C, value: V, asked: Instant, longest: Duration) {
         let mut state = self.state.write();
         if asked < state.cleared {
@@ -82,20 +107,26 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         if asked.saturating_duration_since(state.swept) >= SWEEP_EVERY {
             state.sweep(asked, longest);
         }
-        if state.answers.len() >= self.capacity {
+        let bytes = entry_bytes(&caller, &value);
+        if bytes > self.capacity_bytes {
+            return;
+        }
+        let is_full =
+            |state: &State<C, V>| state.bytes.total().saturating_add(bytes) > self.capacity_bytes;
+        if is_full(&state) {
             state.sweep(asked, longest);
         }
-        while state.answers.len() >= self.capacity {
-            let most = (self.capacity / GIVEN_UP).max(1);
-            if !state.give_up(most) {
+        while is_full(&state) {
+            if !state.give_up(self.capacity_bytes / GIVEN_UP) {
                 return;
             }
         }
         state.keys.entry(caller.clone()).or_default().insert(key);
-        state.numbers.add(Some(&caller), 1);
+        state.bytes.add(Some(&caller), bytes);
         let answer = Answer {
             caller,
             value,
+            bytes,
             asked,
             used: AtomicU64::new(self.millis(asked)),
         };
@@ -133,12 +164,16 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
     /// Replaces an answer by a newer one. This does not count as a use of it. Does
     /// nothing if the answer is gone.
     pub fn renew(&self, key: &Key, value: V, asked: Instant) {
-        let mut state = self.state.write();
+        let state = &mut *self.state.write();
         if asked >= state.cleared
             && let Some(answer) = state.answers.get_mut(key)
             && asked > answer.asked
         {
+            let bytes = entry_bytes(&answer.caller, &value);
+            state.bytes.take_off(Some(&answer.caller), answer.bytes);
+            state.bytes.add(Some(&answer.caller), bytes);
             answer.value = value;
+            answer.bytes = bytes;
             answer.asked = asked;
         }
     }
@@ -148,7 +183,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         let mut state = self.state.write();
         state.answers.clear();
         state.keys.clear();
-        state.numbers.clear();
+        state.bytes.clear();
         state.cleared = now;
     }
 
@@ -158,12 +193,18 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
     }
 }
 
+fn entry_bytes(caller: &impl Held, value: &impl Held) -> usize {
+    ENTRY_BYTES
+        .saturating_add(caller.held_bytes())
+        .saturating_add(value.held_bytes())
+}
+
 impl<C: Clone + Eq + Hash, V> State<C, V> {
     fn remove(&mut self, key: &Key) {
         let Some(answer) = self.answers.remove(key) else {
             return;
         };
-        self.numbers.take_off(Some(&answer.caller), 1);
+        self.bytes.take_off(Some(&answer.caller), answer.bytes);
         if let Some(keys) = self.keys.get_mut(&answer.caller) {
             keys.remove(key);
             if keys.is_empty() {
@@ -186,10 +227,11 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         self.swept = now;
     }
 
-    /// Removes up to `most` answers of the caller that has the most of them,
-    /// and at most half of them. Returns false if there was nothing to remove.
-    fn give_up(&mut self, most: usize) -> bool {
-        let most_of_one = self.numbers.most();
+    /// Removes answers of the caller whose answers take the most: `enough` bytes of
+    /// them, but at most half of the answers. Returns false if there was nothing to
+    /// remove.
+    fn give_up(&mut self, enough: usize) -> bool {
+        let most_of_one = self.bytes.most();
         let Some(keys) = most_of_one.and_then(|(caller, _)| self.keys.get(caller)) else {
             return false;
         };
@@ -199,11 +241,15 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         };
         let mut by_use: Vec<(u64, Key)> = keys.iter().map(|key| (used(key), *key)).collect();
         by_use.sort_unstable();
-        let count = most.min(by_use.len().div_ceil(2));
-        for (_, key) in by_use.iter().take(count) {
+        let half = by_use.len().div_ceil(2);
+        let left = self.bytes.total().saturating_sub(enough);
+        for (_, key) in by_use.iter().take(half) {
             self.remove(key);
+            if self.bytes.total() <= left {
+                break;
+            }
         }
-        count > 0
+        half > 0
     }
 }
 
@@ -212,6 +258,19 @@ mod tests {
     use super::*;
 
     const LONG_TTL: Duration = Duration::from_secs(3600);
+
+    impl Held for &'static str {
+        fn held_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// The size of an answer is its number, above 1,000.
+    impl Held for usize {
+        fn held_bytes(&self) -> usize {
+            self.saturating_sub(1000)
+        }
+    }
 
     fn key(caller: u8, n: usize) -> Key {
         let mut key = [caller; 32];
@@ -222,24 +281,53 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_drives_out_its_own_answers_alone() {
         let now = Instant::now();
-        let memory = AnswerCache::new(100, now);
+        let memory = AnswerCache::new(100 * ENTRY_BYTES, now);
         for n in 0..10 {
             memory.insert(key(b'j', n), "jane", n, now, LONG_TTL);
         }
-        for n in 0..10_000 {
+        for n in 0..1_000 {
             memory.insert(key(b'f', n), "flood", n, now, LONG_TTL);
             assert!(memory.state.read().answers.len() <= 100);
         }
         assert!((0..10).all(|n| memory.get(&key(b'j', n), now) == Some((n, now))));
-        assert!(memory.get(&key(b'f', 9_999), now).is_some(), "the newest");
+        assert!(memory.get(&key(b'f', 999), now).is_some(), "the newest");
         assert!(memory.get(&key(b'f', 0), now).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_answers_drive_out_their_own_callers_alone() {
+        let now = Instant::now();
+        let capacity = 100 * ENTRY_BYTES;
+        let memory = AnswerCache::new(capacity, now);
+        let held = || memory.state.read().bytes.total();
+        for n in 0..10 {
+            memory.insert(key(b'j', n), "jane", n, now, LONG_TTL);
+        }
+        let large = 1000 + 9 * ENTRY_BYTES;
+        for n in 0..1000 {
+            memory.insert(key(b'f', n), "flood", large, now, LONG_TTL);
+            assert!(held() <= capacity);
+        }
+        assert!((0..10).all(|n| memory.get(&key(b'j', n), now) == Some((n, now))));
+        memory.insert(key(b'j', 0), "jane", 1000 + capacity, now, LONG_TTL);
+        assert_eq!(
+            memory.get(&key(b'j', 0), now),
+            None,
+            "larger than the cache"
+        );
+        let before = held();
+        memory.renew(&key(b'j', 1), large, now + Duration::from_secs(1));
+        assert_eq!(held(), before + 9 * ENTRY_BYTES);
+        (1..10).for_each(|n| memory.remove(&key(b'j', n)));
+        memory.clear(now);
+        assert_eq!(held(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_renewed_without_being_used() {
         let began = Instant::now();
         let second = Duration::from_secs(1);
-        let memory = AnswerCache::new(10, began);
+        let memory = AnswerCache::new(10 * ENTRY_BYTES, began);
         for n in 0..4 {
             memory.insert(key(0, n), "jane", n, Instant::now(), LONG_TTL);
             tokio::time::advance(second).await;
@@ -263,7 +351,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_least_recently_used_go_first_and_the_old_before_them() {
-        let memory = AnswerCache::new(4, Instant::now());
+        let memory = AnswerCache::new(4 * ENTRY_BYTES, Instant::now());
         for n in 0..4 {
             memory.insert(key(0, n), "jane", n, Instant::now(), LONG_TTL);
             tokio::time::advance(Duration::from_secs(1)).await;
@@ -282,7 +370,7 @@ mod tests {
         tokio::time::advance(SWEEP_EVERY).await;
         memory.insert(key(0, 0), "joe", 0, Instant::now(), Duration::from_secs(1));
         assert_eq!(there(), [0]);
-        assert_eq!(memory.state.read().numbers.callers(), 1);
+        assert_eq!(memory.state.read().bytes.callers(), 1);
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         memory.clear(Instant::now());

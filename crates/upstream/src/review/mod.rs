@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cdn_loop::{self, LOOP_DETECTED};
 
-pub use answer_cache::{AnswerCache, Key};
+pub use answer_cache::{AnswerCache, Held, Key};
 pub use apifront_shares::{FairQueue, QueueFull, QueueLimits};
 pub use single_flight::SingleFlight;
 
