@@ -221,12 +221,22 @@ impl Envelope {
     /// Returns the two parts of a whole object, without the newline that ends
     /// an answer. Nothing is copied.
     pub(crate) fn object_parts(&self, fragment: &Bytes) -> [Bytes; 2] {
-        // Some servers write kind and apiVersion into list items of the struct
-        // form.
-        if self.form == Form::Map || !fragment.starts_with(b"{\"metadata\":") {
+        if !self.lacks_type(fragment) {
             return [Bytes::new(), fragment.clone()];
         }
         [self.type_prefix.clone(), fragment.slice(1..)]
+    }
+
+    /// Tells whether a list item is in the struct form without kind and apiVersion.
+    pub(super) fn lacks_type(&self, fragment: &[u8]) -> bool {
+        // Some servers write kind and apiVersion into list items of the struct
+        // form.
+        self.form == Form::Struct && fragment.starts_with(b"{\"metadata\":")
+    }
+
+    /// Returns the members `kind` and `apiVersion`, each with a comma after it.
+    pub(super) fn type_members(&self) -> &[u8] {
+        self.type_prefix.strip_prefix(b"{").unwrap_or_default()
     }
 
     fn single(&self, fragment: &Bytes) -> Bytes {

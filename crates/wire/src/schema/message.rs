@@ -170,6 +170,15 @@ impl Message {
         Some((at, *self.members.get(at)?))
     }
 
+    /// Returns the position of the field with this member: the member's own field, or
+    /// the inlined message that has the member.
+    pub(crate) fn field_with_member(&self, name: &[u8]) -> Option<usize> {
+        let (at, _) = self.member(name, 0)?;
+        // Both the fields and the members are in JSON's order.
+        let after = self.fields.partition_point(|f| f.first_member() <= at);
+        after.checked_sub(1)
+    }
+
     /// Returns the protobuf encoding of a message in which nothing is set.
     pub(crate) fn zero(&self) -> &[u8] {
         &self.zero

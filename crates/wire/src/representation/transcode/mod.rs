@@ -8,7 +8,7 @@
 //! ask the API server instead.
 
 mod compact;
-mod json;
+pub(super) mod json;
 mod number;
 mod quantity;
 pub mod text;
@@ -17,6 +17,7 @@ mod to_json;
 mod to_protobuf;
 mod wire;
 
+use super::Projection;
 use crate::schema::{Message, Schema};
 
 /// The deepest nesting of messages in messages, and of arrays and objects in opaque
@@ -54,17 +55,35 @@ pub enum NotTranscodable {
     Unsupported,
 }
 
-type Result<T = ()> = std::result::Result<T, NotTranscodable>;
+pub(super) type Result<T = ()> = std::result::Result<T, NotTranscodable>;
 
 /// Appends the JSON of a protobuf message, without kind and apiVersion, as in a
 /// list item.
 pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
     let before = out.len();
-    let written = to_json::write(Schema::builtin(), message, protobuf, out);
+    let schema = Schema::builtin();
+    let written = to_json::write(schema, message, protobuf, b"", to_json::All, out);
     if written.is_err() {
         out.truncate(before);
     }
     written
+}
+
+/// Appends the wanted parts of the JSON of a protobuf message. `added` are members
+/// that come before those of the message: each one with a comma after it.
+pub(super) fn to_projected_json(
+    message: &Message,
+    protobuf: &[u8],
+    added: &[u8],
+    projection: &Projection,
+    out: &mut Vec<u8>,
+) -> Result {
+    let schema = Schema::builtin();
+    if projection.is_whole() {
+        to_json::write(schema, message, protobuf, added, to_json::All, out)
+    } else {
+        to_json::write(schema, message, protobuf, added, projection, out)
+    }
 }
 
 /// Appends the protobuf of a JSON object. The object may have kind and apiVersion.
@@ -76,6 +95,15 @@ pub fn to_protobuf(message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result 
         out.truncate(before);
     }
     written
+}
+
+/// Ends an object or array, each of whose elements ends with a comma.
+#[inline]
+pub(super) fn close(bracket: u8, out: &mut Vec<u8>) {
+    match out.last_mut() {
+        Some(last) if *last == b',' => *last = bracket,
+        _ => out.push(bracket),
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ pub(super) struct Slot {
 /// Finds the fields of a message, and returns a bit for each field that is set. It
 /// is an error if a field is unknown, has another type, or occurs twice without
 /// being repeated.
+// It is the hottest loop of the writer, which is compiled twice. Without the attribute,
+// the loop is inlined late and whole objects take 2 % longer.
+#[inline(always)]
 pub(super) fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result<u64> {
     let mut set = 0u64;
     let mut reader = Reader::new(bytes);

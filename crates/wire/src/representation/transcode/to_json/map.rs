@@ -5,11 +5,18 @@ use super::super::wire::Reader;
 use super::super::{Result, text};
 use super::Writer;
 use super::fields::skip;
+use super::filter::Filter;
 use crate::schema::{Field, Kind};
 
 impl Writer<'_> {
     /// Writes a map. Its keys are in order, as in Go's protobuf.
-    pub(super) fn map(&mut self, field: &Field, entries: Reader<'_>, room: usize) -> Result {
+    pub(super) fn map<F: Filter>(
+        &mut self,
+        field: &Field,
+        entries: Reader<'_>,
+        room: usize,
+        filter: F,
+    ) -> Result {
         let start = self.out.len();
         let mut last: Option<&[u8]> = None;
         let mut reader = entries;
@@ -23,16 +30,22 @@ impl Writer<'_> {
             let (key, value) = entry(reader.content()?)?;
             if last.is_some_and(|last| last >= key) {
                 self.out.truncate(start);
-                return self.unordered_map(field, entries, room);
+                return self.unordered_map(field, entries, room, filter);
             }
             last = Some(key);
-            self.entry(field, key, value, room)?;
+            self.entry(field, key, value, room, filter)?;
         }
         self.close(b'}');
         Ok(())
     }
 
-    fn unordered_map(&mut self, field: &Field, mut reader: Reader<'_>, room: usize) -> Result {
+    fn unordered_map<F: Filter>(
+        &mut self,
+        field: &Field,
+        mut reader: Reader<'_>,
+        room: usize,
+        filter: F,
+    ) -> Result {
         let mut sorted = Vec::new();
         while !reader.is_at_end() {
             let tag = reader.varint()?;
@@ -51,13 +64,23 @@ impl Writer<'_> {
         }
         self.out.push(b'{');
         for (key, value) in sorted {
-            self.entry(field, key, value, room)?;
+            self.entry(field, key, value, room, filter)?;
         }
         self.close(b'}');
         Ok(())
     }
 
-    fn entry(&mut self, field: &Field, key: &[u8], value: &[u8], room: usize) -> Result {
+    fn entry<F: Filter>(
+        &mut self,
+        field: &Field,
+        key: &[u8],
+        value: &[u8],
+        room: usize,
+        filter: F,
+    ) -> Result {
+        let Some(filter) = filter.member(key) else {
+            return Ok(());
+        };
         text::write(key, self.out);
         self.out.push(b':');
         match field.kind {
@@ -65,7 +88,7 @@ impl Writer<'_> {
             Kind::Bytes => self.base64(value),
             Kind::Message(of) => {
                 let of = self.message_at(of)?;
-                self.message(of, value, b"", room)?;
+                self.message(of, value, b"", room, filter)?;
             }
             // No map of Kubernetes has such values.
             Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => return Err(Unsupported),

@@ -2,6 +2,7 @@
 //! in the Go struct. So the fields of each message are first found, then written.
 
 mod fields;
+mod filter;
 mod map;
 mod special_forms;
 
@@ -9,16 +10,22 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use self::fields::{Slot, find_fields, ones, skip, slice};
+pub(super) use self::filter::All;
+use self::filter::Filter;
 use self::special_forms::moment;
 use super::NotTranscodable::{TooDeep, TooLarge, UnknownField, Unsupported};
 use super::wire::{self, Reader};
-use super::{MAX_DEPTH, Result, number, text};
+use super::{MAX_DEPTH, Result, close, number, text};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
-pub(crate) fn write(
+/// Appends the JSON of a message. `added` are the members that protobuf has no field
+/// for, as in [`Field::added`].
+pub(super) fn write<F: Filter>(
     schema: &Schema,
     message: &Message,
     protobuf: &[u8],
+    added: &[u8],
+    filter: F,
     out: &mut Vec<u8>,
 ) -> Result {
     // Slots hold positions in the message as 32 bits.
@@ -26,7 +33,8 @@ pub(crate) fn write(
         return Err(TooLarge);
     }
     let slots = Vec::with_capacity(FIRST_SLOTS);
-    Writer { schema, slots, out }.message(message, protobuf, b"", LEVELS)
+    let mut writer = Writer { schema, slots, out };
+    writer.message(message, protobuf, added, LEVELS, filter)
 }
 
 /// The levels of messages: the whole message and those inside it.
@@ -47,52 +55,72 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Writes a value that is a message. `room` is the number of levels of messages
     /// that it may have, itself included.
-    fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], room: usize) -> Result {
+    fn message<F: Filter>(
+        &mut self,
+        message: &Message,
+        bytes: &[u8],
+        added: &[u8],
+        room: usize,
+        filter: F,
+    ) -> Result {
         let room = room.checked_sub(1).ok_or(TooDeep)?;
         match message.form() {
             Form::Object => {
                 self.out.push(b'{');
-                self.out.extend_from_slice(added);
-                self.members(message, bytes, room)?;
+                filter.write_added(added, self.out);
+                self.members(message, bytes, room, filter)?;
                 self.close(b'}');
                 Ok(())
             }
-            form => self.special(form, bytes, room),
+            form => self.special(form, bytes, room, filter),
         }
     }
 
     /// Ends an object or array, each of whose elements ends with a comma.
     #[inline]
     fn close(&mut self, bracket: u8) {
-        match self.out.last_mut() {
-            Some(last) if *last == b',' => *last = bracket,
-            _ => self.out.push(bracket),
-        }
+        close(bracket, self.out);
     }
 
     /// Writes the members of an object, each with a comma after it.
-    fn members(&mut self, message: &Message, bytes: &[u8], room: usize) -> Result {
+    fn members<F: Filter>(
+        &mut self,
+        message: &Message,
+        bytes: &[u8],
+        room: usize,
+        filter: F,
+    ) -> Result {
         let base = self.slots.len();
         let fields = message.fields();
         let end = base.saturating_add(fields.len());
         self.slots.resize(end, Slot::default());
         let slots = self.slots.get_mut(base..).unwrap_or_default();
         let set = find_fields(message, bytes, slots)?;
-        for at in ones(set | message.written_unset()) {
+        for at in ones((set | message.written_unset()) & filter.fields(message)) {
             let field = fields.get(at).ok_or(UnknownField)?;
+            let Some(filter) = filter.of_field(field) else {
+                continue;
+            };
             if set >> at & 1 == 1 {
                 let slot = self.slots.get(base.saturating_add(at));
                 let slot = slot.copied().unwrap_or_default();
-                self.member(field, bytes, slot, room)?;
+                self.member(field, bytes, slot, room, filter)?;
             } else {
-                self.unset(field, room)?;
+                self.unset(field, room, filter)?;
             }
         }
         self.slots.truncate(base);
         Ok(())
     }
 
-    fn member(&mut self, field: &Field, bytes: &[u8], slot: Slot, room: usize) -> Result {
+    fn member<F: Filter>(
+        &mut self,
+        field: &Field,
+        bytes: &[u8],
+        slot: Slot,
+        room: usize,
+        filter: F,
+    ) -> Result {
         let mut reader = Reader::within(bytes, slot.start, slot.end)?;
         match field.shape {
             Shape::One | Shape::Optional => match field.kind {
@@ -111,7 +139,7 @@ impl<'a> Writer<'a> {
                     }
                     let of = self.message_at(of)?;
                     self.key(field);
-                    self.message(of, content, &field.added, room)?;
+                    self.message(of, content, &field.added, room, filter)?;
                 }
                 Kind::Bytes => {
                     let content = slice(bytes, slot)?;
@@ -137,13 +165,13 @@ impl<'a> Writer<'a> {
                 self.key(field);
                 self.out.push(b'[');
                 while !reader.is_at_end() {
-                    self.element(field, &mut reader, room)?;
+                    self.element(field, &mut reader, room, filter)?;
                 }
                 self.close(b']');
             }
             Shape::Map => {
                 self.key(field);
-                self.map(field, reader, room)?;
+                self.map(field, reader, room, filter)?;
             }
             Shape::Inline => {
                 let Kind::Message(of) = field.kind else {
@@ -151,7 +179,7 @@ impl<'a> Writer<'a> {
                 };
                 let of = self.message_at(of)?;
                 let room = room.checked_sub(1).ok_or(TooDeep)?;
-                return self.members(of, slice(bytes, slot)?, room);
+                return self.members(of, slice(bytes, slot)?, room, filter);
             }
         }
         self.out.push(b',');
@@ -159,7 +187,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a field that is not set but not left out: its zero value in Go.
-    fn unset(&mut self, field: &Field, room: usize) -> Result {
+    fn unset<F: Filter>(&mut self, field: &Field, room: usize, filter: F) -> Result {
         let Kind::Message(of) = field.kind else {
             self.key(field);
             let zero: &[u8] = match (field.shape, field.kind) {
@@ -175,12 +203,12 @@ impl<'a> Writer<'a> {
         match field.shape {
             Shape::Inline => {
                 let of = self.message_at(of)?;
-                return self.members(of, &[], room.saturating_sub(1));
+                return self.members(of, &[], room.saturating_sub(1), filter);
             }
             Shape::One => {
                 let of = self.message_at(of)?;
                 self.key(field);
-                self.message(of, &[], &field.added, room)?;
+                self.message(of, &[], &field.added, room, filter)?;
             }
             _ => {
                 self.key(field);
@@ -202,7 +230,13 @@ impl<'a> Writer<'a> {
 
     /// Writes the next field, with a comma, if it is an element of the list. Skips
     /// any other field, since it has its own slot.
-    fn element(&mut self, field: &Field, reader: &mut Reader<'_>, room: usize) -> Result {
+    fn element<F: Filter>(
+        &mut self,
+        field: &Field,
+        reader: &mut Reader<'_>,
+        room: usize,
+        filter: F,
+    ) -> Result {
         let tag = reader.varint()?;
         if tag != field.tag() {
             return skip(tag, reader);
@@ -215,7 +249,7 @@ impl<'a> Writer<'a> {
             }
             Kind::Message(of) => {
                 let (of, content) = (self.message_at(of)?, reader.content()?);
-                self.message(of, content, &field.added, room)?;
+                self.message(of, content, &field.added, room, filter)?;
             }
             kind => {
                 let value = match kind {

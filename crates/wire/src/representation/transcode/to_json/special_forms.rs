@@ -3,12 +3,19 @@
 use super::super::NotTranscodable::{Twice, UnknownField, Unsupported, WrongType};
 use super::super::time::Moment;
 use super::super::wire::{self, Reader, Small, read_small};
-use super::super::{Result, compact, number, quantity, text};
+use super::super::{Result, number, quantity, text};
 use super::Writer;
+use super::filter::Filter;
 use crate::schema::{Form, Kind};
 
 impl Writer<'_> {
-    pub(super) fn special(&mut self, form: Form, bytes: &[u8], room: usize) -> Result {
+    pub(super) fn special<F: Filter>(
+        &mut self,
+        form: Form,
+        bytes: &[u8],
+        room: usize,
+        filter: F,
+    ) -> Result {
         match form {
             Form::Object => Err(Unsupported),
             Form::Strings => self.strings(bytes),
@@ -16,12 +23,12 @@ impl Writer<'_> {
             Form::MicroTime => self.time(bytes, true),
             Form::Quantity => self.quantity(bytes),
             Form::IntOrString => self.int_or_string(bytes),
-            Form::RawExtension => self.raw_extension(bytes),
-            Form::FieldsV1 => self.fields_v1(bytes),
-            Form::Json => self.json(one_content(bytes)?),
-            Form::SchemaOrArray(of) => self.schema_or_list(of, bytes, room, true),
-            Form::SchemaOrStrings(of) => self.schema_or_list(of, bytes, room, false),
-            Form::SchemaOrBool(of) => self.schema_or_bool(of, bytes, room),
+            Form::RawExtension => self.raw_extension(bytes, filter),
+            Form::FieldsV1 => self.fields_v1(bytes, filter),
+            Form::Json => self.json(one_content(bytes)?, filter),
+            Form::SchemaOrArray(of) => self.schema_or_list(of, bytes, room, true, filter),
+            Form::SchemaOrStrings(of) => self.schema_or_list(of, bytes, room, false, filter),
+            Form::SchemaOrBool(of) => self.schema_or_bool(of, bytes, room, filter),
         }
     }
 
@@ -58,11 +65,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn raw_extension(&mut self, bytes: &[u8]) -> Result {
+    fn raw_extension<F: Filter>(&mut self, bytes: &[u8], filter: F) -> Result {
         let content = one_content(bytes)?;
         match content {
             None => self.null(),
-            Some([first, ..]) if begins_json(*first) => return self.json(content),
+            Some([first, ..]) if begins_json(*first) => return self.json(content, filter),
             // Go guesses the encoding of other contents, such as CBOR.
             Some(_) => return Err(Unsupported),
         }
@@ -70,23 +77,23 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn fields_v1(&mut self, bytes: &[u8]) -> Result {
+    fn fields_v1<F: Filter>(&mut self, bytes: &[u8], filter: F) -> Result {
         match one_content(bytes)? {
             // Go takes such fields for CBOR. As JSON, fields are an object or
             // null.
             Some([first, ..]) if !first.is_ascii() => Err(Unsupported),
-            content => self.json(content),
+            content => self.json(content, filter),
         }
     }
 
     #[inline]
-    fn json(&mut self, content: Option<&[u8]>) -> Result {
+    fn json<F: Filter>(&mut self, content: Option<&[u8]>, filter: F) -> Result {
         match content {
             None | Some([]) => {
                 self.null();
                 Ok(())
             }
-            Some(content) => compact::write(content, self.out),
+            Some(content) => filter.write_opaque(content, self.out),
         }
     }
 
@@ -115,7 +122,13 @@ impl Writer<'_> {
     }
 
     /// Writes a schema (field 2) if there is one, else a boolean (field 1).
-    fn schema_or_bool(&mut self, of: u16, bytes: &[u8], room: usize) -> Result {
+    fn schema_or_bool<F: Filter>(
+        &mut self,
+        of: u16,
+        bytes: &[u8],
+        room: usize,
+        filter: F,
+    ) -> Result {
         let (mut allows, mut schema) = (false, None);
         read_small(bytes, |number, value| {
             match (number, value) {
@@ -128,14 +141,21 @@ impl Writer<'_> {
         match schema {
             Some(schema) => {
                 let of = self.message_at(of)?;
-                self.message(of, schema, b"", room)
+                self.message(of, schema, b"", room, filter)
             }
             None => self.scalar(Kind::Bool, allows.into()),
         }
     }
 
     /// Writes a schema (field 1), or the list (field 2) if it has elements.
-    fn schema_or_list(&mut self, of: u16, bytes: &[u8], room: usize, schemas: bool) -> Result {
+    fn schema_or_list<F: Filter>(
+        &mut self,
+        of: u16,
+        bytes: &[u8],
+        room: usize,
+        schemas: bool,
+        filter: F,
+    ) -> Result {
         let of = self.message_at(of)?;
         let (start, mut schema, mut is_list) = (self.out.len(), None, false);
         self.out.push(b'[');
@@ -147,7 +167,7 @@ impl Writer<'_> {
                 0x12 => {
                     let content = reader.content()?;
                     if schemas {
-                        self.message(of, content, b"", room)?;
+                        self.message(of, content, b"", room, filter)?;
                     } else {
                         text::write(content, self.out);
                     }
@@ -167,7 +187,7 @@ impl Writer<'_> {
         }
         self.out.truncate(start);
         match schema {
-            Some(schema) => self.message(of, schema, b"", room),
+            Some(schema) => self.message(of, schema, b"", room, filter),
             None => {
                 self.null();
                 Ok(())
