@@ -25,5 +25,5 @@ pub use bookmark_template::BookmarkTemplate;
 pub use encoding::{Encoding, NotEncodable};
 pub use json_envelope::{Envelope, EventType, Form, ListMeta};
 pub use object::{BuiltInObject, ObjectError};
-pub use projection::Projection;
+pub use projection::{PathStep, Projection};
 pub use table::{NotPrintable, Printer, TableOptions};

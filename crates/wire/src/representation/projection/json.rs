@@ -27,19 +27,19 @@ impl Reader<'_> {
     /// it may have. If the value is the `last` one, its end need not be found.
     fn value(&mut self, added: &[u8], projection: &Projection, room: usize, last: bool) -> Result {
         let first = self.json.peek();
-        let Some(members) = projection
-            .members()
-            .filter(|_| matches!(first, b'{' | b'['))
-        else {
+        if first == b'[' && !projection.is_whole() {
+            let room = room.checked_sub(1).ok_or(NotTranscodable::TooDeep)?;
+            self.json.take(first);
+            self.out.push(first);
+            return self.elements(projection.elements(), room);
+        }
+        let Some(members) = projection.members().filter(|_| first == b'{') else {
             self.out.extend_from_slice(self.json.literal()?);
             return Ok(());
         };
         let room = room.checked_sub(1).ok_or(NotTranscodable::TooDeep)?;
         self.json.take(first);
         self.out.push(first);
-        if first == b'[' {
-            return self.elements(projection, room);
-        }
         let written = projection.write_wanted(added, self.out);
         let missing = members.len().saturating_sub(written);
         self.members(members, missing, room, last)

@@ -39,6 +39,19 @@ pub struct Projection(Wanted);
 enum Wanted {
     Whole,
     Members(Members),
+    /// This is wanted of each element of an array. Any other value is wanted whole.
+    Elements(Box<Projection>),
+}
+
+static WHOLE: Projection = Projection(Wanted::Whole);
+
+/// A step from a value to a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathStep {
+    /// The member of this name.
+    Member(String),
+    /// Each element, if the value is an array. If it is something else, all of it.
+    Elements,
 }
 
 /// The wanted members of an object, and what is wanted of each one.
@@ -65,16 +78,92 @@ impl Projection {
     }
 
     fn add_bounded(&mut self, path: &[&str]) {
-        let Wanted::Members(members) = &mut self.0 else {
-            return;
-        };
         match path.split_first() {
             None => *self = Self::whole(),
             Some((name, rest)) => {
-                let name = Box::from(name.as_bytes());
-                let below = members.entry(name).or_insert_with(Self::nothing);
-                below.add_bounded(rest);
+                if let Some(below) = self.below(name) {
+                    below.add_bounded(rest);
+                }
             }
+        }
+    }
+
+    /// Adds a path that tells arrays from objects. The value at its end is wanted as a
+    /// whole.
+    pub fn add_steps(&mut self, path: &[PathStep]) {
+        if let Some(end) = self.end(path) {
+            *end = Self::whole();
+        }
+    }
+
+    /// Adds such a path for the number of the elements at its end, of which nothing else
+    /// is wanted.
+    pub fn reach(&mut self, path: &[PathStep]) {
+        self.end(path);
+    }
+
+    /// Adds what another projection wants.
+    pub fn merge(&mut self, other: &Self) {
+        match &other.0 {
+            Wanted::Whole => *self = Self::whole(),
+            Wanted::Members(others) => {
+                for (name, other) in others {
+                    if let Some(below) = self.below_bytes(name) {
+                        below.merge(other);
+                    }
+                }
+            }
+            Wanted::Elements(others) => {
+                if let Some(elements) = self.of_elements() {
+                    elements.merge(others);
+                }
+            }
+        }
+    }
+
+    /// Returns what is wanted at the end of a path. `None` if more is wanted already.
+    fn end(&mut self, path: &[PathStep]) -> Option<&mut Self> {
+        let path = path.get(..=MAX_DEPTH).unwrap_or(path);
+        let mut at = self;
+        for step in path {
+            at = match step {
+                PathStep::Member(name) => at.below(name)?,
+                PathStep::Elements => at.of_elements()?,
+            };
+        }
+        Some(at)
+    }
+
+    fn below(&mut self, name: &str) -> Option<&mut Self> {
+        self.below_bytes(name.as_bytes())
+    }
+
+    /// Returns what is wanted of a member, which may be nothing so far. `None` if the
+    /// whole value is wanted.
+    fn below_bytes(&mut self, name: &[u8]) -> Option<&mut Self> {
+        if matches!(self.0, Wanted::Elements(_)) {
+            // Some want the value to be an array, and others an object.
+            *self = Self::whole();
+        }
+        match &mut self.0 {
+            Wanted::Members(members) => {
+                Some(members.entry(Box::from(name)).or_insert_with(Self::nothing))
+            }
+            Wanted::Whole | Wanted::Elements(_) => None,
+        }
+    }
+
+    fn of_elements(&mut self) -> Option<&mut Self> {
+        match &self.0 {
+            Wanted::Members(members) if members.is_empty() => {
+                self.0 = Wanted::Elements(Box::new(Self::nothing()));
+            }
+            Wanted::Members(_) => *self = Self::whole(),
+            Wanted::Whole | Wanted::Elements(_) => {}
+        }
+        match &mut self.0 {
+            Wanted::Elements(elements) => Some(elements),
+            Wanted::Whole | Wanted::Members(_) => None,
         }
     }
 
@@ -83,19 +172,35 @@ impl Projection {
         self.0 == Wanted::Whole
     }
 
-    /// Returns the wanted members. `None` if the whole value is wanted.
+    /// Returns the wanted members of an object. `None` if the whole object is wanted.
     pub(super) fn members(&self) -> Option<&Members> {
         match &self.0 {
-            Wanted::Whole => None,
+            Wanted::Whole | Wanted::Elements(_) => None,
             Wanted::Members(members) => Some(members),
         }
     }
 
-    /// Returns what is wanted of a member. `None` if nothing is.
+    /// Returns what is wanted of a member of an object. `None` if nothing is.
     pub(super) fn member(&self, name: &[u8]) -> Option<&Self> {
         match &self.0 {
-            Wanted::Whole => Some(self),
+            Wanted::Whole | Wanted::Elements(_) => Some(&WHOLE),
             Wanted::Members(members) => members.get(name),
+        }
+    }
+
+    /// Returns what is wanted of each element of an array.
+    pub(super) fn elements(&self) -> &Self {
+        match &self.0 {
+            Wanted::Elements(elements) => elements,
+            Wanted::Whole | Wanted::Members(_) => self,
+        }
+    }
+
+    /// Returns what is wanted of a value that is no array.
+    pub(super) fn no_array(&self) -> &Self {
+        match &self.0 {
+            Wanted::Elements(_) => &WHOLE,
+            Wanted::Whole | Wanted::Members(_) => self,
         }
     }
 

@@ -73,7 +73,15 @@ impl Filter for &Projection {
     }
 
     fn member(self, name: &[u8]) -> Option<Self> {
-        Projection::member(self, name)
+        Projection::member(self, name).map(Projection::no_array)
+    }
+
+    fn of_field(self, field: &Field) -> Option<Self> {
+        match field.shape {
+            Shape::Inline => Some(self),
+            Shape::List => Projection::member(self, field.name()).map(Projection::elements),
+            _ => self.member(field.name()),
+        }
     }
 
     fn write_added(self, members: &[u8], out: &mut Vec<u8>) {
