@@ -20,6 +20,7 @@ use super::condition::Condition;
 use super::discovery_source::{Source, SourceVersion};
 use super::metrics::AvailabilityMetrics;
 use super::settings::{AggregationSettings, ApiService};
+use crate::documents::DocumentServer;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AggregationError {
@@ -264,7 +265,7 @@ impl Aggregation {
             .into_iter()
             .map(|backend| Source {
                 name: backend.name.clone(),
-                upstream: backend.upstream.clone(),
+                server: DocumentServer::Remote(backend.upstream.clone()),
                 versions: versions(backend),
             })
             .collect()

@@ -1,19 +1,17 @@
 //! A server whose APIs are merged into discovery and OpenAPI.
 
-use std::sync::Arc;
-
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
 use kubernetes_wire::api::GroupVersion;
 
-/// A backend for discovery and OpenAPI. Requests to `upstream` carry apifront's own
-/// identity.
+use crate::documents::DocumentServer;
+
+/// A server for discovery and OpenAPI: a backend, or this process itself.
 #[derive(Clone)]
 pub struct Source {
-    /// `namespace/name` of the service, for the log and metrics.
+    /// `namespace/name` of the service, for the log and metrics. The name of this
+    /// process' own API has no `/`.
     pub name: String,
-    pub upstream: Arc<ArcSwap<Upstream>>,
-    /// The versions for which the backend answers. Other versions that it serves are
+    pub server: DocumentServer,
+    /// The versions for which the server answers. Other versions that it serves are
     /// not shown.
     pub versions: Vec<SourceVersion>,
 }

@@ -109,7 +109,9 @@ impl Discovery {
         let server = match self.owner(version) {
             None => self.server.clone(),
             // A backend's own answer is passed on if all of it may be shown.
-            Some(_) if !config.hides_some_of(version) => return Found::Elsewhere,
+            Some(backend) if !backend.is_own() && !config.hides_some_of(version) => {
+                return Found::Elsewhere;
+            }
             Some(backend) => backend,
         };
         let Some(of_version) = self.version_document(version) else {

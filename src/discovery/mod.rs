@@ -35,7 +35,7 @@ mod version_documents;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use apifront_upstream::Upstream;
@@ -54,7 +54,7 @@ use tokio::sync::watch;
 use version_documents::VersionDocuments;
 
 use crate::aggregation::{Source, SourceVersion};
-use crate::documents::{Interest, Rhythm};
+use crate::documents::{DocumentServer, Interest, Rhythm};
 use crate::runtime_config::RuntimeConfig;
 
 pub use document::ResourceFacts;
@@ -90,6 +90,8 @@ pub struct Discovery {
     /// Counts changes of backends' documents and of hidden APIs.
     generation: Arc<AtomicU64>,
     interest: Interest,
+    /// Whether the log tells which version of upstream's is hidden by this process' own.
+    told_hidden: AtomicBool,
 }
 
 impl Discovery {
@@ -105,7 +107,7 @@ impl Discovery {
         Self {
             server: Arc::new(Server {
                 name: UPSTREAM.to_owned(),
-                upstream,
+                documents: DocumentServer::Remote(upstream),
                 metrics,
             }),
             api: Everything::new("/api"),
@@ -123,6 +125,7 @@ impl Discovery {
             config: watch::Sender::default(),
             generation: Arc::default(),
             interest: Interest::new(Rhythm::OF_UPSTREAM),
+            told_hidden: AtomicBool::default(),
         }
     }
 
@@ -139,7 +142,7 @@ impl Discovery {
             let generation = self.generation.clone();
             let known = before.iter().find(|b| b.source.name == source.name);
             let metrics = self.server.metrics.clone();
-            backends.push(PolledBackend::start(source, known, metrics, move || {
+            backends.push(PolledBackend::new(source, known, metrics, move || {
                 generation.fetch_add(1, Ordering::Relaxed);
             }));
         }
@@ -149,6 +152,7 @@ impl Discovery {
             }
         }
         drop(backends);
+        self.told_hidden.store(false, Ordering::Relaxed);
         self.changed();
     }
 
@@ -273,14 +277,22 @@ impl Discovery {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Tells whether upstream also serves this path.
+    /// Tells whether upstream also answers for this path. A backend's version counts as
+    /// upstream's, because its errors are not worded here either.
     pub fn is_upstreams(&self, path: &DiscoveryPath) -> bool {
-        let DiscoveryPath::Group(group) = path else {
-            return true;
-        };
         let backends = self.backends.lock();
-        let mut registered = backends.iter().flat_map(|b| &b.source.versions);
-        !registered.any(|v| v.group_version.group == *group)
+        match path {
+            DiscoveryPath::Group(group) => {
+                let mut registered = backends.iter().flat_map(|b| &b.source.versions);
+                !registered.any(|v| v.group_version.group == *group)
+            }
+            DiscoveryPath::Version(version) => {
+                let own = backends.iter().filter(|b| b.is_own());
+                let mut registered = own.flat_map(|b| &b.source.versions);
+                !registered.any(|v| v.group_version == *version)
+            }
+            DiscoveryPath::Api | DiscoveryPath::Apis | DiscoveryPath::ApisSlash => true,
+        }
     }
 
     pub fn changes_documents(&self) -> bool {
@@ -295,7 +307,7 @@ impl Discovery {
         })?;
         Some(Arc::new(Server {
             name: owner.source.name.clone(),
-            upstream: owner.source.upstream.clone(),
+            documents: owner.source.server.clone(),
             metrics: self.server.metrics.clone(),
         }))
     }
@@ -341,12 +353,28 @@ impl Discovery {
                 .map(|(registered, version)| (registered.group_version, version))
                 .filter(|(gv, _)| gv.group.is_empty() == core)
                 .collect();
+            self.tell_hidden(document);
             let local = self.local.lock().clone();
             ours.extend(merged::of_upstream(document, &local));
             let priorities = self.priorities(api_services.as_deref());
             let config = self.hides();
             Merged::new(document, aggregated, ours, &priorities, &config)
         })
+    }
+
+    /// Warns, once after each change of the configuration, if this process answers for
+    /// a version that upstream serves, too.
+    fn tell_hidden(&self, upstream: &Document) {
+        let own: Vec<SourceVersion> = {
+            let backends = self.backends.lock();
+            let own = backends.iter().filter(|b| b.is_own());
+            own.flat_map(|b| b.source.versions.clone()).collect()
+        };
+        for (version, _) in merged::of_upstream(upstream, &own) {
+            if !self.told_hidden.swap(true, Ordering::Relaxed) {
+                tracing::warn!(%version, "upstream serves it, too, but apifront answers for it");
+            }
+        }
     }
 
     async fn groups(&self) -> Option<Arc<MergedGroups>> {

@@ -1,5 +1,6 @@
 //! The discovery documents of one backend, which a task requests periodically. If
-//! the backend fails, the known documents stay.
+//! the backend fails, the known documents stay. This process' own documents are known
+//! from the start, so no task requests them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +10,16 @@ use arc_swap::ArcSwap;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, ETAG};
 use kubernetes_wire::api::{GroupVersion, go_json};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::backend_document::{GroupDiscoveryList, ResourceList, Unreadable, VersionDiscovery};
 use super::document::Version;
 use super::metrics::DiscoveryMetrics;
 use super::remote_document::{DOCUMENT_TIMEOUT, text};
 use crate::aggregation::{Source, SourceVersion};
-use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
+use crate::documents::{DocumentServer, FetchError, Fetched, Limits, OwnDocuments, Refreshed};
 
 /// The time between two requests. kube-aggregator waits a minute, but an answer of
 /// 304 costs a backend almost nothing.
@@ -37,11 +39,12 @@ pub(super) const LIMITS: Limits = Limits {
 /// older version is asked for the resources of each group version.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A backend whose documents are requested. The task ends when this is dropped.
+/// A server whose documents are known. The task ends when this is dropped.
 pub(super) struct PolledBackend {
     pub(super) source: Source,
     known: Arc<Known>,
-    task: JoinHandle<()>,
+    /// `None` if this process itself is the server.
+    _task: Option<AbortOnDropHandle<()>>,
 }
 
 #[derive(Default)]
@@ -72,17 +75,35 @@ struct Memory {
     versions: HashMap<GroupVersion, VersionDiscovery>,
 }
 
-impl Drop for PolledBackend {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl PolledBackend {
+    /// Takes the entries from the server if this process is it, else starts the task.
+    pub(super) fn new(
+        source: Source,
+        before: Option<&PolledBackend>,
+        metrics: DiscoveryMetrics,
+        changed: impl Fn() + Send + 'static,
+    ) -> Self {
+        match &source.server {
+            DocumentServer::Remote(_) => Self::start(source, before, metrics, changed),
+            DocumentServer::Own(documents) => {
+                let entries = own_entries(&source, documents);
+                let known = Known {
+                    entries: ArcSwap::from_pointee(entries),
+                    ..Known::default()
+                };
+                Self {
+                    source,
+                    known: Arc::new(known),
+                    _task: None,
+                }
+            }
+        }
+    }
+
     /// Starts the task. Until the first answer, the entries of `before` are used, an
     /// earlier task for the same service. `changed` is called when entries have
     /// changed.
-    pub(super) fn start(
+    fn start(
         source: Source,
         before: Option<&PolledBackend>,
         metrics: DiscoveryMetrics,
@@ -110,14 +131,18 @@ impl PolledBackend {
         Self {
             source,
             known,
-            task,
+            _task: Some(AbortOnDropHandle::new(task)),
         }
     }
 
     pub(super) fn is_same(&self, source: &Source) -> bool {
         self.source.name == source.name
             && self.source.versions == source.versions
-            && Arc::ptr_eq(&self.source.upstream, &source.upstream)
+            && self.source.server.is_same(&source.server)
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.source.server, DocumentServer::Own(_))
     }
 
     /// Returns the versions that the backend is registered for and serves.
@@ -130,6 +155,19 @@ impl PolledBackend {
     pub(super) fn age(&self) -> Option<Duration> {
         self.known.current.lock().map(|then| then.elapsed())
     }
+}
+
+/// Returns the entry of each version of this process' own.
+fn own_entries(source: &Source, documents: &OwnDocuments) -> HashMap<GroupVersion, Version> {
+    let mut versions = HashMap::new();
+    for SourceVersion { group_version, .. } in &source.versions {
+        let json = documents.json(&group_version.path());
+        let list = json.and_then(|json| ResourceList::parse(json).ok());
+        let discovery = list.and_then(|list| list.into_discovery(&group_version.version).ok());
+        versions.extend(discovery.map(|discovery| (group_version.clone(), discovery)));
+    }
+    let entry = |gv: &GroupVersion| (gv.clone(), entry(&versions, gv, true));
+    versions.keys().map(entry).collect()
 }
 
 async fn ask_forever(
@@ -241,9 +279,9 @@ fn entry(
 /// Returns false if the backend has no `APIGroupDiscoveryList`.
 async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, BackendError> {
     const PATH: &str = "/apis";
-    let upstream = source.upstream.load_full();
     let etag = memory.etag.take();
-    match fetch(&upstream, PATH, ACCEPT, etag.as_deref(), LIMITS).await? {
+    let fetched = source.server.fetch(PATH, ACCEPT, etag.as_deref(), LIMITS);
+    match fetched.await? {
         Fetched::NotModified => {
             memory.etag = etag;
             Ok(true)
@@ -268,10 +306,9 @@ async fn ask_version(
     version: &GroupVersion,
     memory: &mut Memory,
 ) -> Result<(), BackendError> {
-    let upstream = source.upstream.load_full();
     let path = version.path();
     let accept = "application/json";
-    match fetch(&upstream, &path, accept, None, LIMITS).await? {
+    match source.server.fetch(&path, accept, None, LIMITS).await? {
         Fetched::Document(_, body) => {
             let name = version.version.clone();
             let read = move || ResourceList::parse(&body)?.into_discovery(&name);

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::DiscoveryMetrics;
-use crate::documents::{FetchError, Fetched, Limits, Pace, Recent, Refreshed, fetch};
+use crate::documents::{DocumentServer, FetchError, Fetched, Limits, Pace, Recent, Refreshed};
 
 /// The greatest age of a document when a caller asks: zero. A caller who has seen at
 /// upstream that a definition is established must find it here, too.
@@ -70,8 +68,15 @@ pub(super) struct Wanted {
 pub(super) struct Server {
     /// The server's name in metrics.
     pub(super) name: String,
-    pub(super) upstream: Arc<ArcSwap<Upstream>>,
+    pub(super) documents: DocumentServer,
     pub(super) metrics: DiscoveryMetrics,
+}
+
+impl Server {
+    /// Tells whether this process itself is the server.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.documents, DocumentServer::Own(_))
+    }
 }
 
 pub(super) struct RemoteDocument {
@@ -127,9 +132,9 @@ impl RemoteDocument {
         server: Arc<Server>,
         known: Option<Arc<Document>>,
     ) -> Refreshed<Document> {
-        let upstream = server.upstream.load_full();
         let etag = known.as_ref().and_then(|d| d.etag.as_deref());
-        let fetched = fetch(&upstream, &self.path, self.wanted.accept, etag, LIMITS).await;
+        let (documents, accept) = (&server.documents, self.wanted.accept);
+        let fetched = documents.fetch(&self.path, accept, etag, LIMITS).await;
         let refreshed = self.read(fetched, known.as_deref());
         server.metrics.refreshed(&server.name, &refreshed);
         refreshed

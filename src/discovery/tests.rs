@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::everything::EVERYTHING;
 use super::*;
+use crate::documents::OwnDocuments;
 use crate::metrics::Metrics;
 
 /// A server's reply to requests for a path.
@@ -90,7 +91,7 @@ impl Scripted {
     fn source(&self, version: &str) -> Source {
         Source {
             name: "extensions/scripted".to_owned(),
-            upstream: self.upstream(),
+            server: DocumentServer::Remote(self.upstream()),
             versions: vec![SourceVersion {
                 group_version: GroupVersion::parse(version).unwrap(),
                 group_priority_minimum: 2000,
@@ -430,4 +431,79 @@ async fn upstream_tells_whether_it_serves_v2beta1() {
     let down = Scripted::start(&[("*/apis", Reply::Code(503))]).await;
     let down = discovery(&down);
     assert_eq!(down.serves_v2beta1(&DiscoveryPath::Apis).await, None);
+}
+
+fn own_source() -> Source {
+    let list = r#"{"kind":"APIResourceList","groupVersion":"own.io/v1","resources":[{"name":"answers","singularName":"answer","namespaced":false,"kind":"Answer","verbs":["create"]}]}"#;
+    let documents = OwnDocuments::new([("/apis/own.io/v1", Bytes::from_static(list.as_bytes()))]);
+    Source {
+        name: "own.io".to_owned(),
+        server: DocumentServer::Own(Arc::new(documents)),
+        versions: vec![SourceVersion {
+            group_version: GroupVersion::parse("own.io/v1").unwrap(),
+            group_priority_minimum: 1000,
+            version_priority: 15,
+        }],
+    }
+}
+
+#[tokio::test]
+async fn an_own_api_is_there_at_once() {
+    let groups = "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[]}\n";
+    let server = api_server().await;
+    server.reply("/apis", Reply::Json(groups.to_owned()));
+    let discovery = discovery(&server);
+    let before = text(&discovery).await;
+    discovery.set_sources(vec![own_source()]);
+    let shown = text(&discovery).await;
+    let entry = r#"{"metadata":{"name":"own.io"},"versions":[{"version":"v1","resources":[{"resource":"answers","responseKind":{"group":"","version":"","kind":"Answer"},"scope":"Cluster","singularResource":"answer","verbs":["create"]}],"freshness":"Current"}]}"#;
+    assert!(shown.contains(entry), "{shown}");
+    for (path, expected) in [
+        (
+            DiscoveryPath::Group("own.io".to_owned()),
+            r#""kind":"APIGroup""#,
+        ),
+        (
+            DiscoveryPath::Version(GroupVersion::parse("own.io/v1").unwrap()),
+            r#""groupVersion":"own.io/v1""#,
+        ),
+    ] {
+        assert!(!discovery.is_upstreams(&path));
+        let Found::Document(document) = discovery.find(&path, None).await else {
+            panic!("{path:?} is not answered here");
+        };
+        let body = document.body(MediaType::Json, false).unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains(expected), "{body}");
+    }
+    discovery.set_sources(Vec::new());
+    assert_eq!(text(&discovery).await, before);
+}
+
+#[tokio::test]
+async fn a_version_of_upstreams_is_not_hidden_silently() {
+    let others = version_json("v1", "others", "Current");
+    let server = Scripted::start(&[("*/apis", Reply::Everything(everything(&[])))]).await;
+    let discovery = discovery(&server);
+    discovery.set_sources(vec![own_source()]);
+    text(&discovery).await;
+    let is_told = || discovery.told_hidden.load(Ordering::Relaxed);
+    assert!(!is_told());
+    let document = everything(&[("own.io", &others)]);
+    server.reply("*/apis", Reply::Everything(document));
+    let shown = text(&discovery).await;
+    assert!(shown.contains("answers") && !shown.contains("others"));
+    assert!(is_told());
+}
+
+#[tokio::test]
+async fn an_own_api_can_be_hidden() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    discovery.set_sources(vec![own_source()]);
+    let settings = [("own.io/v1".to_owned(), false)];
+    discovery.set_runtime_config(RuntimeConfig::parse(&settings.into()).unwrap());
+    assert!(!text(&discovery).await.contains("own.io"));
+    let version = GroupVersion::parse("own.io/v1").unwrap();
+    assert_eq!(discovery.hidden(&version), Some(Missing::Page));
 }

@@ -38,7 +38,7 @@ pub enum FetchError {
 }
 
 /// Requests the document at `path`. `etag` is that of the known document.
-pub async fn fetch(
+pub(super) async fn fetch(
     upstream: &Upstream,
     path: &str,
     accept: &str,

@@ -12,8 +12,12 @@
 
 mod fetch;
 mod interest;
+mod own_documents;
 mod recent;
+mod server;
 
-pub use fetch::{FetchError, Fetched, Limits, fetch};
+pub use fetch::{FetchError, Fetched, Limits};
 pub use interest::{Interest, Rhythm};
+pub use own_documents::OwnDocuments;
 pub use recent::{Pace, Recent, Refreshed};
+pub use server::DocumentServer;

@@ -44,6 +44,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use v3_cache::V3Cache;
 
 use crate::aggregation::Source;
+use crate::documents::DocumentServer;
 use crate::runtime_config::RuntimeConfig;
 
 pub struct OpenApi {
@@ -63,7 +64,12 @@ pub struct OpenApi {
 impl OpenApi {
     pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: OpenApiMetrics) -> Self {
         Self {
-            main: Arc::new(Server::new("", upstream, None, metrics.clone())),
+            main: Arc::new(Server::new(
+                "",
+                DocumentServer::Remote(upstream),
+                None,
+                metrics.clone(),
+            )),
             shown: ArcSwap::default(),
             changing: Mutex::new(()),
             changed: watch::Sender::new(()),
@@ -82,10 +88,10 @@ impl OpenApi {
         let backend = |source: Source| {
             let known = before.backend(&source.name).map(|b| &b.server);
             let server = match known {
-                Some(known) if Arc::ptr_eq(&known.upstream, &source.upstream) => known.clone(),
+                Some(known) if known.documents.is_same(&source.server) => known.clone(),
                 known => Arc::new(Server::new(
                     &source.name,
-                    source.upstream,
+                    source.server,
                     known.map(Arc::as_ref),
                     self.metrics.clone(),
                 )),

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use apifront_upstream::Upstream;
-use arc_swap::ArcSwap;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
@@ -15,7 +13,9 @@ use super::document::Document;
 use super::error::DocumentError;
 use super::metrics::{Kind, OpenApiMetrics};
 use super::root::{self, Root};
-use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm, fetch};
+use crate::documents::{
+    DocumentServer, Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm,
+};
 
 /// The time for which a request waits for upstream, which builds a merged document
 /// in less.
@@ -61,7 +61,7 @@ pub struct Server {
     pub id: u64,
     /// The configured name, or empty for upstream.
     pub name: String,
-    pub upstream: Arc<ArcSwap<Upstream>>,
+    pub documents: DocumentServer,
     root: Checked<Root>,
     v2_json: Checked<Document>,
     /// The v2 document in protobuf. Only upstream is asked for it: backends'
@@ -100,7 +100,7 @@ impl Server {
     /// `before` is the earlier `Server` of this name. Its documents are kept.
     pub fn new(
         name: &str,
-        upstream: Arc<ArcSwap<Upstream>>,
+        documents: DocumentServer,
         before: Option<&Self>,
         metrics: OpenApiMetrics,
     ) -> Self {
@@ -108,7 +108,7 @@ impl Server {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
-            upstream,
+            documents,
             root: Checked::new(before.map(|b| &b.root), is_upstream),
             v2_json: Checked::new(before.map(|b| &b.v2_json), is_upstream),
             v2_protobuf: Checked::new(None, is_upstream),
@@ -191,8 +191,8 @@ impl Server {
     }
 
     async fn check_root(&self, known: Option<Arc<Root>>) -> Result<Refreshed<Root>, DocumentError> {
-        let upstream = self.upstream.load_full();
-        match fetch(&upstream, root::PATH, "application/json", None, ROOT).await? {
+        let (documents, accept) = (&self.documents, "application/json");
+        match documents.fetch(root::PATH, accept, None, ROOT).await? {
             Fetched::NotModified => Ok(Refreshed::Unchanged),
             Fetched::Refused(StatusCode::NOT_FOUND) if self.is_upstream() => {
                 Ok(Refreshed::NotFound)
@@ -233,10 +233,10 @@ impl Server {
         encoding: Encoding,
         known: Option<Arc<Document>>,
     ) -> Result<Refreshed<Document>, DocumentError> {
-        let upstream = self.upstream.load_full();
         let etag = known.as_ref().and_then(|k| k.etag.as_ref()?.to_str().ok());
         let accept = Version::V2.accept(encoding);
-        match fetch(&upstream, "/openapi/v2", accept, etag, DOCUMENT).await? {
+        let (documents, path) = (&self.documents, "/openapi/v2");
+        match documents.fetch(path, accept, etag, DOCUMENT).await? {
             Fetched::NotModified => Ok(Refreshed::Unchanged),
             Fetched::Refused(StatusCode::NOT_FOUND) => Ok(Refreshed::NotFound),
             Fetched::Refused(status) => Err(DocumentError::Status(status)),
@@ -259,10 +259,9 @@ impl Server {
         key: &str,
         encoding: Encoding,
     ) -> Result<Option<Document>, DocumentError> {
-        let upstream = self.upstream.load_full();
         let path = root::url(key, None);
         let accept = Version::V3.accept(encoding);
-        match fetch(&upstream, &path, accept, None, DOCUMENT).await? {
+        match self.documents.fetch(&path, accept, None, DOCUMENT).await? {
             Fetched::Document(headers, bytes) => {
                 check_type(&headers, &bytes, Version::V3, encoding)?;
                 Ok(Some(Document::received(&headers, bytes)))

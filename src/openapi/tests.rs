@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::aggregation::SourceVersion;
+use crate::documents::OwnDocuments;
 use crate::metrics::Metrics;
 
 #[derive(Clone)]
@@ -100,7 +101,7 @@ impl Scripted {
         };
         Source {
             name: name.to_owned(),
-            upstream: self.upstream.clone(),
+            server: DocumentServer::Remote(self.upstream.clone()),
             versions: versions.iter().map(version).collect(),
         }
     }
@@ -477,4 +478,30 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     )]));
     room.until("/openapi/v3/apis/b.io/v1", |text| text.contains("new"))
         .await;
+}
+
+#[tokio::test]
+async fn an_own_api_is_described() {
+    let main = main_server().await;
+    let documents = OwnDocuments::new([("/openapi/v2", Bytes::from_static(BACKEND_V2.as_bytes()))]);
+    let source = Source {
+        name: "b.io".to_owned(),
+        server: DocumentServer::Own(Arc::new(documents)),
+        versions: vec![SourceVersion {
+            group_version: GroupVersion::parse("b.io/v1").unwrap(),
+            group_priority_minimum: 1000,
+            version_priority: 15,
+        }],
+    };
+    let room = Room::new(&main, vec![source.clone()]);
+    let root: serde_json::Value = serde_json::from_str(&room.text("/openapi/v3").await).unwrap();
+    let url = root["paths"]["apis/b.io/v1"]["serverRelativeURL"].as_str();
+    let url = url.expect("a document of the version");
+    assert!(room.text(url).await.contains(r#""schemas":{"A":"#));
+    assert!(room.text("/openapi/v2").await.contains("/apis/b.io/v1/y"));
+    // The same documents are the same server: what was made of them is kept.
+    room.openapi.set_sources(vec![source]);
+    assert!(room.text("/openapi/v3").await.contains(url));
+    room.openapi.set_sources(Vec::new());
+    assert_eq!(room.text("/openapi/v2").await, MAIN_V2);
 }

@@ -67,7 +67,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("authn", &["request", "upstream"]),
     ("authz", &["request", "upstream", "authn"]),
     ("identity", &["request", "upstream", "authn", "authz"]),
-    ("aggregation", &["upstream", "request", "representation"]),
+    (
+        "aggregation",
+        &["documents", "representation", "request", "upstream"],
+    ),
     ("documents", &["upstream"]),
     (
         "discovery",

@@ -57,7 +57,8 @@ pub(in crate::server) async fn answer(
         };
     }
     let headers = &request.headers;
-    let mut representation = negotiate(&path, headers, received.query(), true)?;
+    let is_upstreams = known.is_upstreams(&path);
+    let mut representation = negotiate(&path, headers, received.query(), true, is_upstreams)?;
     // The router's paths accept only GET. The other paths accept any method.
     if is_routed(&path) && info.method != Method::GET {
         return None;
@@ -83,7 +84,7 @@ pub(in crate::server) async fn answer(
     if aggregated(representation) == Some(Aggregated::V2Beta1)
         && !known.serves_v2beta1(&path).await?
     {
-        representation = negotiate(&path, headers, received.query(), false)?;
+        representation = negotiate(&path, headers, received.query(), false, is_upstreams)?;
         if by_address && aggregated(representation).is_none() {
             return None;
         }
@@ -180,6 +181,7 @@ fn negotiate(
     headers: &HeaderMap,
     query: &Query,
     v2beta1: bool,
+    is_upstreams: bool,
 ) -> Option<Option<DiscoveryRepresentation>> {
     let offer = DiscoveryOffer {
         aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
@@ -189,8 +191,8 @@ fn negotiate(
     };
     match negotiate_discovery(headers, query, offer) {
         DiscoveryNegotiation::Accepted(representation) => Some(Some(representation)),
-        // Upstream words the router's errors.
-        DiscoveryNegotiation::NotAcceptable if !offer.routed => Some(None),
+        // Upstream words the router's errors at its own paths.
+        DiscoveryNegotiation::NotAcceptable if !offer.routed || !is_upstreams => Some(None),
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => None,
     }
 }
