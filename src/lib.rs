@@ -31,6 +31,7 @@ pub mod logging;
 pub mod metrics;
 pub mod openapi;
 pub mod outage;
+pub mod queries;
 pub mod runtime_config;
 pub mod server;
 pub mod shadow;

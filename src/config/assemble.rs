@@ -8,7 +8,7 @@ use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
 use super::{
     Config, Demo, FieldError, Observability, Serving, Upstream, aggregation, cache, degraded, flow,
-    observability, raw, shapes, views,
+    observability, queries, raw, shapes, views,
 };
 use crate::aggregation::api_service_objects::api_services;
 
@@ -108,6 +108,7 @@ impl Config {
             .and_then(Access::delegated)
             .and_then(|d| d.proxy_client.clone());
         let aggregation = aggregation::check(&raw.aggregation, proxy_client, &mut check);
+        let queries = queries::check(&raw.queries, &aggregation, &mut check);
         let apis = Apis::check(&raw.apis, &mut check);
         match (upstream, access) {
             (Some(upstream), Some(access)) if check.errors().is_empty() => Ok(Self {
@@ -121,6 +122,7 @@ impl Config {
                 degraded,
                 views,
                 shapes,
+                queries,
                 aggregation,
                 api_service_files: aggregation::watched_files(&raw.aggregation),
                 apis,

@@ -28,6 +28,7 @@ pub mod observability;
 mod overrides;
 mod parse;
 mod quantity;
+mod queries;
 pub mod raw;
 mod restart;
 pub mod serving;
@@ -62,6 +63,7 @@ pub use crate::config_errors::{ConfigErrors, FieldError};
 use crate::flow::FlowSettings;
 use crate::logging::Logging;
 use crate::outage::Degraded;
+use crate::queries::QueriesSettings;
 use crate::shapes::ShapeRule;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +81,7 @@ pub struct Config {
     /// `views`, if any caller may have one.
     pub views: Option<Views>,
     pub shapes: Vec<ShapeRule>,
+    pub queries: QueriesSettings,
     pub aggregation: AggregationSettings,
     /// The files of the APIServices, and the patterns that found them.
     pub api_service_files: Vec<PathBuf>,

@@ -567,6 +567,14 @@ pub struct Apis {
     pub deprecations: Option<Vec<Deprecation>>,
 }
 
+/// The API group `query.apifront.dev`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Queries {
+    /// Whether apifront answers for the group. Default false.
+    pub enabled: Option<bool>,
+}
+
 /// One deprecated kind.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -602,6 +610,7 @@ pub struct FrontConfiguration {
     pub cache: Cache,
     pub views: Views,
     pub shapes: Vec<ShapeRule>,
+    pub queries: Queries,
     pub aggregation: Aggregation,
     pub apis: Apis,
 }

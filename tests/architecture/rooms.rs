@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "flow",
             "logging",
             "outage",
+            "queries",
             "runtime_config",
             "shapes",
             "upstream",
@@ -131,6 +132,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["fingerprint", "negotiation", "representation", "schema"],
     ),
     ("shapes", &["authz"]),
+    ("queries", &["aggregation", "documents"]),
     ("status", &[]),
     // Its tests make their own store, which needs representations.
     ("views", &["authz", "representation", "store", "watch"]),

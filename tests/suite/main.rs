@@ -81,6 +81,7 @@ mod newer_server;
 mod open_port;
 mod openapi;
 mod personal;
+mod queries;
 mod recording;
 mod redefinition;
 mod reload;

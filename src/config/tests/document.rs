@@ -105,7 +105,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \
-             `identity`, `flow`, `cache`, `views`, `shapes`, `aggregation`, `apis`",
+             `identity`, `flow`, `cache`, `views`, `shapes`, `queries`, `aggregation`, `apis`",
         ]
     );
     let one = minimal_with("authentication", "  tokenReview:\n    enabled: yes");

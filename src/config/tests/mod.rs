@@ -7,6 +7,7 @@ mod flags;
 mod flow;
 mod modes;
 mod observability;
+mod queries;
 mod reload;
 mod shapes;
 

@@ -16,6 +16,7 @@ use crate::aggregation::{self, AvailabilityMetrics};
 use crate::audit;
 use crate::authn::CaBundle;
 use crate::config::{Config, LiveConfig};
+use crate::queries;
 use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
 use crate::spans;
@@ -168,14 +169,12 @@ pub(super) fn show_apis(generation: &Generation) {
     let routes = routes.map(|(served, backend)| -> Route { (served, backend) });
     generation.cache.route(routes.collect());
     generation.discovery.set_runtime_config(hidden.clone());
-    generation
-        .discovery
-        .set_sources(generation.aggregation.sources());
+    let mut sources = generation.aggregation.sources();
+    sources.extend(generation.settings.queries.enabled.then(queries::source));
+    generation.discovery.set_sources(sources.clone());
     generation
         .discovery
         .set_local(generation.aggregation.local());
     generation.openapi.set_runtime_config(hidden.clone());
-    generation
-        .openapi
-        .set_sources(generation.aggregation.sources());
+    generation.openapi.set_sources(sources);
 }

@@ -20,6 +20,7 @@ pub(super) fn server_settings(config: &Config) -> ServerSettings {
         deprecations: config.apis.deprecations.clone(),
         degraded: config.degraded.clone(),
         views: config.views.as_ref().map(|views| views.callers.clone()),
+        queries: config.queries,
         browsers: serving.browsers.clone(),
         enable_priority_and_fairness: config.flow.enable_priority_and_fairness,
         decision_ttl,

@@ -9,6 +9,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use crate::browsers::Browsers;
 use crate::deprecation::Deprecation;
 use crate::outage::Degraded;
+use crate::queries::QueriesSettings;
 use crate::runtime_config::RuntimeConfig;
 use crate::views::ViewCallers;
 
@@ -24,6 +25,7 @@ pub struct ServerSettings {
     pub degraded: Option<Degraded>,
     /// The callers who may have views, if any may.
     pub views: Option<ViewCallers>,
+    pub queries: QueriesSettings,
     pub browsers: Browsers,
     pub enable_priority_and_fairness: bool,
     /// The longest time for which a decision about a caller is used. `None` if callers

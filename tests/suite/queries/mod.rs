@@ -1,0 +1,22 @@
+//! The API group of queries, which apifront answers itself: `queries` in the
+//! configuration.
+
+mod discovery;
+
+use serde_json::{Value, json};
+
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::{Cluster, Once, once};
+
+const GROUP: &str = "query.apifront.dev";
+const VERSION: &str = "query.apifront.dev/v1alpha1";
+
+fn enable(config: &mut Value) {
+    config["queries"] = json!({ "enabled": true });
+}
+
+/// Returns an instance before the quiet cluster that answers queries.
+fn front() -> &'static Apifront {
+    static FRONT: Once<Apifront> = Once::new();
+    once(&FRONT, || Apifront::start(Cluster::quiet(), enable))
+}
