@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 
 # How many tests run at a time. Most of them wait for other processes, or for time
 # to pass.
-TEST_THREADS ?= 8
+TEST_THREADS ?= 12
 # Names of tests, or options of the test program.
 TEST_ARGS ?=
 # How many times as much random work the tests do as usual.

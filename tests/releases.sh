@@ -35,7 +35,7 @@ for named in "$@"; do
   # A suite that fails must not hide the releases after it.
   # All tiers of these suites.
   APIFRONT_TEST_KUBERNETES=$release cargo test --workspace --test suite -- \
-    --include-ignored --test-threads="${TEST_THREADS:-8}" --show-output "${suites[@]}" > "$log" 2>&1 || failed=1
+    --include-ignored --test-threads="${TEST_THREADS:-12}" --show-output "${suites[@]}" > "$log" 2>&1 || failed=1
   table+=$'\n'$(awk -v release="$named" -v store="$APIFRONT_TEST_STORAGE" '
     /^kube-apiserver before which the suites run: / { version = $NF }
     /^test result: / { passed += $4; failed += $6; ended = 1 }

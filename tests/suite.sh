@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 tier=$1
 shift
 
-threads=${TEST_THREADS:-8}
+threads=${TEST_THREADS:-12}
 case $tier in
   apifront) chosen=() ;;
   measured)
