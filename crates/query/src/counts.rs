@@ -1,0 +1,50 @@
+//! Counts objects by the values of expressions.
+
+use std::collections::HashMap;
+
+use crate::cell::Cell;
+use crate::spec::Count;
+
+/// The most different values.
+const MAX_COUNTS: usize = 10_000;
+
+/// The most memory for the values.
+const MAX_BYTES: usize = 16 << 20;
+
+/// There are too many different values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("spec.countBy: there are more than {MAX_COUNTS} different values, or {} MiB of them", MAX_BYTES >> 20)]
+pub struct TooMany;
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    counts: HashMap<Vec<Cell>, u64>,
+    bytes: usize,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, values: Vec<Cell>) -> Result<(), TooMany> {
+        if let Some(count) = self.counts.get_mut(&values) {
+            *count = count.saturating_add(1);
+            return Ok(());
+        }
+        let bytes = values.iter().map(Cell::held_bytes);
+        self.bytes = bytes.fold(self.bytes, usize::saturating_add);
+        if self.counts.len() >= MAX_COUNTS || self.bytes > MAX_BYTES {
+            return Err(TooMany);
+        }
+        self.counts.insert(values, 1);
+        Ok(())
+    }
+
+    /// Returns the counts, the greatest first.
+    pub(crate) fn into_sorted(self) -> Vec<Count> {
+        let mut counts: Vec<(Vec<Cell>, u64)> = self.counts.into_iter().collect();
+        counts.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+        let count = |(values, count): (Vec<Cell>, u64)| Count {
+            values: values.into_iter().map(Cell::into_json).collect(),
+            count,
+        };
+        counts.into_iter().map(count).collect()
+    }
+}

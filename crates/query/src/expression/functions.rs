@@ -1,0 +1,197 @@
+//! The functions that expressions may call: CEL's standard library, and those of
+//! Kubernetes' text library whose result is no longer than their arguments.
+
+use std::cell::RefCell;
+
+use cel::common::types::{CelBool, CelString, DYN_TYPE, INT_TYPE, STRING_TYPE};
+use cel::common::value::CowVal;
+use cel::{Env, ExecutionError, extensions};
+use regex::{Regex, RegexBuilder};
+
+use super::meter;
+
+/// The internal functions. CEL's grammar has no such names.
+pub(super) const SPEND: &str = "@spend";
+pub(super) const ADD: &str = "@add";
+
+/// The names of all functions. Macros (`has`, `all`, …) are no functions.
+const FUNCTIONS: [&str; 51] = [
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "hasValue",
+    "indexOf",
+    "int",
+    "lastIndexOf",
+    "lowerAscii",
+    "matches",
+    "optional.none",
+    "optional.of",
+    "optional.ofNonZeroValue",
+    "or",
+    "orValue",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "timestamp",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
+    "value",
+    // Operators that are not written as calls.
+    "!_",
+    "-_",
+    "@in",
+    "@not_strictly_false",
+    "_!=_",
+    "_%_",
+    "_&&_",
+    "_*_",
+    "_+_",
+    "_-_",
+    "_/_",
+];
+
+const OPERATORS: [&str; 11] = [
+    "_<=_", "_<_", "_==_", "_>=_", "_>_", "_?._", "_?_:_", "_[?_]", "_[_]", "_||_", "-_",
+];
+
+pub(super) fn is_known(name: &str) -> bool {
+    FUNCTIONS.contains(&name) || OPERATORS.contains(&name)
+}
+
+pub(super) fn is_namespace(name: &str) -> bool {
+    name == "optional"
+}
+
+/// Returns the names of the functions, for people.
+pub(super) fn names() -> String {
+    let written = |name: &&&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let names: Vec<&str> = FUNCTIONS.iter().filter(written).copied().collect();
+    names.join(", ")
+}
+
+pub(super) fn environment() -> Env {
+    let mut env = Env::stdlib();
+    // The names and signatures below are fixed, and none is declared twice.
+    let declared = (env.add_extension(extensions::strings))
+        .and_then(|_| env.add_overload(SPEND, "spend", vec![INT_TYPE], spend))
+        .and_then(|()| env.add_overload(ADD, "add", vec![DYN_TYPE, DYN_TYPE], add))
+        .and_then(|()| {
+            let args = vec![STRING_TYPE, STRING_TYPE];
+            env.add_overload("matches", "matches", args, matches)
+        })
+        .and_then(|()| {
+            let args = vec![STRING_TYPE];
+            env.add_member_overload("matches", "matches_string", STRING_TYPE, args, matches)
+        });
+    debug_assert!(declared.is_ok(), "{declared:?}");
+    env
+}
+
+type Called<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+
+/// Takes a cost from the budget, and is true.
+fn spend<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let cost = match args.first().map(|cost| cost.downcast_ref()) {
+        Some(Some(cost)) => *cel::common::types::CelInt::inner(cost),
+        _ => 1,
+    };
+    meter::spend(u64::try_from(cost).unwrap_or(1))?;
+    Ok(CowVal::owned(CelBool::from(true)))
+}
+
+/// Adds as `_+_` does, within the bounds of the meter.
+fn add<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let [left, right] = args.as_slice() else {
+        return Err(ExecutionError::invalid_argument_count(2, args.len()));
+    };
+    let size = |value: &CowVal<'_, '_>| {
+        let size = value.as_sizer().map_or(0, |sizer| *sizer.size().inner());
+        u64::try_from(size).unwrap_or_default()
+    };
+    meter::make(size(left).saturating_add(size(right)))?;
+    let adder = left.as_adder().ok_or_else(|| no_overload("_+_", &args))?;
+    let sum = adder.add(right.as_ref()).map_err(|error| match error {
+        ExecutionError::UnexpectedType { .. } | ExecutionError::UnsupportedBinaryOperator(..) => {
+            no_overload("_+_", &args)
+        }
+        other => other,
+    })?;
+    Ok(CowVal::Owned(sum.into_owned()))
+}
+
+fn no_overload(function: &str, args: &[CowVal<'_, '_>]) -> ExecutionError {
+    let types = args.iter().map(|arg| arg.get_type().name().to_owned());
+    ExecutionError::no_such_overload(function, types.collect())
+}
+
+/// The most memory of a compiled pattern.
+const MAX_PATTERN_BYTES: usize = 256 << 10;
+
+/// The number of patterns that a thread remembers. Most patterns are literals, and are
+/// the same for all objects.
+const REMEMBERED_PATTERNS: usize = 8;
+
+/// Matches a text with a pattern (RE2), anywhere in the text.
+fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    thread_local! {
+        static PATTERNS: RefCell<Vec<Regex>> = const { RefCell::new(Vec::new()) };
+    }
+    let texts: Vec<&str> = args
+        .iter()
+        .filter_map(|arg| Some(arg.downcast_ref::<CelString<'_>>()?.inner()))
+        .collect();
+    let [text, pattern] = texts.as_slice() else {
+        return Err(no_overload("matches", &args));
+    };
+    // A match takes up to the product of both.
+    let cost = text.len().saturating_mul(pattern.len()) / 64;
+    meter::spend(u64::try_from(cost).unwrap_or(u64::MAX))?;
+    let is_match = PATTERNS.with_borrow_mut(|patterns| {
+        let at = match patterns.iter().position(|known| known.as_str() == *pattern) {
+            Some(at) => at,
+            None => {
+                meter::spend(
+                    u64::try_from(pattern.len())
+                        .unwrap_or(u64::MAX)
+                        .saturating_mul(64),
+                )?;
+                let compiled = RegexBuilder::new(pattern)
+                    .size_limit(MAX_PATTERN_BYTES)
+                    .dfa_size_limit(MAX_PATTERN_BYTES)
+                    .build()
+                    .map_err(|error| {
+                        ExecutionError::function_error("matches", format!("{pattern:?}: {error}"))
+                    })?;
+                if patterns.len() >= REMEMBERED_PATTERNS {
+                    patterns.remove(0);
+                }
+                patterns.push(compiled);
+                patterns.len().saturating_sub(1)
+            }
+        };
+        Ok(patterns
+            .get(at)
+            .is_some_and(|pattern| pattern.is_match(text)))
+    })?;
+    Ok(CowVal::owned(CelBool::from(is_match)))
+}

@@ -1,0 +1,114 @@
+//! Expressions: CEL about one object, which is the variable `object`.
+//!
+//! Kubernetes evaluates such expressions in ValidatingAdmissionPolicies. As there,
+//! `object` has no static type: texts in the form of times stay texts, and whole numbers
+//! are of type int.
+//!
+//! What an expression may cost is bounded before it runs (its length, its depth, the
+//! functions that it may call: [`parse`]) and while it runs ([`meter`]).
+
+mod functions;
+mod meter;
+mod metered;
+mod object;
+mod parse;
+mod paths;
+mod scope;
+
+use cel::{ExecutionError, IdedExpr};
+use kubernetes_wire::representation::Projection;
+
+use crate::cell::Cell;
+use meter::Meter;
+
+pub use meter::Budget;
+pub use parse::InvalidExpression;
+pub(crate) use scope::Scope;
+
+/// The longest expression, in bytes.
+pub(crate) const MAX_BYTES: usize = 4096;
+
+/// The longest text, or JSON of a list or map, that an expression may return.
+const MAX_RESULT_BYTES: usize = 64 << 10;
+
+/// An expression, ready to be evaluated.
+pub struct Expression {
+    expression: IdedExpr,
+    /// The names of `object.a.b.c`, if the expression is no more than that.
+    path: Option<Vec<String>>,
+    projection: Projection,
+    /// The cost of one evaluation without loops.
+    cost: u64,
+}
+
+/// The reason why an expression has no value for an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Valueless {
+    /// The object has no member of this name.
+    #[error("no such key: {0}")]
+    NoSuchKey(String),
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    TooExpensive(#[from] TooExpensive),
+}
+
+/// The evaluation was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooExpensive {
+    #[error("the expression costs more than {} for one object", meter::MAX_OF_ONE)]
+    ForOneObject,
+    #[error("the query costs more than {} for all objects", meter::MAX_OF_ALL)]
+    ForAll,
+}
+
+impl Expression {
+    /// Parses an expression. This needs much stack: see [`crate::Plan::new`].
+    pub(crate) fn parse(source: &str) -> Result<Self, InvalidExpression> {
+        let parsed = parse::parse(source)?;
+        let projection = paths::read_by(&parsed);
+        Ok(Self {
+            path: paths::plain(&parsed),
+            projection,
+            cost: metered::cost(&parsed),
+            expression: metered::metered(parsed),
+        })
+    }
+
+    /// Returns the parts of the object that the expression reads.
+    pub(crate) fn projection(&self) -> &Projection {
+        &self.projection
+    }
+
+    /// Evaluates the expression for the object of the scope.
+    pub(crate) fn evaluate(&self, scope: &mut Scope<'_>) -> Result<Cell, Valueless> {
+        let cell = self.cell(scope)?;
+        match cell.held_bytes() > MAX_RESULT_BYTES {
+            true => Err(Valueless::Failed(format!(
+                "the value has more than {MAX_RESULT_BYTES} bytes"
+            ))),
+            false => Ok(cell),
+        }
+    }
+
+    fn cell(&self, scope: &mut Scope<'_>) -> Result<Cell, Valueless> {
+        if let Some(path) = &self.path {
+            scope.spend(self.cost)?;
+            return scope.member(path);
+        }
+        let meter = Meter::start(scope.left(), scope.object_bytes(), self.cost);
+        let value = meter::while_metered(meter, || {
+            cel::Value::resolve(&self.expression, scope.context()?)
+        });
+        scope.settle(meter::spent())?;
+        match value {
+            Ok(value) => Cell::try_from(value)
+                .map_err(|value| Valueless::Failed(format!("a {} is no result", value.type_of()))),
+            Err(ExecutionError::NoSuchKey(key)) => Err(Valueless::NoSuchKey(key.to_string())),
+            Err(error) => Err(Valueless::Failed(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

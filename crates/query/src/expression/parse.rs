@@ -1,0 +1,192 @@
+//! Reads an expression within bounds.
+
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{EntryExpr, Expr};
+use cel::{Env, IdedExpr};
+
+use super::{MAX_BYTES, functions};
+
+/// The deepest nesting of an expression. Evaluation takes some kilobytes of stack for
+/// each level.
+const MAX_DEPTH: usize = 48;
+
+/// The most loops in loops (`all`, `exists`, `exists_one`, `filter`, `map`).
+const MAX_LOOPS: usize = 4;
+
+/// The name of the object in expressions.
+pub(super) const OBJECT: &str = "object";
+
+/// Names of types, with which `type(x)` can be compared.
+const TYPES: [&str; 12] = [
+    "bool",
+    "bytes",
+    "double",
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "type",
+    "uint",
+];
+
+/// The reason why an expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidExpression {
+    #[error("must not be empty")]
+    Empty,
+    #[error("must have at most {MAX_BYTES} bytes")]
+    TooLong,
+    #[error("is nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    #[error("has more than {MAX_LOOPS} loops in each other")]
+    TooManyLoops,
+    #[error("is no CEL expression: {0}")]
+    Syntax(String),
+    #[error("undeclared reference to {0:?}: the only variable is {OBJECT:?}")]
+    UnknownVariable(String),
+    #[error(
+        "undeclared reference to {0:?}: this function is not available; those that are: {names}",
+        names = functions::names()
+    )]
+    UnknownFunction(String),
+    #[error("constructs the message {0:?}, which is not available")]
+    Message(String),
+}
+
+pub(super) fn environment() -> &'static Arc<Env> {
+    static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(functions::environment()));
+    &ENVIRONMENT
+}
+
+pub(super) fn parse(source: &str) -> Result<IdedExpr, InvalidExpression> {
+    if source.trim().is_empty() {
+        return Err(InvalidExpression::Empty);
+    }
+    if source.len() > MAX_BYTES {
+        return Err(InvalidExpression::TooLong);
+    }
+    let parser = environment().parser();
+    let depth = u16::try_from(MAX_DEPTH).unwrap_or(u16::MAX);
+    let parser = parser.max_recursion_depth(depth).error_recovery_limit(4);
+    let expression = parser.parse(source).map_err(|errors| {
+        let first = errors.errors.first();
+        let text = first.map_or_else(|| errors.to_string(), |error| error.msg.clone());
+        InvalidExpression::Syntax(text)
+    })?;
+    let mut check = Check::default();
+    check.expression(&expression)?;
+    Ok(expression)
+}
+
+/// Checks that an expression is within bounds, and uses only what there is.
+#[derive(Default)]
+struct Check {
+    depth: usize,
+    loops: usize,
+    /// The variables of the loops around.
+    variables: Vec<String>,
+}
+
+type Checked = Result<(), InvalidExpression>;
+
+impl Check {
+    fn expression(&mut self, expression: &IdedExpr) -> Checked {
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > MAX_DEPTH {
+            return Err(InvalidExpression::TooDeep);
+        }
+        self.parts(&expression.expr)?;
+        self.depth = self.depth.saturating_sub(1);
+        Ok(())
+    }
+
+    fn parts(&mut self, expression: &Expr) -> Checked {
+        match expression {
+            Expr::Unspecified => Err(InvalidExpression::Syntax("nothing".to_owned())),
+            Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => {
+                if let Some(name) = qualified(expression)
+                    && TYPES.contains(&name.as_str())
+                {
+                    return Ok(());
+                }
+                self.expression(&select.operand)
+            }
+            Expr::List(list) => list.elements.iter().try_for_each(|e| self.expression(e)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.expression(&entry.key)?;
+                    self.expression(&entry.value)
+                }
+                EntryExpr::StructField(field) => {
+                    Err(InvalidExpression::Message(field.field.clone()))
+                }
+            }),
+            Expr::Struct(message) => Err(InvalidExpression::Message(message.type_name.clone())),
+            Expr::Call(call) => {
+                let target = call.target.as_deref();
+                let namespace = target.and_then(|target| qualified(&target.expr));
+                let namespace = namespace.filter(|name| functions::is_namespace(name));
+                let is_known = match &namespace {
+                    Some(namespace) => {
+                        functions::is_known(&format!("{namespace}.{}", call.func_name))
+                    }
+                    None => functions::is_known(&call.func_name),
+                };
+                if !is_known {
+                    let name = call.func_name.clone();
+                    return Err(InvalidExpression::UnknownFunction(name));
+                }
+                if let (Some(target), None) = (target, namespace) {
+                    self.expression(target)?;
+                }
+                call.args.iter().try_for_each(|arg| self.expression(arg))
+            }
+            Expr::Comprehension(comprehension) => {
+                self.expression(&comprehension.iter_range)?;
+                self.expression(&comprehension.accu_init)?;
+                self.loops = self.loops.saturating_add(1);
+                if self.loops > MAX_LOOPS {
+                    return Err(InvalidExpression::TooManyLoops);
+                }
+                let before = self.variables.len();
+                self.variables.push(comprehension.accu_var.clone());
+                self.variables.push(comprehension.iter_var.clone());
+                self.variables.extend(comprehension.iter_var2.clone());
+                self.expression(&comprehension.loop_cond)?;
+                self.expression(&comprehension.loop_step)?;
+                self.expression(&comprehension.result)?;
+                self.variables.truncate(before);
+                self.loops = self.loops.saturating_sub(1);
+                Ok(())
+            }
+        }
+    }
+
+    fn variable(&self, name: &str) -> Checked {
+        let is_known = name == OBJECT
+            || TYPES.contains(&name)
+            || self.variables.iter().any(|variable| variable == name);
+        match is_known {
+            true => Ok(()),
+            false => Err(InvalidExpression::UnknownVariable(name.to_owned())),
+        }
+    }
+}
+
+/// Returns the name that selections from a variable spell: `a.b.c`.
+fn qualified(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            let before = qualified(&select.operand.expr)?;
+            Some(format!("{before}.{}", select.field))
+        }
+        _ => None,
+    }
+}
