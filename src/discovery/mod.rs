@@ -241,6 +241,16 @@ impl Discovery {
         self.last(self.everything(&resource.group))?.facts(resource)
     }
 
+    /// Tells whether any server has the resource. `None` if upstream does not answer.
+    pub async fn has(&self, resource: &GroupVersionResource) -> Option<bool> {
+        if self.resource(resource).is_some() {
+            return Some(true);
+        }
+        let everything = self.everything(&resource.group);
+        let merged = self.merged(everything, Aggregated::V2).await?;
+        Some(merged.facts(resource).is_some())
+    }
+
     /// Returns the resource in the first version of its group that has it. `None` if
     /// no version has it or upstream does not answer.
     pub async fn preferred(&self, group: &str, resource: &str) -> Option<GroupVersionResource> {

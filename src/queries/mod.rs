@@ -3,7 +3,9 @@
 //! nothing is stored.
 
 mod api_group;
+mod metrics;
 mod settings;
 
-pub use api_group::{GROUP, queries, source};
+pub use api_group::{GROUP, KIND, group_version, kind, queries, source};
+pub use metrics::{Outcome, QueryMetrics};
 pub use settings::QueriesSettings;

@@ -9,7 +9,7 @@ use http::request;
 use kubernetes_wire::api::Query;
 
 use crate::server::answer::cached::{self, Outcome};
-use crate::server::answer::{discovery, openapi, own, self_review, shadow};
+use crate::server::answer::{discovery, openapi, own, query, self_review, shadow};
 use crate::server::exchange::{Exchange, Failure};
 use crate::server::forward::{self, aggregate, stream, upgrade};
 use crate::server::listener::large_heads::LargeHeads;
@@ -71,6 +71,9 @@ async fn take_steps(
     large_heads: &LargeHeads,
 ) -> Step<Reply> {
     let identified = admit(exchange, ctx, large_heads).await?;
+    if let Some(answer) = query::answer(exchange, ctx, &identified).await? {
+        return Ok(Reply::Whole(answer));
+    }
     let request = exchange.request();
     let mut grant = ctx.pending_grant(identified.clone());
     if let Some(answer) = answer_before_cache(request, &mut grant).await {

@@ -5,13 +5,14 @@ mod documents;
 #[cfg(test)]
 mod tests;
 
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::api::{GroupResource, GroupVersion, GroupVersionResource};
 
 use crate::aggregation::{Source, SourceVersion};
 use crate::documents::DocumentServer;
 
 pub const GROUP: &str = "query.apifront.dev";
 const VERSION: &str = "v1alpha1";
+pub const KIND: &str = "Query";
 
 /// The priorities of the group and of its version. kube-aggregator's documentation
 /// recommends them for groups that are not part of Kubernetes.
@@ -36,6 +37,14 @@ pub fn source() -> Source {
     }
 }
 
-fn group_version() -> GroupVersion {
+/// Returns the kind, as errors about a Query name it.
+pub fn kind() -> GroupResource {
+    GroupResource {
+        group: GROUP.to_owned(),
+        resource: KIND.to_owned(),
+    }
+}
+
+pub fn group_version() -> GroupVersion {
     queries().group_version()
 }

@@ -7,5 +7,6 @@ pub(super) mod discovery;
 pub(super) mod make_ahead;
 pub(super) mod openapi;
 pub(super) mod own;
+pub(super) mod query;
 pub(super) mod self_review;
 pub(super) mod shadow;

@@ -30,6 +30,7 @@ use crate::flow::Flow;
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::outage::{Outage, OutageMetrics};
+use crate::queries::QueryMetrics;
 use crate::server::listener::tls::AnyClientCertificate;
 use crate::server::state::api_service_watches::ApiServiceWatches;
 use crate::server::state::generation::Generation;
@@ -154,6 +155,7 @@ impl ProcessParts<'_> {
         let rights = RightsFeed::new(self.rbac);
         let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
         views.reload(build::views(config));
+        let queries = QueryMetrics::register(registry)?;
         let shapes = Shapes::new(ShapeMetrics::register(registry)?, &config.shapes);
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         let live = live.clone();
@@ -181,6 +183,7 @@ impl ProcessParts<'_> {
             rights,
             views,
             shapes,
+            queries,
             watch_groups: Arc::default(),
             api_service_watches: ApiServiceWatches::default(),
             talkers: Arc::new(Talkers::new(Instant::now())),

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use apifront_upstream::cdn_loop;
 use http::HeaderMap;
 use kubernetes_wire::api::{Reason, Status, UserInfo};
-use kubernetes_wire::request::RequestInfo;
+use kubernetes_wire::request::{RequestInfo, RequestInfoError};
 
 use super::received::Received;
 use crate::authn::{Impersonation, Peer, Presented};
@@ -34,6 +34,7 @@ pub(in crate::server) struct Identified {
 }
 
 /// The user that a request acts as.
+#[derive(Clone)]
 pub(super) enum Caller {
     /// apifront's own user. Upstream knows the name, and may have told it.
     Owner(Option<Arc<UserInfo>>),
@@ -44,6 +45,7 @@ pub(super) enum Caller {
 }
 
 /// The caller who acts as another user.
+#[derive(Clone)]
 pub(in crate::server) struct Impersonator {
     pub(in crate::server) caller: UserInfo,
     /// The verb that allowed the impersonation. It is empty for the impersonation of
@@ -121,6 +123,23 @@ impl Identified {
             Gate::Delegated(gate) => delegated(received, exchange, gate).await?,
         };
         Ok(Arc::new(identified))
+    }
+
+    /// Returns a GET of the same caller that answers a part of this request. It has its
+    /// own grant.
+    pub(in crate::server) fn part(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<Arc<Self>, RequestInfoError> {
+        Ok(Arc::new(Self {
+            received: Arc::new(self.received.part(path, query)?),
+            caller: self.caller.clone(),
+            impersonator: self.impersonator.clone(),
+            degraded: None,
+            identity: self.identity.clone(),
+            shape_rule: OnceLock::new(),
+        }))
     }
 
     pub(super) fn caller(&self) -> &Caller {

@@ -131,6 +131,32 @@ impl Received {
         }))
     }
 
+    /// Returns a GET of the same client that answers a part of this request.
+    pub(super) fn part(&self, path: &str, query: &str) -> Result<Self, RequestInfoError> {
+        let generation = self.generation().clone();
+        let query = Query::parse(query);
+        let info = RequestInfo::parse(&Method::GET, path, &query)?;
+        let route = generation.aggregation.route(&info.path).cloned();
+        Ok(Self {
+            head: Head {
+                generation,
+                started: self.started(),
+                client: self.client,
+                query,
+                audit_id: self.audit_id().clone(),
+            },
+            info,
+            route,
+            connection: ConnectionOptions::default(),
+            has_certificate: self.has_certificate,
+            handshake: None,
+            deadline: self.deadline,
+            // Its caller was not identified for degraded mode.
+            named: false,
+            degraded: None,
+        })
+    }
+
     pub(in crate::server) fn has_certificate(&self) -> bool {
         self.has_certificate
     }

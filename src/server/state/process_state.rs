@@ -23,6 +23,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
+use crate::queries::QueryMetrics;
 use crate::shadow::Shadow;
 use crate::shapes::Shapes;
 use crate::spans::Tracing;
@@ -58,6 +59,7 @@ pub struct ProcessState {
     pub(in crate::server) rights: RightsFeed,
     pub views: Views,
     pub shapes: Shapes,
+    pub queries: QueryMetrics,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
     pub(in crate::server) api_service_watches: ApiServiceWatches,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{GROUP, VERSION, enable, front};
+use super::{GROUP, QUERIES, VERSION, enable, front};
 use crate::discovery::{V2, compare_all};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
@@ -19,7 +19,6 @@ use crate::kubectl::{both, kubeconfig_of};
 
 const SOON: Duration = Duration::from_secs(20);
 const MODEL: &str = "authorization.k8s.io";
-const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// The paths at which the group is listed or described.

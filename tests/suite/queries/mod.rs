@@ -1,7 +1,10 @@
 //! The API group of queries, which apifront answers itself: `queries` in the
 //! configuration.
 
+mod answers;
 mod discovery;
+mod refusals;
+mod rights;
 
 use serde_json::{Value, json};
 
@@ -10,6 +13,12 @@ use crate::harness::cluster::{Cluster, Once, once};
 
 const GROUP: &str = "query.apifront.dev";
 const VERSION: &str = "query.apifront.dev/v1alpha1";
+
+const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
+
+fn query(spec: &Value) -> Value {
+    json!({ "apiVersion": VERSION, "kind": "Query", "spec": spec })
+}
 
 fn enable(config: &mut Value) {
     config["queries"] = json!({ "enabled": true });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kubernetes_wire::api::{ObjectMeta, PartialObject, ResourceVersion, ShardHash, ShardKey};
 use kubernetes_wire::representation::resource_version::with_resource_version;
-use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
+use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable, Projection};
 use parking_lot::Mutex;
 
 use super::buffer::Buffer;
@@ -204,6 +204,18 @@ impl StoredObject {
 
     pub fn json(&self, envelope: &Envelope) -> Option<Bytes> {
         self.item(Encoding::Json, envelope)
+    }
+
+    /// Appends the JSON of the wanted parts of the object, from the bytes that came from
+    /// upstream. If there is an error, `out` is left unchanged.
+    pub fn project(
+        &self,
+        wanted: &Projection,
+        envelope: &Envelope,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NotEncodable> {
+        let source = self.items.lock().source.bytes();
+        envelope.project(&source, self.encoding, wanted, out)
     }
 
     pub fn uid(&self) -> &str {

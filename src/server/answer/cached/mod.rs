@@ -13,6 +13,7 @@ mod overlay_watch;
 mod pinned;
 mod plan;
 mod prepared;
+mod selected;
 mod served;
 mod shape;
 mod sharded;
@@ -35,6 +36,7 @@ use located::{Located, Scopes};
 pub(in crate::server) use pinned::{Pin, Pinned};
 use plan::Plan;
 use prepared::Prepared;
+pub(in crate::server) use selected::{Selected, Unselected, select};
 use served::Served;
 pub(in crate::server) use view::coverage as view_coverage;
 

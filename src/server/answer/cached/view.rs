@@ -122,10 +122,7 @@ pub(in crate::server) async fn coverage(
         .await
         .ok()?;
     let store = entry.store()?;
-    let versions = Arc::new(OfCache {
-        gvr: gvr.clone(),
-        cache: generation.cache.clone(),
-    });
+    let versions = Arc::new(OfCache::new(gvr.clone(), generation.cache.clone()));
     let namespaced = store.resource.namespaced;
     view_coverage(identified, verb, gvr, namespaced, versions).await
 }
@@ -171,10 +168,7 @@ async fn serve(
     };
     let rule = identified.shape_rule(headers).cloned();
     let fitted = located.fit(&identified, headers, plan, false, rule).await?;
-    let versions = Arc::new(OfCache {
-        gvr: gvr.clone(),
-        cache: generation.cache.clone(),
-    });
+    let versions = Arc::new(OfCache::new(gvr.clone(), generation.cache.clone()));
     let granted = grant.ask_view(namespaced, versions).await;
     let granted = granted?;
     let Fitted { plan, target } = fitted;
@@ -363,9 +357,16 @@ fn overloaded() -> Status {
     Status::failure(429, Reason::TooManyRequests, message).retry_soon()
 }
 
-struct OfCache {
+/// The versions of a resource that the cache has, and those of upstream.
+pub(super) struct OfCache {
     gvr: GroupVersionResource,
     cache: Arc<Cache>,
+}
+
+impl OfCache {
+    pub(super) fn new(gvr: GroupVersionResource, cache: Arc<Cache>) -> Self {
+        Self { gvr, cache }
+    }
 }
 
 #[async_trait]

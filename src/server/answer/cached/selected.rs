@@ -1,0 +1,218 @@
+//! The objects that a query is about: what lists of the same caller would show.
+
+use std::sync::Arc;
+
+use apifront_watch_cache::CacheMode;
+use apifront_watch_cache::read::{self, BypassReason, ListPlan, Selection};
+use apifront_watch_cache::store::{Snapshot, Store, StoredObject, Visible};
+use http::{HeaderMap, HeaderValue};
+use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::request::Scope;
+
+use super::located::{Located, Scopes};
+use super::newest::{self, Newest};
+use super::plan::{self, Plan};
+use super::served::Served;
+use super::view::OfCache;
+use super::{WATCH_LIST_WAITS, overlay, sharded};
+use crate::identity::VIEW;
+use crate::server::stage::context::Hit;
+use crate::server::stage::{
+    Granted, GrantedView, Identified, NoView, NotGranted, PendingGrant, wants_view,
+};
+
+/// The selected objects of one state.
+pub(in crate::server) struct Selected {
+    pub(in crate::server) store: Arc<Store>,
+    pub(in crate::server) snapshot: Arc<Snapshot>,
+    pub(in crate::server) hit: Hit,
+    /// What each list selects, in the order of their namespaces.
+    selections: Vec<(Selection, ListPlan)>,
+}
+
+/// Why nothing was selected.
+pub(in crate::server) enum Unselected {
+    Status(Box<Status>),
+    Overloaded,
+}
+
+impl From<Status> for Unselected {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+impl From<BypassReason> for Unselected {
+    fn from(reason: BypassReason) -> Self {
+        let why = reason.as_str();
+        sharded::status(reason, format!("the cache cannot answer: {why}")).into()
+    }
+}
+
+impl Selected {
+    /// Returns the objects in the order of their namespaces and names.
+    pub(in crate::server) fn objects(&self) -> Vec<&Arc<StoredObject>> {
+        let mut all = Vec::new();
+        for (selection, plan) in &self.selections {
+            all.extend(read::page(&self.snapshot, selection, plan).objects());
+        }
+        all
+    }
+
+    /// Keeps the state for the pages that follow.
+    pub(in crate::server) fn retain(&self) {
+        self.store.retain(&self.snapshot, std::time::Instant::now());
+    }
+}
+
+/// The right to a list, or to the part of it that the caller may see.
+enum Right {
+    List(Arc<Granted>),
+    View(GrantedView),
+}
+
+impl Right {
+    fn identified(&self) -> &Identified {
+        match self {
+            Self::List(granted) => granted,
+            Self::View(granted) => granted,
+        }
+    }
+}
+
+/// Selects the objects of these lists of one resource, all from one state. The lists
+/// differ only in their namespaces, and have no limit.
+pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Selected, Unselected> {
+    let mut rights = Vec::with_capacity(lists.len());
+    for list in &lists {
+        rights.push(grant(list).await?);
+    }
+    let first = lists.first().ok_or(BypassReason::UnusualRequest)?;
+    let generation = first.generation();
+    let gvr = &first.info().gvr;
+    if generation.cache.store(gvr).is_none() && generation.discovery.has(gvr).await == Some(false) {
+        return Err(super::refusal::no_such_resource().into());
+    }
+    let entry = super::find(first, gvr, WATCH_LIST_WAITS).await?;
+    let store = entry.store().ok_or(BypassReason::Filling)?;
+    let mut plans = Vec::with_capacity(rights.len());
+    for right in &rights {
+        let plan = plan_of(right.identified())?;
+        let attributes = right.identified().info().attributes();
+        let scope = match right {
+            Right::List(granted) => granted.scope(store.resource.namespaced),
+            Right::View(_) => {
+                let path = right.identified().info().path.as_str();
+                Scope::from_grant(&attributes, store.resource.namespaced, path)
+            }
+        };
+        let scope = scope.ok_or_else(super::refusal::no_such_resource)?;
+        let plan = plan.narrow(&scope, false)?;
+        plan.check(&store)?;
+        plans.push((plan, scope.namespace.to_owned()));
+    }
+    let attributes = first.info().attributes();
+    let scope = Scopes {
+        namespaced: Scope::from_grant(&attributes, true, &first.info().path),
+        cluster_wide: Scope::from_grant(&attributes, false, &first.info().path),
+    };
+    let located = Located {
+        scope: scope
+            .in_store(&store)
+            .ok_or_else(super::refusal::no_such_resource)?,
+        entry,
+        store: store.clone(),
+    };
+    let (plan, _) = plans.first().ok_or(BypassReason::UnusualRequest)?;
+    // Any version is late enough.
+    let newest = newest::of_view(located.resource(first), plan, || Some(0)).await;
+    let (snapshot, cost) = newest.map_err(|unanswered| match newest::refuse(unanswered) {
+        Err(reason) => reason.into(),
+        Ok(Served::Status(status, ..)) => status.into(),
+        Ok(_) => Unselected::Overloaded,
+    })?;
+    let newest = Newest::State {
+        snapshot,
+        complete: true,
+    };
+    let newest = newest::overlaid(newest, generation, &store);
+    let snapshot = newest.into_snapshot().ok_or(BypassReason::NotProvenFresh)?;
+    let mut selections = Vec::with_capacity(plans.len());
+    for ((plan, namespace), right) in plans.into_iter().zip(&rights) {
+        let Plan::List(options, plan) = plan else {
+            return Err(BypassReason::UnusualRequest.into());
+        };
+        let selection = selection(&namespace, options, &plan, &store, right, &snapshot)?;
+        selections.push((selection, plan));
+    }
+    let version = snapshot.resource_version;
+    Ok(Selected {
+        store,
+        snapshot,
+        hit: Hit { version, cost },
+        selections,
+    })
+}
+
+fn plan_of(list: &Identified) -> Result<Plan, BypassReason> {
+    match plan::plan(list)? {
+        Some(plan @ Plan::List(..)) => Ok(plan),
+        _ => Err(BypassReason::UnusualRequest),
+    }
+}
+
+fn selection(
+    namespace: &str,
+    options: ListOptions,
+    plan: &ListPlan,
+    store: &Store,
+    right: &Right,
+    snapshot: &Snapshot,
+) -> Result<Selection, Unselected> {
+    let selection = Selection::new(namespace, options, plan, store)?;
+    let Right::View(view) = right else {
+        return Ok(selection);
+    };
+    // The set is read after the state. It holds for the state's version and later ones.
+    let visible: Option<Visible> = view.list_at(snapshot.resource_version);
+    let visible = visible.ok_or(BypassReason::NotProvenFresh)?;
+    Ok(selection.of_view(&visible))
+}
+
+/// Asks for the right to a list: as a whole, or as a view.
+async fn grant(list: &Arc<Identified>) -> Result<Right, Unselected> {
+    let (generation, gvr) = (list.generation(), &list.info().gvr);
+    if !generation.settings.cache.caches(gvr) {
+        return Err(BypassReason::Excluded.into());
+    }
+    if generation.settings.cache.modes.for_resource(gvr) == CacheMode::Shadow {
+        return Err(BypassReason::Shadow.into());
+    }
+    let mut pending = PendingGrant::new(list.clone(), None);
+    let refusal = match pending.ask().await {
+        Ok(granted) => return Ok(Right::List(granted)),
+        Err(NotGranted::Refused(status)) => status,
+        Err(NotGranted::OnlyUpstream) => {
+            let message = "apifront cannot tell what a user may list whom its owner acts as";
+            return Err(Status::bad_request(message).into());
+        }
+    };
+    // A query without namespaces asks for all that its caller may see.
+    let mut headers = HeaderMap::new();
+    headers.insert(VIEW, HeaderValue::from_static("true"));
+    if refusal.code != 403
+        || overlay::is_for(generation, gvr)
+        || !wants_view(list, &headers)
+        || !pending.may_have_view().await
+    {
+        return Err(refusal.into());
+    }
+    let entry = super::find(list, gvr, WATCH_LIST_WAITS).await?;
+    let store = entry.store().ok_or(BypassReason::Filling)?;
+    let versions = Arc::new(OfCache::new(gvr.clone(), generation.cache.clone()));
+    let viewed = pending.ask_view(store.resource.namespaced, versions).await;
+    viewed.map(Right::View).map_err(|none| match none {
+        NoView::Refused => refusal.into(),
+        NoView::Failed(status) => status.into(),
+    })
+}

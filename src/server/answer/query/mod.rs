@@ -1,0 +1,273 @@
+//! Queries: questions about what is in memory, `query.apifront.dev/v1alpha1`.
+//!
+//! ```text
+//! body ─▶ Query ─▶ Plan ─┐
+//!           └─▶ lists ─▶ grants ─▶ Selected ─▶ evaluated aside ─▶ answer
+//! ```
+//!
+//! A query is answered from what lists of the same caller would show: each namespace
+//! needs the right to list in it. Nothing of a query is forwarded or stored.
+
+mod body;
+mod lists;
+mod object;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use apifront_query::{Answer as Answered, Continue, Failed, Invalid, Plan, Query, QueryStatus};
+use http::{Method, StatusCode, request};
+use kubernetes_wire::api::status::Cause;
+use kubernetes_wire::api::{Reason, Status};
+use kubernetes_wire::negotiation::{self, MediaType, Negotiation, Offer, Transform};
+use kubernetes_wire::request::Deadline;
+use object::Object;
+
+use super::cached::{Selected, Unselected, select};
+use super::convert;
+use crate::flow::RETRY_AFTER;
+use crate::queries::{self, Outcome};
+use crate::server::exchange::{Exchange, Failure};
+use crate::server::offload::{OffloadRefusal, OffloadUser};
+use crate::server::reply::answer::Answer;
+use crate::server::reply::refusal;
+use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::{Identified, NotGranted, PendingGrant};
+
+/// The longest time for an evaluation if the request names none.
+const EVALUATED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why a query has no answer.
+enum Unanswered {
+    Status(Box<Status>),
+    Overloaded,
+    Failure(Failure),
+}
+
+impl From<Status> for Unanswered {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Unselected> for Unanswered {
+    fn from(unselected: Unselected) -> Self {
+        match unselected {
+            Unselected::Status(status) => Self::Status(status),
+            Unselected::Overloaded => Self::Overloaded,
+        }
+    }
+}
+
+impl From<OffloadRefusal> for Unanswered {
+    fn from(refusal: OffloadRefusal) -> Self {
+        match refusal {
+            OffloadRefusal::Overloaded => Self::Overloaded,
+            OffloadRefusal::Bypass(reason) => Unselected::from(reason).into(),
+        }
+    }
+}
+
+/// Answers requests for queries. Returns `None` for other requests.
+pub(in crate::server) async fn answer(
+    exchange: &mut Exchange<'_>,
+    ctx: &mut RequestContext,
+    identified: &Arc<Identified>,
+) -> Result<Option<Answer>, Failure> {
+    let generation = identified.generation();
+    let info = identified.info();
+    if !generation.settings.queries.enabled
+        || !info.is_resource_request
+        || info.gvr.group != queries::GROUP
+        || info.gvr.group_version() != queries::group_version()
+        || !generation
+            .settings
+            .runtime_config
+            .is_enabled(&queries::group_version())
+    {
+        return Ok(None);
+    }
+    let mut grant = ctx.pending_grant(identified.clone());
+    let began = Instant::now();
+    let answered = respond(exchange, &mut grant).await;
+    let metrics = &generation.queries;
+    let (answer, outcome) = match answered {
+        Ok(answer) => (answer, Outcome::Answered),
+        Err(Unanswered::Failure(failure)) => return Err(failure),
+        Err(Unanswered::Overloaded) => (Answer::too_many_requests(RETRY_AFTER), Outcome::Refused),
+        Err(Unanswered::Status(status)) => {
+            let headers = &exchange.request().headers;
+            let answer = Answer::from_status(&status, headers, identified.query());
+            (answer, Outcome::Refused)
+        }
+    };
+    metrics.ended(outcome, began.elapsed());
+    Ok(Some(answer))
+}
+
+async fn respond(
+    exchange: &mut Exchange<'_>,
+    grant: &mut PendingGrant<'_>,
+) -> Result<Answer, Unanswered> {
+    let identified = grant.identified().clone();
+    let info = identified.info();
+    // Who may not ask learns nothing else.
+    let granted = grant.ask().await.map_err(|ungranted| match ungranted {
+        NotGranted::Refused(status) => status,
+        NotGranted::OnlyUpstream => Status::bad_request("only upstream knows this user"),
+    })?;
+    if info.gvr != queries::queries() || info.parts.len() > 1 || !info.is_canonical() {
+        return Err(refusal::no_such_resource().into());
+    }
+    if info.method != Method::POST || !info.namespace.is_empty() {
+        return Err(method_not_allowed().into());
+    }
+    let accepted = accepted(exchange.request(), &identified)?;
+    let (mut query, warnings) = body::read(exchange, &identified).await?;
+    let by = OffloadUser::new(&granted);
+    let lists = lists::of_query(&query.spec, &identified)?;
+    let continued = lists.continued.as_ref().map(|token| token.offset);
+    let spec = query.spec.clone();
+    let plan = by.run(move || Plan::new(&spec, continued)).await;
+    let plan = match plan.map_err(OffloadRefusal::from)? {
+        Some(Ok(Ok(plan))) => plan,
+        Some(Ok(Err(wrong))) => return Err(invalid(wrong).into()),
+        Some(Err(_)) | None => {
+            return Err(Status::internal_error("the query could not be parsed").into());
+        }
+    };
+    let selected = select(lists.lists).await?;
+    let hit = selected.hit;
+    let (plan, selected, answered) = evaluate(plan, selected, &identified, by).await?;
+    identified.generation().queries.evaluated(answered.spent);
+    let (offset, shown) = (plan.offset(), answered.rows.len());
+    let next = u64::try_from(offset.saturating_add(shown)).unwrap_or(u64::MAX);
+    let version = selected.snapshot.resource_version;
+    let continue_token = match next < answered.total && shown > 0 {
+        true => {
+            selected.retain();
+            Continue::new(&query.spec, version, next).to_token()
+        }
+        false => String::new(),
+    };
+    query.status = Some(QueryStatus {
+        resource_version: version.to_string(),
+        total: answered.total,
+        columns: plan.columns().cloned().collect(),
+        rows: answered.rows,
+        counts: answered.counts,
+        continue_token,
+        warnings: answered.warnings,
+    });
+    let mut answer = encode(&query, accepted, by).await?;
+    answer.warn(&warnings);
+    answer.compress(by).await?;
+    Ok(answer.out_of(CacheResult::Hit(hit)))
+}
+
+/// The form of the answer.
+struct Accepted {
+    media_type: MediaType,
+    is_indented: bool,
+}
+
+fn accepted(request: &request::Parts, identified: &Identified) -> Result<Accepted, Status> {
+    let offer = Offer::CUSTOM_RESOURCE;
+    match negotiation::negotiate(&request.headers, identified.query(), offer) {
+        Negotiation::Accepted(accepted) if accepted.transform == Transform::None => Ok(Accepted {
+            media_type: accepted.media_type,
+            is_indented: accepted.pretty,
+        }),
+        _ => Err(negotiation::not_acceptable(false)),
+    }
+}
+
+/// Evaluates a plan on a thread that serves no other request, until nobody waits any
+/// more.
+async fn evaluate(
+    plan: Plan,
+    selected: Selected,
+    identified: &Identified,
+    by: OffloadUser<'_>,
+) -> Result<(Plan, Selected, Answered), Unanswered> {
+    let within = match identified.deadline() {
+        Deadline::Within(within) => within,
+        _ => EVALUATED_WITHIN,
+    };
+    let until = identified.started().checked_add(within);
+    let waits = Arc::new(AtomicBool::new(true));
+    let waiter = Waiter(waits.clone());
+    let work = move || {
+        let goes_on =
+            || waits.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until);
+        let objects = selected.objects();
+        let envelope = &selected.store.resource.envelope;
+        let objects = objects
+            .into_iter()
+            .map(|object| Object { object, envelope });
+        let answered = apifront_query::answer(&plan, objects, goes_on);
+        (plan, selected, answered)
+    };
+    let done = by.run(work).await.map_err(OffloadRefusal::from)?;
+    drop(waiter);
+    let Some((plan, selected, answered)) = done else {
+        return Err(Status::internal_error("the query could not be evaluated").into());
+    };
+    let answered = answered.map_err(|failed| match failed {
+        Failed::GivenUp => Status::failure(504, Reason::Timeout, failed.to_string()),
+        failed => Status::bad_request(failed.to_string()),
+    })?;
+    Ok((plan, selected, answered))
+}
+
+/// Tells the evaluation when nobody waits for it any more.
+struct Waiter(Arc<AtomicBool>);
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+async fn encode(
+    query: &Query,
+    accepted: Accepted,
+    by: OffloadUser<'_>,
+) -> Result<Answer, Unanswered> {
+    let json = serde_json::to_vec(query).map_err(Status::internal_error)?;
+    let json = vec![json.into()];
+    let (body, held) = match (accepted.media_type, accepted.is_indented) {
+        (MediaType::Yaml, _) => convert::to_yaml(json, by).await?,
+        (_, true) => convert::indented(json, by).await?,
+        (_, false) => (json, Default::default()),
+    };
+    let content_type = accepted.media_type.as_str();
+    Ok(Answer::new(StatusCode::CREATED, content_type, body).holding(held))
+}
+
+/// Returns the 405 of kube-apiserver for a resource that is only created.
+fn method_not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    let mut status = Status::failure(405, Reason::MethodNotAllowed, message);
+    status.details = Some(Box::default());
+    status
+}
+
+/// Returns the 422 of kube-apiserver's validation.
+fn invalid(wrong: Vec<Invalid>) -> Status {
+    let cause = |wrong: Invalid| match wrong.is_missing {
+        true => Cause::new("FieldValueRequired", &wrong.field, "Required value"),
+        false => {
+            let message = format!("Invalid value: {:?}: {}", wrong.value, wrong.why);
+            Cause::new("FieldValueInvalid", &wrong.field, message)
+        }
+    };
+    Status::invalid(&queries::kind(), "", wrong.into_iter().map(cause).collect())
+}
