@@ -18,6 +18,7 @@ mod node_watches;
 mod outage;
 mod overload;
 mod pass_through;
+mod queries;
 mod questions;
 mod quiet;
 mod scale;
@@ -61,6 +62,7 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("outage", outage::main),
     ("overload", overload::main),
     ("pass_through", pass_through::main),
+    ("queries", queries::main),
     ("questions", questions::main),
     ("quiet", quiet::main),
     ("scale", scale::main),
