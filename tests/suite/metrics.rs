@@ -78,6 +78,8 @@ async fn the_list_of_metrics_is_true() {
         "apifront_connections_refused_total",
         "apifront_fresh_late_events_total",
         "apifront_cached_rbac_decisions_total",
+        // There were no queries.
+        "apifront_queries_total",
         // There are no rules about shapes.
         "apifront_shape_answers_total",
         "apifront_reflector_restarts_total",

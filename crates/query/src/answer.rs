@@ -1,5 +1,7 @@
 //! Evaluates a plan on the objects of one state.
 
+use std::thread;
+
 use crate::candidate::Candidate;
 use crate::cell::Cell;
 use crate::counts::{Counts, TooMany};
@@ -9,7 +11,7 @@ use crate::plan::Plan;
 use crate::spec::{Count, Row};
 use crate::warnings::Warnings;
 
-/// The number of objects after which the time is checked.
+/// The number of objects after which the time is checked, and others may run.
 const BETWEEN_CHECKS: usize = 256;
 
 /// The most bytes of the cells of all rows.
@@ -58,8 +60,11 @@ pub fn answer<C: Candidate>(
     let mut counts = Counts::default();
     let mut total = 0u64;
     for (number, object) in candidates.into_iter().enumerate() {
-        if number % BETWEEN_CHECKS == 0 && !goes_on() {
-            return Err(Failed::GivenUp);
+        if number % BETWEEN_CHECKS == 0 {
+            if !goes_on() {
+                return Err(Failed::GivenUp);
+            }
+            thread::yield_now();
         }
         if !plan.selects_all() && !evaluation.selects(&object)? {
             continue;

@@ -23,8 +23,19 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Reads a JSON value.
-    pub(crate) fn from_json(value: serde_json::Value) -> Self {
+    /// Reads the text of a JSON value.
+    pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Self> {
+        // Most values are texts without escapes.
+        if let [b'"', text @ .., b'"'] = json
+            && !text.contains(&b'\\')
+            && let Ok(text) = std::str::from_utf8(text)
+        {
+            return Ok(Self::Text(text.into()));
+        }
+        serde_json::from_slice(json).map(Self::from_json)
+    }
+
+    fn from_json(value: serde_json::Value) -> Self {
         match value {
             serde_json::Value::Null => Self::Absent,
             serde_json::Value::Bool(value) => Self::Bool(value),

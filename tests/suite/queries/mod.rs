@@ -3,6 +3,7 @@
 
 mod answers;
 mod discovery;
+mod others;
 mod refusals;
 mod rights;
 

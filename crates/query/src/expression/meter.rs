@@ -4,6 +4,7 @@
 //! or list that is longer than its parts. The unit is about the time of one call.
 
 use std::cell::Cell;
+use std::thread;
 
 use cel::ExecutionError;
 
@@ -19,6 +20,10 @@ const MAX_MADE: u64 = 1 << 20;
 /// A turn of a loop may copy its element. It costs one unit more for each of this number
 /// of bytes of the object.
 const BYTES_PER_UNIT: u64 = 256;
+
+/// The number of units after which others may run. On a busy core, the kernel would let
+/// this thread go on for milliseconds.
+const UNITS_PER_SLICE: u64 = 4096;
 
 /// What is left for a query.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +106,9 @@ pub(super) fn make(length: u64) -> Result<(), ExecutionError> {
 fn take(mut meter: Meter, units: u64) -> Result<(), ExecutionError> {
     match meter.left.checked_sub(units) {
         Some(left) if !meter.is_exhausted => {
+            if left / UNITS_PER_SLICE != meter.left / UNITS_PER_SLICE {
+                thread::yield_now();
+            }
             meter.left = left;
             METER.set(meter);
             Ok(())

@@ -97,9 +97,7 @@ impl Scope<'_> {
                 }
             };
         }
-        serde_json::from_slice(json)
-            .map(Cell::from_json)
-            .map_err(|error| Valueless::Failed(error.to_string()))
+        Cell::parse(json).map_err(|error| Valueless::Failed(error.to_string()))
     }
 }
 
