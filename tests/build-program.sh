@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the Go program in tests/NAME (`apiextensions`, `encodings`, `informer`, `kine`,
+# Builds the Go program in tests/NAME (`apiextensions`, `cel`, `encodings`, `informer`, `kine`,
 # `prometheus`, `traffic`) beside the real servers and prints its path as the last
 # line. It is built apart from the servers, since its sources change with the suites
 # and those of the servers with releases.
 set -euo pipefail
-name=${1:?the name of a folder: apiextensions, encodings, informer, kine, prometheus or traffic}
+name=${1:?the name of a folder: apiextensions, cel, encodings, informer, kine, prometheus or traffic}
 tests=$(cd "$(dirname "$0")" && pwd)
 here=$tests/$name
 [ -f "$here/main.go" ] || { echo "tests/$name has no main.go" >&2; exit 1; }

@@ -10,7 +10,7 @@ use serde_json::Number;
 /// expression whose type differs among them: absent values come last, and before them
 /// lists and maps, texts, numbers, booleans.
 #[derive(Clone, Debug)]
-pub enum Cell {
+pub(crate) enum Cell {
     Bool(bool),
     Int(i64),
     Uint(u64),
@@ -62,11 +62,13 @@ impl Cell {
             Self::Bool(value) => value.into(),
             Self::Int(value) => value.into(),
             Self::Uint(value) => value.into(),
-            // JSON has no infinite numbers.
-            Self::Double(value) => Number::from_f64(value).map_or_else(
-                || serde_json::Value::String(value.to_string()),
-                serde_json::Value::Number,
-            ),
+            Self::Double(value) => match Number::from_f64(value) {
+                Some(number) => number.into(),
+                // As in protobuf's JSON.
+                None if value.is_nan() => "NaN".into(),
+                None if value > 0.0 => "Infinity".into(),
+                None => "-Infinity".into(),
+            },
             Self::Text(text) => serde_json::Value::String(text.into()),
             Self::Structured(text) => serde_json::from_str(&text).unwrap_or_default(),
         }

@@ -35,8 +35,7 @@ mod warnings;
 
 pub use answer::{Answer, Failed, answer};
 pub use candidate::{Candidate, Unreadable};
-pub use cell::Cell;
 pub use continue_token::{Continue, NotContinuable};
-pub use expression::{Budget, Expression, InvalidExpression};
+pub use expression::{Expression, InvalidExpression, TooExpensive, Valueless};
 pub use plan::{Invalid, Plan};
 pub use spec::{Column, Count, OrderBy, Query, QuerySpec, QueryStatus, ResourceReference, Row};

@@ -2,6 +2,7 @@
 //! configuration.
 
 mod answers;
+mod cel;
 mod discovery;
 mod others;
 mod refusals;

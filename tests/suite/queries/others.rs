@@ -23,8 +23,8 @@ async fn dear_queries_of_one_user_leave_turns_to_others() {
         "where": format!("[{items}].all(a, [{items}].all(b, [{items}].all(c, c == 0)))"),
     }));
     let cheap = query(&json!({ "resource": namespaces, "countBy": ["object.status.phase"] }));
-    let asked = (0..24).map(|_| mallory.post(QUERIES, &dear));
-    let asked = tokio::spawn(join_all(asked.collect::<Vec<_>>()));
+    let asked =
+        tokio::spawn(async move { join_all((0..24).map(|_| mallory.post(QUERIES, &dear))).await });
     for _ in 0..5 {
         let answer = others.post(QUERIES, &cheap).await.expect(201);
         assert_eq!(answer["status"]["counts"][0]["values"], json!(["Active"]));

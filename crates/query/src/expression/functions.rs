@@ -2,8 +2,11 @@
 //! Kubernetes' text library whose result is no longer than their arguments.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
-use cel::common::types::{CelBool, CelString, DYN_TYPE, INT_TYPE, STRING_TYPE};
+use cel::common::types::{
+    CelBool, CelMap, CelString, DYN_TYPE, INT_TYPE, OPTIONAL_TYPE, STRING_TYPE,
+};
 use cel::common::value::CowVal;
 use cel::{Env, ExecutionError, extensions};
 use regex::{Regex, RegexBuilder};
@@ -13,6 +16,8 @@ use super::meter;
 /// The internal functions. CEL's grammar has no such names.
 pub(super) const SPEND: &str = "@spend";
 pub(super) const ADD: &str = "@add";
+pub(super) const OWNER: &str = "@owner";
+pub(super) const DURATION_TEXT: &str = "@duration_text";
 
 /// The names of all functions. Macros (`has`, `all`, …) are no functions.
 const FUNCTIONS: [&str; 51] = [
@@ -95,6 +100,11 @@ pub(super) fn environment() -> Env {
     let declared = (env.add_extension(extensions::strings))
         .and_then(|_| env.add_overload(SPEND, "spend", vec![INT_TYPE], spend))
         .and_then(|()| env.add_overload(ADD, "add", vec![DYN_TYPE, DYN_TYPE], add))
+        .and_then(|()| env.add_overload(OWNER, "owner", vec![DYN_TYPE], owner))
+        .and_then(|()| {
+            let args = vec![DYN_TYPE];
+            env.add_overload(DURATION_TEXT, "duration_text", args, duration_text)
+        })
         .and_then(|()| {
             let args = vec![STRING_TYPE, STRING_TYPE];
             env.add_overload("matches", "matches", args, matches)
@@ -107,6 +117,37 @@ pub(super) fn environment() -> Env {
     env
 }
 
+/// Checks the text that a function is always called with. The error says what is wrong
+/// with it.
+pub(super) fn check_literal(function: &str, text: &str) -> Result<(), String> {
+    match function {
+        "matches" => pattern(text).map(drop),
+        "duration" if !is_duration(text) => Err(format!("is no duration: {text:?}")),
+        _ => Ok(()),
+    }
+}
+
+/// Tells whether Go reads a text as a duration (`time.ParseDuration`).
+fn is_duration(text: &str) -> bool {
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let fraction = after.strip_prefix('.').unwrap_or(after);
+        let unit = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+        // The number has a digit.
+        if !rest.starts_with(|c: char| c.is_ascii_digit()) && unit.len() == fraction.len() {
+            return false;
+        }
+        let units = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
+        let Some(after) = units.iter().find_map(|name| unit.strip_prefix(name)) else {
+            return rest == text && rest == "0";
+        };
+        rest = after;
+    }
+    !text.is_empty()
+}
+
 type Called<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Takes a cost from the budget, and is true.
@@ -117,6 +158,30 @@ fn spend<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     };
     meter::spend(u64::try_from(cost).unwrap_or(1))?;
     Ok(CowVal::owned(CelBool::from(true)))
+}
+
+/// Returns a value of which `has` can ask for a member. As in cel-go, what is neither a
+/// map nor a list has no members.
+fn owner<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let value = args.pop();
+    let value = value.ok_or_else(|| ExecutionError::invalid_argument_count(1, 0))?;
+    match value.as_iterable().is_some() || value.get_type() == &OPTIONAL_TYPE {
+        true => Ok(value),
+        false => Ok(CowVal::owned(CelMap::from(HashMap::new()))),
+    }
+}
+
+/// Returns the argument of `duration`, if Go would read it.
+fn duration_text<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let value = args.pop();
+    let value = value.ok_or_else(|| ExecutionError::invalid_argument_count(1, 0))?;
+    match value.downcast_ref::<CelString<'_>>() {
+        Some(text) if !is_duration(text.inner()) => Err(ExecutionError::function_error(
+            "duration",
+            format!("is no duration: {:?}", text.inner()),
+        )),
+        _ => Ok(value),
+    }
 }
 
 /// Adds as `_+_` does, within the bounds of the meter.
@@ -151,6 +216,14 @@ const MAX_PATTERN_BYTES: usize = 256 << 10;
 /// the same for all objects.
 const REMEMBERED_PATTERNS: usize = 8;
 
+fn pattern(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES)
+        .build()
+        .map_err(|error| format!("is no pattern: {error}"))
+}
+
 /// Matches a text with a pattern (RE2), anywhere in the text.
 fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     thread_local! {
@@ -175,13 +248,8 @@ fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
                         .unwrap_or(u64::MAX)
                         .saturating_mul(64),
                 )?;
-                let compiled = RegexBuilder::new(pattern)
-                    .size_limit(MAX_PATTERN_BYTES)
-                    .dfa_size_limit(MAX_PATTERN_BYTES)
-                    .build()
-                    .map_err(|error| {
-                        ExecutionError::function_error("matches", format!("{pattern:?}: {error}"))
-                    })?;
+                let compiled = self::pattern(pattern)
+                    .map_err(|error| ExecutionError::function_error("matches", error))?;
                 if patterns.len() >= REMEMBERED_PATTERNS {
                     patterns.remove(0);
                 }

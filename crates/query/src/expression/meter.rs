@@ -27,7 +27,7 @@ const UNITS_PER_SLICE: u64 = 4096;
 
 /// What is left for a query.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     pub(super) left: u64,
 }
 

@@ -1,11 +1,12 @@
-//! Rewrites an expression so that it counts its cost while it runs.
+//! Rewrites an expression so that it counts its cost while it runs, and has the values
+//! that cel-go finds.
 
 use cel::IdedExpr;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators,
 };
 
-use super::functions::{ADD, SPEND};
+use super::functions::{ADD, DURATION_TEXT, OWNER, SPEND};
 
 /// Returns the cost of one evaluation, with one turn of each loop.
 pub(super) fn cost(expression: &IdedExpr) -> u64 {
@@ -51,7 +52,11 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
     let IdedExpr { id, expr } = expression;
     let expr = match expr {
         Expr::Select(mut select) => {
-            *select.operand = metered(std::mem::take(&mut *select.operand));
+            let operand = metered(std::mem::take(&mut *select.operand));
+            *select.operand = match select.test {
+                true => called(OWNER, operand),
+                false => operand,
+            };
             Expr::Select(select)
         }
         Expr::List(mut list) => {
@@ -70,8 +75,13 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
         Expr::Call(mut call) => {
             call.target = call.target.map(|target| Box::new(metered(*target)));
             call.args = call.args.into_iter().map(metered).collect();
-            if call.func_name == operators::ADD {
-                ADD.clone_into(&mut call.func_name);
+            call.func_name = match call.func_name.trim_start_matches('.') {
+                operators::ADD => ADD.to_owned(),
+                name => name.to_owned(),
+            };
+            if call.func_name == "duration" {
+                let args = call.args.into_iter();
+                call.args = args.map(|arg| called(DURATION_TEXT, arg)).collect();
             }
             Expr::Call(call)
         }
@@ -81,6 +91,18 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
         other => other,
     };
     IdedExpr { id, expr }
+}
+
+/// Makes an expression the argument of an internal function.
+fn called(function: &str, argument: IdedExpr) -> IdedExpr {
+    IdedExpr {
+        id: argument.id,
+        expr: Expr::Call(CallExpr {
+            func_name: function.to_owned(),
+            target: None,
+            args: vec![argument],
+        }),
+    }
 }
 
 /// Makes each turn of a loop spend the cost of the turn first. The step keeps the form by

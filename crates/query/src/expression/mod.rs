@@ -18,10 +18,11 @@ mod scope;
 use cel::{ExecutionError, IdedExpr};
 use kubernetes_wire::representation::Projection;
 
+use crate::candidate::Candidate;
 use crate::cell::Cell;
 use meter::Meter;
 
-pub use meter::Budget;
+pub(crate) use meter::Budget;
 pub use parse::InvalidExpression;
 pub(crate) use scope::Scope;
 
@@ -43,7 +44,7 @@ pub struct Expression {
 
 /// The reason why an expression has no value for an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Valueless {
+pub enum Valueless {
     /// The object has no member of this name.
     #[error("no such key: {0}")]
     NoSuchKey(String),
@@ -64,7 +65,7 @@ pub enum TooExpensive {
 
 impl Expression {
     /// Parses an expression. This needs much stack: see [`crate::Plan::new`].
-    pub(crate) fn parse(source: &str) -> Result<Self, InvalidExpression> {
+    pub fn parse(source: &str) -> Result<Self, InvalidExpression> {
         let parsed = parse::parse(source)?;
         let projection = paths::read_by(&parsed);
         Ok(Self {
@@ -73,6 +74,14 @@ impl Expression {
             cost: metered::cost(&parsed),
             expression: metered::metered(parsed),
         })
+    }
+
+    /// Evaluates the expression for one object.
+    pub fn value_of(&self, object: &impl Candidate) -> Result<serde_json::Value, Valueless> {
+        let mut scope = Scope::new(Budget::default());
+        let entered = scope.enter(object, &self.projection);
+        entered.map_err(|error| Valueless::Failed(error.to_string()))?;
+        self.evaluate(&mut scope).map(Cell::into_json)
     }
 
     /// Returns the parts of the object that the expression reads.
@@ -105,6 +114,15 @@ impl Expression {
             Ok(value) => Cell::try_from(value)
                 .map_err(|value| Valueless::Failed(format!("a {} is no result", value.type_of()))),
             Err(ExecutionError::NoSuchKey(key)) => Err(Valueless::NoSuchKey(key.to_string())),
+            // As in cel-go, what is neither a map nor a list has no members.
+            Err(ExecutionError::NoSuchOverload(error))
+                if error.function() == "_._"
+                    && error.argument_types().first().is_none_or(|of| of != "list") =>
+            {
+                let of = error.argument_types().first();
+                let of = of.map_or("value", String::as_str);
+                Err(Valueless::NoSuchKey(format!("a member of a {of}")))
+            }
             Err(error) => Err(Valueless::Failed(error.to_string())),
         }
     }

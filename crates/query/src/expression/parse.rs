@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{EntryExpr, Expr};
+use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 use cel::{Env, IdedExpr};
 
 use super::{MAX_BYTES, functions};
@@ -16,6 +16,9 @@ const MAX_LOOPS: usize = 4;
 
 /// The name of the object in expressions.
 pub(super) const OBJECT: &str = "object";
+
+/// The same name where a loop has a variable called like it.
+pub(super) const OUTER_OBJECT: &str = ".object";
 
 /// Names of types, with which `type(x)` can be compared.
 const TYPES: [&str; 12] = [
@@ -53,6 +56,8 @@ pub enum InvalidExpression {
         names = functions::names()
     )]
     UnknownFunction(String),
+    #[error("has an argument that {0}")]
+    Argument(String),
     #[error("constructs the message {0:?}, which is not available")]
     Message(String),
 }
@@ -111,7 +116,7 @@ impl Check {
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 if let Some(name) = qualified(expression)
-                    && TYPES.contains(&name.as_str())
+                    && TYPES.contains(&name.trim_start_matches('.'))
                 {
                     return Ok(());
                 }
@@ -132,15 +137,19 @@ impl Check {
                 let target = call.target.as_deref();
                 let namespace = target.and_then(|target| qualified(&target.expr));
                 let namespace = namespace.filter(|name| functions::is_namespace(name));
+                let name = call.func_name.trim_start_matches('.');
                 let is_known = match &namespace {
-                    Some(namespace) => {
-                        functions::is_known(&format!("{namespace}.{}", call.func_name))
-                    }
-                    None => functions::is_known(&call.func_name),
+                    Some(namespace) => functions::is_known(&format!("{namespace}.{name}")),
+                    None => functions::is_known(name),
                 };
                 if !is_known {
-                    let name = call.func_name.clone();
-                    return Err(InvalidExpression::UnknownFunction(name));
+                    return Err(InvalidExpression::UnknownFunction(name.to_owned()));
+                }
+                if let Some(Expr::Literal(LiteralValue::String(text))) =
+                    call.args.last().map(|arg| &arg.expr)
+                {
+                    functions::check_literal(name, text.inner())
+                        .map_err(InvalidExpression::Argument)?;
                 }
                 if let (Some(target), None) = (target, namespace) {
                     self.expression(target)?;
@@ -169,8 +178,8 @@ impl Check {
     }
 
     fn variable(&self, name: &str) -> Checked {
-        let is_known = name == OBJECT
-            || TYPES.contains(&name)
+        let is_known = matches!(name, OBJECT | OUTER_OBJECT)
+            || TYPES.contains(&name.trim_start_matches('.'))
             || self.variables.iter().any(|variable| variable == name);
         match is_known {
             true => Ok(()),

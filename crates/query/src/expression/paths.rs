@@ -4,7 +4,7 @@ use cel::IdedExpr;
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
 use kubernetes_wire::representation::{PathStep, Projection};
 
-use super::parse::OBJECT;
+use super::parse::{OBJECT, OUTER_OBJECT};
 
 /// Returns the names of `object.a.b.c`, if the expression is no more than that.
 pub(super) fn plain(expression: &IdedExpr) -> Option<Vec<String>> {
@@ -61,6 +61,7 @@ impl Reads {
     /// it, or a part of it. Returns `None` for other values.
     fn expression(&mut self, expression: &IdedExpr) -> Option<Path> {
         match &expression.expr {
+            Expr::Ident(name) if name == OUTER_OBJECT => Some(Vec::new()),
             Expr::Ident(name) => {
                 let variable = self.variables.iter().rev().find(|(known, _)| known == name);
                 match variable {

@@ -87,15 +87,16 @@ impl Scope<'_> {
     pub(super) fn member(&self, path: &[String]) -> Result<Cell, Valueless> {
         let mut json = self.json.as_slice();
         for name in path {
-            json = match json.first() {
-                Some(b'{') => {
-                    member(json, name).ok_or_else(|| Valueless::NoSuchKey(name.clone()))?
+            let value = match json.first() {
+                Some(b'{') => member(json, name),
+                Some(b'[') => {
+                    let error = "a list has no members, but elements";
+                    return Err(Valueless::Failed(error.to_owned()));
                 }
-                _ => {
-                    let error = ExecutionError::no_such_overload("_._", Vec::new());
-                    return Err(Valueless::Failed(error.to_string()));
-                }
+                // As in cel-go, no other value has members.
+                _ => None,
             };
+            json = value.ok_or_else(|| Valueless::NoSuchKey(name.clone()))?;
         }
         Cell::parse(json).map_err(|error| Valueless::Failed(error.to_string()))
     }

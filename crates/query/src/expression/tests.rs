@@ -234,7 +234,8 @@ fn plain_paths_are_read_as_cel_reads_them() {
         let plain = evaluate(&format!("object.{path}"), object.clone());
         let cel = evaluate(&format!("[object.{path}][0]"), object.clone());
         match (&plain, &cel) {
-            (Err(Valueless::Failed(_)), Err(Valueless::Failed(_))) => {}
+            (Err(Valueless::NoSuchKey(_)), Err(Valueless::NoSuchKey(_)))
+            | (Err(Valueless::Failed(_)), Err(Valueless::Failed(_))) => {}
             _ => assert_eq!(plain, cel, "{path}"),
         }
     }
@@ -250,7 +251,8 @@ fn failures() {
         "object.spec.nodeName + 1",
         "object.spec.containers[9]",
         "int('x')",
-        "'a'.matches('(')",
+        "'a'.matches('(' + '')",
+        "duration('1s' + ')')",
     ] {
         let failed = evaluate(source, pod());
         assert!(
@@ -289,6 +291,18 @@ fn what_is_not_there_is_refused_by_name() {
         "[1].exists(x, y)",
     ] {
         assert!(parse(source).is_err(), "{source}");
+    }
+    for source in [
+        "'a'.matches('(')",
+        "matches('a', '[')",
+        "duration('1 s')",
+        "duration('')",
+    ] {
+        let refused = parse(source).err();
+        assert!(
+            matches!(refused, Some(InvalidExpression::Argument(_))),
+            "{source}: {refused:?}"
+        );
     }
     assert_eq!(parse(" ").err(), Some(InvalidExpression::Empty));
     assert_eq!(
