@@ -33,6 +33,7 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/watch-cache/src", "apifront_watch_cache", None),
     ("crates/embedded/src", "apifront_embedded", Some("embedded")),
     ("crates/fairness/src", "apifront_fairness", Some("fairness")),
+    ("crates/query/src", "apifront_query", Some("query")),
     ("crates/shares/src", "apifront_shares", Some("shares")),
     ("src", "apifront", None),
 ];

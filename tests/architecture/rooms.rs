@@ -132,6 +132,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["fingerprint", "negotiation", "representation", "schema"],
     ),
     ("shapes", &["authz"]),
+    ("query", &["representation"]),
     ("queries", &["aggregation", "documents"]),
     ("status", &[]),
     // Its tests make their own store, which needs representations.
