@@ -7,6 +7,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status};
 use kubernetes_wire::request::Scope;
 
@@ -82,6 +83,13 @@ impl<'t> PendingGrant<'t> {
 
     pub(in crate::server) fn identified(&self) -> &Arc<Identified> {
         &self.identified
+    }
+
+    /// Shows a piece of the request's body to the audit log.
+    pub(in crate::server) fn show(&mut self, piece: &Bytes) {
+        if let Some(trail) = &mut self.trail {
+            trail.request_piece(piece);
+        }
     }
 
     pub(in crate::server) fn annotate(&mut self, key: &'static str, value: String) {

@@ -2,9 +2,11 @@
 //! configuration.
 
 mod answers;
+mod audited;
 mod cel;
 mod discovery;
 mod others;
+mod plugin;
 mod refusals;
 mod rights;
 

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::Unanswered;
 use crate::queries;
 use crate::server::exchange::Exchange;
-use crate::server::stage::Identified;
+use crate::server::stage::{Identified, PendingGrant};
 
 /// The longest body. Its expressions have at most 4 KiB each.
 const MAX_BODY: usize = 128 << 10;
@@ -35,9 +35,9 @@ enum FieldValidation {
 /// Reads a query, and the warnings about fields that it should not have.
 pub(super) async fn read(
     exchange: &mut Exchange<'_>,
-    identified: &Identified,
+    grant: &mut PendingGrant<'_>,
 ) -> Result<(Query, Vec<HeaderValue>), Unanswered> {
-    let validation = field_validation(identified)?;
+    let validation = field_validation(grant.identified())?;
     let headers = &exchange.request().headers;
     let content_type = headers.get(CONTENT_TYPE);
     let content_type = content_type.map(|value| value.to_str().unwrap_or("?"));
@@ -52,6 +52,7 @@ pub(super) async fn read(
     let mut body = BytesMut::new();
     let whole = async {
         while let Some(piece) = exchange.read_body().await? {
+            grant.show(&piece);
             body.extend_from_slice(&piece);
             if body.len() > MAX_BODY {
                 let message = format!("a Query may have at most {MAX_BODY} bytes");

@@ -130,7 +130,7 @@ async fn respond(
         return Err(method_not_allowed().into());
     }
     let accepted = accepted(exchange.request(), &identified)?;
-    let (mut query, warnings) = body::read(exchange, &identified).await?;
+    let (mut query, warnings) = body::read(exchange, grant).await?;
     let by = OffloadUser::new(&granted);
     let lists = lists::of_query(&query.spec, &identified)?;
     let continued = lists.continued.as_ref().map(|token| token.offset);
