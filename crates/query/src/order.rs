@@ -9,7 +9,7 @@ use crate::plan::Key;
 const SLACK: usize = 4096;
 
 /// The most memory for the values by which rows are ordered.
-const MAX_BYTES: usize = 256 << 20;
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 
 /// An object, and the values by which it is ordered.
 struct Placed<C> {

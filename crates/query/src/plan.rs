@@ -7,6 +7,7 @@ use std::thread;
 use kubernetes_wire::representation::Projection;
 
 use crate::expression::{Expression, InvalidExpression};
+use crate::order;
 use crate::spec::{Column, OrderBy, QuerySpec};
 
 /// The number of rows of a page if the query does not name one, and the most.
@@ -19,6 +20,9 @@ const MAX_KEYS: usize = 8;
 
 /// The longest name of a column, in bytes.
 const MAX_NAME: usize = 63;
+
+/// About the memory of a value: a text of some bytes, and its place.
+const VALUE_BYTES: usize = 96;
 
 /// The stack for parsing. The parser takes some kilobytes for each operator of an
 /// expression.
@@ -81,6 +85,15 @@ impl Plan {
 
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Returns about how much memory an evaluation of this number of objects takes.
+    pub fn held_bytes(&self, objects: usize) -> usize {
+        let values = self.order.len().saturating_add(self.count_by.len());
+        let ordered = objects.saturating_mul(values).saturating_mul(VALUE_BYTES);
+        let cells = self.limit.min(objects).saturating_mul(self.columns.len());
+        let shown = cells.saturating_mul(VALUE_BYTES);
+        ordered.min(order::MAX_BYTES).saturating_add(shown)
     }
 }
 

@@ -198,9 +198,12 @@ async fn reported(world: &World, least: f64) {
     assert!(open["shapes"].is_null(), "{open}");
 }
 
+/// Compressed lists are the plain ones of the same version, which every write to the
+/// cluster may change.
 async fn compressed(robot: &Client, maps: &str) {
-    let plain = robot.get_as(maps, JSON).await;
-    for _ in 0..2 {
+    let mut compared = 0;
+    while compared < 2 {
+        let before = robot.get_as(maps, JSON).await;
         let headers = [("accept", JSON), ("accept-encoding", "gzip")];
         let packed = robot.send(Method::GET, maps, &headers, "").await;
         assert_eq!(
@@ -210,7 +213,11 @@ async fn compressed(robot: &Client, maps: &str) {
         let mut text = String::new();
         let mut reader = flate2::read::MultiGzDecoder::new(&packed.body[..]);
         reader.read_to_string(&mut text).expect("gzip");
-        assert!(text == plain.text());
+        let after = robot.get_as(maps, JSON).await;
+        if before.body == after.body {
+            assert!(text == after.text());
+            compared += 1;
+        }
     }
 }
 

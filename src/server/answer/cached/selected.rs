@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apifront_watch_cache::CacheMode;
-use apifront_watch_cache::read::{self, BypassReason, ListPlan, Selection};
+use apifront_watch_cache::read::{self, BypassReason, ListPlan, ListVersion, Selection};
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject, Visible};
 use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{ListOptions, Status};
@@ -16,6 +16,7 @@ use super::served::Served;
 use super::view::OfCache;
 use super::{WATCH_LIST_WAITS, overlay, sharded};
 use crate::identity::VIEW;
+use crate::server::reply::deprecation;
 use crate::server::stage::context::Hit;
 use crate::server::stage::{
     Granted, GrantedView, Identified, NoView, NotGranted, PendingGrant, wants_view,
@@ -26,6 +27,8 @@ pub(in crate::server) struct Selected {
     pub(in crate::server) store: Arc<Store>,
     pub(in crate::server) snapshot: Arc<Snapshot>,
     pub(in crate::server) hit: Hit,
+    /// Those of a list of the resource.
+    pub(in crate::server) warnings: Vec<HeaderValue>,
     /// What each list selects, in the order of their namespaces.
     selections: Vec<(Selection, ListPlan)>,
 }
@@ -146,7 +149,10 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
         selections.push((selection, plan));
     }
     let version = snapshot.resource_version;
+    let entry = located.entry.clone();
+    let warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     Ok(Selected {
+        warnings,
         store,
         snapshot,
         hit: Hit { version, cost },
@@ -175,7 +181,12 @@ fn selection(
     };
     // The set is read after the state. It holds for the state's version and later ones.
     let visible: Option<Visible> = view.list_at(snapshot.resource_version);
-    let visible = visible.ok_or(BypassReason::NotProvenFresh)?;
+    let missing = match plan.version {
+        // What the caller could see then is not known any more.
+        ListVersion::Exact(_) => BypassReason::SnapshotGone,
+        ListVersion::Newest(_) => BypassReason::NotProvenFresh,
+    };
+    let visible = visible.ok_or(missing)?;
     Ok(selection.of_view(&visible))
 }
 

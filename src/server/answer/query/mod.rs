@@ -145,7 +145,10 @@ async fn respond(
     };
     let selected = select(lists.lists).await?;
     let hit = selected.hit;
+    let held = plan.held_bytes(selected.snapshot.len());
+    let held = by.hold(held).await.map_err(OffloadRefusal::from)?;
     let (plan, selected, answered) = evaluate(plan, selected, &identified, by).await?;
+    drop(held);
     identified.generation().queries.evaluated(answered.spent);
     let (offset, shown) = (plan.offset(), answered.rows.len());
     let next = u64::try_from(offset.saturating_add(shown)).unwrap_or(u64::MAX);
@@ -168,6 +171,7 @@ async fn respond(
     });
     let mut answer = encode(&query, accepted, by).await?;
     answer.warn(&warnings);
+    answer.warn(&selected.warnings);
     answer.compress(by).await?;
     Ok(answer.out_of(CacheResult::Hit(hit)))
 }
