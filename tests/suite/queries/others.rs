@@ -1,10 +1,22 @@
 //! What one user asks does not keep others waiting.
 
-use futures::future::join_all;
-use serde_json::json;
+use std::time::Duration;
 
-use super::{QUERIES, front, query};
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::{QUERIES, enable, front, query};
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+
+/// Returns a query that costs the most it may.
+fn dear() -> Value {
+    let items = vec!["0"; 100].join(",");
+    query(&json!({
+        "resource": { "version": "v1", "resource": "namespaces" },
+        "where": format!("[{items}].all(a, [{items}].all(b, [{items}].all(c, c == 0)))"),
+    }))
+}
 
 /// Queries of one user that cost the most they may wait for each other. A query and a
 /// read of another user do not wait for them.
@@ -17,11 +29,7 @@ async fn dear_queries_of_one_user_leave_turns_to_others() {
     let mallory = front().client(Some(&certificate));
     let others = front().admin_client();
     let namespaces = json!({ "version": "v1", "resource": "namespaces" });
-    let items = vec!["0"; 100].join(",");
-    let dear = query(&json!({
-        "resource": namespaces,
-        "where": format!("[{items}].all(a, [{items}].all(b, [{items}].all(c, c == 0)))"),
-    }));
+    let dear = dear();
     let cheap = query(&json!({ "resource": namespaces, "countBy": ["object.status.phase"] }));
     let asked =
         tokio::spawn(async move { join_all((0..24).map(|_| mallory.post(QUERIES, &dear))).await });
@@ -36,4 +44,24 @@ async fn dear_queries_of_one_user_leave_turns_to_others() {
         let message = status["message"].as_str().unwrap();
         assert!(message.contains("costs more than"), "{message}");
     }
+}
+
+/// A query whose client is gone is not evaluated to its end.
+#[tokio::test]
+async fn nobody_waits_for_queries_of_clients_that_are_gone() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let front = Apifront::start(Cluster::quiet(), enable).await;
+    let client = front.admin_client();
+    let dear = dear();
+    let asked = join_all((0..24).map(|_| client.post(QUERIES, &dear)));
+    // Not all of them can be answered in this time, and the rest is given up.
+    let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
+    let cheap = query(&json!({ "resource": { "version": "v1", "resource": "namespaces" } }));
+    client.post(QUERIES, &cheap).await.expect(201);
+    let outcomes = |outcome| [("outcome", outcome)];
+    let refused = front
+        .metric("apifront_queries_total", &outcomes("refused"))
+        .await;
+    assert!(refused < 24.0, "{refused}");
+    front.stop().await;
 }

@@ -1,16 +1,19 @@
 //! The objects that a query is about: what lists of the same caller would show.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::CacheMode;
-use apifront_watch_cache::read::{self, BypassReason, ListPlan, ListVersion, Selection};
+use apifront_watch_cache::read::{
+    self, BypassReason, HitCost, ListPlan, ListVersion, Selection, Unanswered,
+};
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject, Visible};
 use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::request::Scope;
 
 use super::located::{Located, Scopes};
-use super::newest::{self, Newest};
+use super::newest::{self, Newest, Resource};
 use super::plan::{self, Plan};
 use super::served::Served;
 use super::view::OfCache;
@@ -21,6 +24,10 @@ use crate::server::stage::context::Hit;
 use crate::server::stage::{
     Granted, GrantedView, Identified, NoView, NotGranted, PendingGrant, wants_view,
 };
+
+/// How long a query tries to have a state that is recent enough.
+const PROVEN_WITHIN: Duration = Duration::from_secs(5);
+const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The selected objects of one state.
 pub(in crate::server) struct Selected {
@@ -64,7 +71,7 @@ impl Selected {
 
     /// Keeps the state for the pages that follow.
     pub(in crate::server) fn retain(&self) {
-        self.store.retain(&self.snapshot, std::time::Instant::now());
+        self.store.retain(&self.snapshot, Instant::now());
     }
 }
 
@@ -127,8 +134,7 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
         store: store.clone(),
     };
     let (plan, _) = plans.first().ok_or(BypassReason::UnusualRequest)?;
-    // Any version is late enough.
-    let newest = newest::of_view(located.resource(first), plan, || Some(0)).await;
+    let newest = proven(located.resource(first), plan).await;
     let (snapshot, cost) = newest.map_err(|unanswered| match newest::refuse(unanswered) {
         Err(reason) => reason.into(),
         Ok(Served::Status(status, ..)) => status.into(),
@@ -158,6 +164,26 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
         hit: Hit { version, cost },
         selections,
     })
+}
+
+/// Returns a state that is as recent as the plan demands. What upstream listed may be gone
+/// before it is read. A list is then forwarded; a query tries again.
+async fn proven(
+    resource: Resource<'_>,
+    plan: &Plan,
+) -> Result<(Arc<Snapshot>, HitCost), Unanswered> {
+    let began = Instant::now();
+    loop {
+        // Any version is late enough.
+        match newest::of_view(resource, plan, || Some(0)).await {
+            Err(Unanswered::Bypass(BypassReason::NotProvenFresh))
+                if began.elapsed() < PROVEN_WITHIN =>
+            {
+                tokio::time::sleep(TRIED_AGAIN_AFTER).await;
+            }
+            newest => return newest,
+        }
+    }
 }
 
 fn plan_of(list: &Identified) -> Result<Plan, BypassReason> {

@@ -29,17 +29,13 @@ pub(super) fn of_query(spec: &QuerySpec, identified: &Identified) -> Result<List
     let is_path = |part: &str| {
         !part.is_empty() && part.len() <= 253 && part.split('.').all(dns_name::is_dns_label)
     };
-    for (field, value) in [
-        ("spec.resource.version", &resource.version),
-        ("spec.resource.resource", &resource.resource),
-    ] {
-        if !is_path(value) {
-            refuse(
-                field,
-                value,
-                "must be the name of a resource's version and of the resource in paths",
-            );
-        }
+    if !is_path(&resource.version) {
+        let why = "must be a version of the group, such as v1";
+        refuse("spec.resource.version", &resource.version, why);
+    }
+    if !is_path(&resource.resource) {
+        let why = "must be the plural name of a resource, such as pods";
+        refuse("spec.resource.resource", &resource.resource, why);
     }
     if !resource.group.is_empty() && !is_path(&resource.group) {
         refuse(

@@ -147,7 +147,12 @@ async fn respond(
     let hit = selected.hit;
     let held = plan.held_bytes(selected.snapshot.len());
     let held = by.hold(held).await.map_err(OffloadRefusal::from)?;
-    let (plan, selected, answered) = evaluate(plan, selected, &identified, by).await?;
+    let evaluated = evaluate(plan, selected, &identified, by);
+    let (plan, selected, answered) = tokio::select! {
+        biased;
+        evaluated = evaluated => evaluated?,
+        () = exchange.client_gone() => return Err(Failure::client_gone().into()),
+    };
     drop(held);
     identified.generation().queries.evaluated(answered.spent);
     let (offset, shown) = (plan.offset(), answered.rows.len());
