@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use cel::common::types::{
-    CelBool, CelMap, CelString, DYN_TYPE, INT_TYPE, OPTIONAL_TYPE, STRING_TYPE,
+    CelBool, CelDouble, CelMap, CelString, DYN_TYPE, INT_TYPE, OPTIONAL_TYPE, STRING_TYPE,
 };
 use cel::common::value::CowVal;
 use cel::{Env, ExecutionError, extensions};
+use chrono::DateTime;
 use regex::{Regex, RegexBuilder};
 
 use super::meter;
@@ -18,6 +19,7 @@ pub(super) const SPEND: &str = "@spend";
 pub(super) const ADD: &str = "@add";
 pub(super) const OWNER: &str = "@owner";
 pub(super) const DURATION_TEXT: &str = "@duration_text";
+pub(super) const DOUBLE_TEXT: &str = "@double_text";
 
 /// The names of all functions. Macros (`has`, `all`, …) are no functions.
 const FUNCTIONS: [&str; 51] = [
@@ -106,6 +108,10 @@ pub(super) fn environment() -> Env {
             env.add_overload(DURATION_TEXT, "duration_text", args, duration_text)
         })
         .and_then(|()| {
+            let args = vec![DYN_TYPE];
+            env.add_overload(DOUBLE_TEXT, "double_text", args, double_text)
+        })
+        .and_then(|()| {
             let args = vec![STRING_TYPE, STRING_TYPE];
             env.add_overload("matches", "matches", args, matches)
         })
@@ -123,6 +129,9 @@ pub(super) fn check_literal(function: &str, text: &str) -> Result<(), String> {
     match function {
         "matches" => pattern(text).map(drop),
         "duration" if !is_duration(text) => Err(format!("is no duration: {text:?}")),
+        "timestamp" => DateTime::parse_from_rfc3339(text)
+            .map(drop)
+            .map_err(|error| format!("is no time: {text:?}: {error}")),
         _ => Ok(()),
     }
 }
@@ -168,6 +177,38 @@ fn owner<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     match value.as_iterable().is_some() || value.get_type() == &OPTIONAL_TYPE {
         true => Ok(value),
         false => Ok(CowVal::owned(CelMap::from(HashMap::new()))),
+    }
+}
+
+/// Returns the argument of `string`: a double as the text that Go has for it.
+fn double_text<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let value = args.pop();
+    let value = value.ok_or_else(|| ExecutionError::invalid_argument_count(1, 0))?;
+    let double = value.downcast_ref::<CelDouble>().map(|d| *d.inner());
+    Ok(match double {
+        Some(double) => CowVal::owned(CelString::from(go_text(double))),
+        None => value,
+    })
+}
+
+/// The exponent of 10 from which Go writes a double with its exponent.
+const PLAIN_BELOW: i32 = 6;
+
+/// Returns the text of a double as Go's `strconv.FormatFloat(double, 'g', -1, 64)`.
+fn go_text(double: f64) -> String {
+    if double.is_infinite() {
+        return if double > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = format!("{double:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..PLAIN_BELOW).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => double.to_string(),
     }
 }
 

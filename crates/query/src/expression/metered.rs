@@ -6,7 +6,7 @@ use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators,
 };
 
-use super::functions::{ADD, DURATION_TEXT, OWNER, SPEND};
+use super::functions::{ADD, DOUBLE_TEXT, DURATION_TEXT, OWNER, SPEND};
 
 /// Returns the cost of one evaluation, with one turn of each loop.
 pub(super) fn cost(expression: &IdedExpr) -> u64 {
@@ -79,9 +79,14 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
                 operators::ADD => ADD.to_owned(),
                 name => name.to_owned(),
             };
-            if call.func_name == "duration" {
+            let read_by = match call.func_name.as_str() {
+                "duration" => Some(DURATION_TEXT),
+                "string" => Some(DOUBLE_TEXT),
+                _ => None,
+            };
+            if let Some(function) = read_by {
                 let args = call.args.into_iter();
-                call.args = args.map(|arg| called(DURATION_TEXT, arg)).collect();
+                call.args = args.map(|arg| called(function, arg)).collect();
             }
             Expr::Call(call)
         }

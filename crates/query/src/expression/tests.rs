@@ -297,6 +297,7 @@ fn what_is_not_there_is_refused_by_name() {
         "matches('a', '[')",
         "duration('1 s')",
         "duration('')",
+        "timestamp('2026-01-02')",
     ] {
         let refused = parse(source).err();
         assert!(
