@@ -130,7 +130,7 @@ async fn ask_all(front: &Server, times: usize) {
     println!("resident: {:.0} MB", front.resident_megabytes());
 }
 
-/// What a client does without queries.
+/// Lists all objects, as clients do that have no queries.
 async fn list_all(servers: &Servers) {
     let mut rows = Vec::new();
     for (name, server) in [

@@ -5,7 +5,7 @@ use std::thread;
 use crate::candidate::Candidate;
 use crate::cell::Cell;
 use crate::counts::{Counts, TooMany};
-use crate::expression::{Budget, Expression, Scope, TooExpensive, Valueless};
+use crate::expression::{Expression, Scope, TooExpensive, Valueless};
 use crate::order::{FirstRows, TooLarge};
 use crate::plan::Plan;
 use crate::spec::{Count, Row};
@@ -24,7 +24,7 @@ pub struct Answer {
     pub rows: Vec<Row>,
     pub counts: Vec<Count>,
     pub warnings: Vec<String>,
-    /// What the evaluations cost.
+    /// The cost of all evaluations.
     pub spent: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn answer<C: Candidate>(
 ) -> Result<Answer, Failed> {
     let mut evaluation = Evaluation {
         plan,
-        scope: Scope::new(Budget::default()),
+        scope: Scope::new(),
         warnings: Warnings::default(),
     };
     let mut rows = FirstRows::new(&plan.order, plan.offset.saturating_add(plan.limit));

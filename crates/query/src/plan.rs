@@ -1,4 +1,4 @@
-//! What a query asks for, checked and ready to be evaluated.
+//! The plan of a query: its fields, checked and ready to be evaluated.
 
 use std::fmt::Display;
 use std::io;

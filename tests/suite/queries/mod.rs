@@ -7,6 +7,7 @@ mod cel;
 mod discovery;
 mod others;
 mod plugin;
+mod random_expressions;
 mod refusals;
 mod rights;
 

@@ -21,8 +21,8 @@ pub(super) const OWNER: &str = "@owner";
 pub(super) const DURATION_TEXT: &str = "@duration_text";
 pub(super) const DOUBLE_TEXT: &str = "@double_text";
 
-/// The names of all functions. Macros (`has`, `all`, …) are no functions.
-const FUNCTIONS: [&str; 51] = [
+/// The functions that are written as calls. Macros (`has`, `all`, …) are no functions.
+const FUNCTIONS: [&str; 40] = [
     "bool",
     "bytes",
     "charAt",
@@ -63,7 +63,10 @@ const FUNCTIONS: [&str; 51] = [
     "uint",
     "upperAscii",
     "value",
-    // Operators that are not written as calls.
+];
+
+/// The functions that are written as operators, or that macros call.
+const OPERATORS: [&str; 21] = [
     "!_",
     "-_",
     "@in",
@@ -75,10 +78,16 @@ const FUNCTIONS: [&str; 51] = [
     "_+_",
     "_-_",
     "_/_",
-];
-
-const OPERATORS: [&str; 11] = [
-    "_<=_", "_<_", "_==_", "_>=_", "_>_", "_?._", "_?_:_", "_[?_]", "_[_]", "_||_", "-_",
+    "_<=_",
+    "_<_",
+    "_==_",
+    "_>=_",
+    "_>_",
+    "_?._",
+    "_?_:_",
+    "_[?_]",
+    "_[_]",
+    "_||_",
 ];
 
 pub(super) fn is_known(name: &str) -> bool {
@@ -91,9 +100,7 @@ pub(super) fn is_namespace(name: &str) -> bool {
 
 /// Returns the names of the functions, for people.
 pub(super) fn names() -> String {
-    let written = |name: &&&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let names: Vec<&str> = FUNCTIONS.iter().filter(written).copied().collect();
-    names.join(", ")
+    FUNCTIONS.join(", ")
 }
 
 pub(super) fn environment() -> Env {

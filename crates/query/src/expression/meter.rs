@@ -25,18 +25,6 @@ const BYTES_PER_UNIT: u64 = 256;
 /// this thread go on for milliseconds.
 const UNITS_PER_SLICE: u64 = 4096;
 
-/// What is left for a query.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    pub(super) left: u64,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { left: MAX_OF_ALL }
-    }
-}
-
 #[derive(Clone, Copy, Default)]
 pub(super) struct Meter {
     granted: u64,
@@ -51,7 +39,7 @@ thread_local! {
     };
 }
 
-/// What an evaluation has spent.
+/// The cost of an evaluation.
 pub(super) struct Spent {
     pub(super) units: u64,
     pub(super) is_exhausted: bool,
@@ -72,20 +60,17 @@ impl Meter {
     }
 }
 
-/// Evaluates something whose cost is counted.
-pub(super) fn while_metered<T>(meter: Meter, evaluate: impl FnOnce() -> T) -> T {
+/// Evaluates something, and returns what it has spent, too.
+pub(super) fn while_metered<T>(meter: Meter, evaluate: impl FnOnce() -> T) -> (T, Spent) {
     METER.set(meter);
-    evaluate()
-}
-
-/// Returns what was spent since the last [`while_metered`].
-pub(super) fn spent() -> Spent {
+    let evaluated = evaluate();
     let meter = METER.get();
-    Spent {
+    let spent = Spent {
         units: meter.granted.saturating_sub(meter.left),
         is_exhausted: meter.is_exhausted,
         is_of_one: meter.granted == MAX_OF_ONE,
-    }
+    };
+    (evaluated, spent)
 }
 
 /// Spends the cost of a turn of a loop.

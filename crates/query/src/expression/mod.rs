@@ -22,7 +22,6 @@ use crate::candidate::Candidate;
 use crate::cell::Cell;
 use meter::Meter;
 
-pub(crate) use meter::Budget;
 pub use parse::InvalidExpression;
 pub(crate) use scope::Scope;
 
@@ -78,7 +77,7 @@ impl Expression {
 
     /// Evaluates the expression for one object.
     pub fn value_of(&self, object: &impl Candidate) -> Result<serde_json::Value, Valueless> {
-        let mut scope = Scope::new(Budget::default());
+        let mut scope = Scope::new();
         let entered = scope.enter(object, &self.projection);
         entered.map_err(|error| Valueless::Failed(error.to_string()))?;
         self.evaluate(&mut scope).map(Cell::into_json)
@@ -106,10 +105,10 @@ impl Expression {
             return scope.member(path);
         }
         let meter = Meter::start(scope.left(), scope.object_bytes(), self.cost);
-        let value = meter::while_metered(meter, || {
+        let (value, spent) = meter::while_metered(meter, || {
             cel::Value::resolve(&self.expression, scope.context()?)
         });
-        scope.settle(meter::spent())?;
+        scope.settle(spent)?;
         match value {
             Ok(value) => Cell::try_from(value)
                 .map_err(|value| Valueless::Failed(format!("a {} is no result", value.type_of()))),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cel::{Context, ExecutionError};
 use kubernetes_wire::representation::{Projection, scan};
 
-use super::meter::{Budget, MAX_OF_ALL, Spent};
+use super::meter::{MAX_OF_ALL, Spent};
 use super::object::ObjectValue;
 use super::parse::{OBJECT, environment};
 use super::{TooExpensive, Valueless};
@@ -19,16 +19,17 @@ pub(crate) struct Scope<'c> {
     context: Context<'c, 'static>,
     /// Whether the context has the object.
     is_read: bool,
-    budget: Budget,
+    /// The cost that the query may still have.
+    left: u64,
 }
 
 impl Scope<'_> {
-    pub(crate) fn new(budget: Budget) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             json: Vec::new(),
             context: Context::with_env(Arc::clone(environment())),
             is_read: false,
-            budget,
+            left: MAX_OF_ALL,
         }
     }
 
@@ -48,18 +49,18 @@ impl Scope<'_> {
     }
 
     pub(super) fn left(&self) -> u64 {
-        self.budget.left
+        self.left
     }
 
     /// Takes the cost of an evaluation from the budget.
     pub(super) fn spend(&mut self, units: u64) -> Result<(), TooExpensive> {
-        let left = self.budget.left.checked_sub(units);
-        self.budget.left = left.ok_or(TooExpensive::ForAll)?;
+        let left = self.left.checked_sub(units);
+        self.left = left.ok_or(TooExpensive::ForAll)?;
         Ok(())
     }
 
     pub(super) fn settle(&mut self, spent: Spent) -> Result<(), TooExpensive> {
-        self.budget.left = self.budget.left.saturating_sub(spent.units);
+        self.left = self.left.saturating_sub(spent.units);
         match (spent.is_exhausted, spent.is_of_one) {
             (false, _) => Ok(()),
             (true, true) => Err(TooExpensive::ForOneObject),
@@ -69,7 +70,7 @@ impl Scope<'_> {
 
     /// Returns the units that were spent.
     pub(crate) fn spent(&self) -> u64 {
-        MAX_OF_ALL.saturating_sub(self.budget.left)
+        MAX_OF_ALL.saturating_sub(self.left)
     }
 
     /// Returns the context in which CEL evaluates expressions.

@@ -43,7 +43,7 @@ fn parse(source: &str) -> Result<Expression, InvalidExpression> {
 fn evaluate(source: &str, object: Value) -> Result<Value, Valueless> {
     let expression = parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
     let object = Object(object);
-    let mut scope = Scope::new(Budget::default());
+    let mut scope = Scope::new();
     scope.enter(&object, expression.projection()).unwrap();
     expression.evaluate(&mut scope).map(Cell::into_json)
 }
@@ -210,7 +210,7 @@ fn a_projection_changes_no_value() {
     ] {
         let expression = parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
         let object = Object(maps.clone());
-        let mut scope = Scope::new(Budget::default());
+        let mut scope = Scope::new();
         scope.enter(&object, expression.projection()).unwrap();
         let projected = expression.evaluate(&mut scope);
         scope.enter(&object, &Projection::whole()).unwrap();
@@ -347,7 +347,7 @@ fn dear_expressions_are_stopped() {
         let began = Instant::now();
         let expression = parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
         let object = Object(json!({}));
-        let mut scope = Scope::new(Budget::default());
+        let mut scope = Scope::new();
         scope.enter(&object, expression.projection()).unwrap();
         let value = expression.evaluate(&mut scope);
         let is_stopped = matches!(
@@ -392,7 +392,7 @@ fn hostile_texts_are_refused_or_parsed() {
             let began = Instant::now();
             if let Ok(expression) = parse(&source) {
                 let object = Object(json!({}));
-                let mut scope = Scope::new(Budget::default());
+                let mut scope = Scope::new();
                 scope.enter(&object, expression.projection()).unwrap();
                 let _ = expression.evaluate(&mut scope);
             }

@@ -9,10 +9,10 @@ use apifront_watch_cache::read::{
 };
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject, Visible};
 use http::{HeaderMap, HeaderValue};
-use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::api::{Attributes, ListOptions, Status};
 use kubernetes_wire::request::Scope;
 
-use super::located::{Located, Scopes};
+use super::located::Located;
 use super::newest::{self, Newest, Resource};
 use super::plan::{self, Plan};
 use super::served::Served;
@@ -88,6 +88,21 @@ impl Right {
             Self::View(granted) => granted,
         }
     }
+
+    /// Returns the part of the resource that the right is about. `attributes` are those of
+    /// its request.
+    fn scope<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        store: &Store,
+    ) -> Result<Scope<'a>, Unselected> {
+        let namespaced = store.resource.namespaced;
+        let scope = match self {
+            Self::List(granted) => granted.scope(namespaced),
+            Self::View(view) => Scope::from_grant(attributes, namespaced, &view.info().path),
+        };
+        scope.ok_or_else(|| super::refusal::no_such_resource().into())
+    }
 }
 
 /// Selects the objects of these lists of one resource, all from one state. The lists
@@ -109,27 +124,15 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
     for right in &rights {
         let plan = plan_of(right.identified())?;
         let attributes = right.identified().info().attributes();
-        let scope = match right {
-            Right::List(granted) => granted.scope(store.resource.namespaced),
-            Right::View(_) => {
-                let path = right.identified().info().path.as_str();
-                Scope::from_grant(&attributes, store.resource.namespaced, path)
-            }
-        };
-        let scope = scope.ok_or_else(super::refusal::no_such_resource)?;
+        let scope = right.scope(&attributes, &store)?;
         let plan = plan.narrow(&scope, false)?;
         plan.check(&store)?;
         plans.push((plan, scope.namespace.to_owned()));
     }
+    let right = rights.first().ok_or(BypassReason::UnusualRequest)?;
     let attributes = first.info().attributes();
-    let scope = Scopes {
-        namespaced: Scope::from_grant(&attributes, true, &first.info().path),
-        cluster_wide: Scope::from_grant(&attributes, false, &first.info().path),
-    };
     let located = Located {
-        scope: scope
-            .in_store(&store)
-            .ok_or_else(super::refusal::no_such_resource)?,
+        scope: right.scope(&attributes, &store)?,
         entry,
         store: store.clone(),
     };
@@ -155,8 +158,7 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
         selections.push((selection, plan));
     }
     let version = snapshot.resource_version;
-    let entry = located.entry.clone();
-    let warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
+    let warnings = deprecation::of_cached(generation, gvr, &located.entry, &store).await;
     Ok(Selected {
         warnings,
         store,
