@@ -74,18 +74,14 @@ impl Projection {
     /// Objects are read to [`MAX_DEPTH`], so what a longer path has after it makes no
     /// difference.
     pub fn add(&mut self, path: &[&str]) {
-        self.add_bounded(path.get(..=MAX_DEPTH).unwrap_or(path));
-    }
-
-    fn add_bounded(&mut self, path: &[&str]) {
-        match path.split_first() {
-            None => *self = Self::whole(),
-            Some((name, rest)) => {
-                if let Some(below) = self.below(name) {
-                    below.add_bounded(rest);
-                }
-            }
+        let mut at = self;
+        for name in path.get(..=MAX_DEPTH).unwrap_or(path) {
+            let Some(below) = at.below(name.as_bytes()) else {
+                return;
+            };
+            at = below;
         }
+        *at = Self::whole();
     }
 
     /// Adds a path that tells arrays from objects. The value at its end is wanted as a
@@ -108,7 +104,7 @@ impl Projection {
             Wanted::Whole => *self = Self::whole(),
             Wanted::Members(others) => {
                 for (name, other) in others {
-                    if let Some(below) = self.below_bytes(name) {
+                    if let Some(below) = self.below(name) {
                         below.merge(other);
                     }
                 }
@@ -127,20 +123,16 @@ impl Projection {
         let mut at = self;
         for step in path {
             at = match step {
-                PathStep::Member(name) => at.below(name)?,
+                PathStep::Member(name) => at.below(name.as_bytes())?,
                 PathStep::Elements => at.of_elements()?,
             };
         }
         Some(at)
     }
 
-    fn below(&mut self, name: &str) -> Option<&mut Self> {
-        self.below_bytes(name.as_bytes())
-    }
-
     /// Returns what is wanted of a member, which may be nothing so far. `None` if the
     /// whole value is wanted.
-    fn below_bytes(&mut self, name: &[u8]) -> Option<&mut Self> {
+    fn below(&mut self, name: &[u8]) -> Option<&mut Self> {
         if matches!(self.0, Wanted::Elements(_)) {
             // Some want the value to be an array, and others an object.
             *self = Self::whole();
