@@ -3,9 +3,9 @@
 use std::thread;
 
 use crate::candidate::Candidate;
-use crate::cell::Cell;
 use crate::counts::{Counts, TooMany};
-use crate::expression::{Expression, Scope, TooExpensive, Valueless};
+use crate::evaluation::Evaluation;
+use crate::expression::TooExpensive;
 use crate::order::{FirstRows, TooLarge};
 use crate::plan::Plan;
 use crate::spec::{Count, Row};
@@ -44,139 +44,68 @@ pub enum Failed {
     GivenUp,
 }
 
-/// Evaluates a plan on candidates, which come in the order of their namespaces and
-/// names. `goes_on` tells whether somebody still waits for the answer.
+/// Evaluates a plan on candidates, which come in the order of lists. `goes_on` tells
+/// whether somebody still waits for the answer.
 pub fn answer<C: Candidate>(
     plan: &Plan,
     candidates: impl IntoIterator<Item = C>,
     goes_on: impl Fn() -> bool,
 ) -> Result<Answer, Failed> {
-    let mut evaluation = Evaluation {
-        plan,
-        scope: Scope::new(),
-        warnings: Warnings::default(),
-    };
-    let mut rows = FirstRows::new(&plan.order, plan.offset.saturating_add(plan.limit));
+    let mut evaluation = Evaluation::new(plan);
+    let mut warnings = Warnings::default();
+    let mut rows = FirstRows::new(&plan.order, plan.page().end);
     let mut counts = Counts::default();
     let mut total = 0u64;
     for (number, object) in candidates.into_iter().enumerate() {
-        if number % BETWEEN_CHECKS == 0 {
-            if !goes_on() {
-                return Err(Failed::GivenUp);
-            }
-            thread::yield_now();
-        }
-        if !plan.selects_all() && !evaluation.selects(&object)? {
+        pause(number, &goes_on)?;
+        let values = evaluation.values(&object)?;
+        evaluation.warn(&mut warnings, &object);
+        let Some(values) = values else {
             continue;
-        }
+        };
         total = total.saturating_add(1);
         if !plan.count_by.is_empty() {
-            let values = evaluation.values(&plan.count_by, "spec.countBy", &object)?;
-            counts.add(values)?;
+            counts.add(values.counted)?;
         }
-        let mut values = Vec::with_capacity(plan.order.len());
-        for key in &plan.order {
-            values.push(evaluation.value(&key.expression, "spec.orderBy", &object)?);
-        }
-        rows.add(values, object)?;
+        rows.add(values.order, object)?;
     }
-    let mut shown = Vec::with_capacity(plan.limit);
-    let mut left = MAX_ROW_BYTES;
-    for object in rows.after(plan.offset) {
-        let (row, bytes) = evaluation.row(&object)?;
-        left = left.checked_sub(bytes).ok_or(Failed::TooLong)?;
-        shown.push(row);
-    }
+    let objects = rows.after(plan.offset);
     Ok(Answer {
         total,
-        rows: shown,
-        counts: counts.into_sorted(),
-        spent: evaluation.scope.spent(),
-        warnings: evaluation.warnings.into_texts(),
+        rows: page(&mut evaluation, &mut warnings, &objects)?,
+        counts: counts.sorted(),
+        spent: evaluation.spent(),
+        warnings: warnings.into_texts(),
     })
 }
 
-struct Evaluation<'p> {
-    plan: &'p Plan,
-    scope: Scope<'p>,
-    warnings: Warnings,
+/// Lets others run from time to time, and checks whether somebody still waits.
+pub(crate) fn pause(number: usize, goes_on: &impl Fn() -> bool) -> Result<(), Failed> {
+    if number.is_multiple_of(BETWEEN_CHECKS) {
+        if !goes_on() {
+            return Err(Failed::GivenUp);
+        }
+        thread::yield_now();
+    }
+    Ok(())
 }
 
-impl Evaluation<'_> {
-    /// Tells whether the object is selected.
-    fn selects(&mut self, object: &impl Candidate) -> Result<bool, TooExpensive> {
-        if let Err(error) = self.scope.enter(object, &self.plan.selecting) {
-            self.warnings
-                .add("spec.resource", &error.to_string(), object);
-            return Ok(false);
-        }
-        let Some(condition) = &self.plan.condition else {
-            return Ok(true);
-        };
-        let error = match condition.evaluate(&mut self.scope) {
-            Ok(Cell::Bool(selects)) => return Ok(selects),
-            Ok(_) => "is no bool".to_owned(),
-            Err(Valueless::TooExpensive(error)) => return Err(error),
-            Err(error) => error.to_string(),
-        };
-        self.warnings.add("spec.where", &error, object);
-        Ok(false)
+/// Returns the rows of these objects.
+pub(crate) fn page<'c, C: Candidate + 'c>(
+    evaluation: &mut Evaluation<'_>,
+    warnings: &mut Warnings,
+    objects: impl IntoIterator<Item = &'c C>,
+) -> Result<Vec<Row>, Failed> {
+    let mut rows = Vec::new();
+    let mut left = MAX_ROW_BYTES;
+    for object in objects {
+        let (row, bytes) = evaluation.row(object)?;
+        evaluation.warn(warnings, object);
+        left = left.checked_sub(bytes).ok_or(Failed::TooLong)?;
+        rows.push(row);
     }
-
-    fn values(
-        &mut self,
-        expressions: &[Expression],
-        field: &str,
-        object: &impl Candidate,
-    ) -> Result<Vec<Cell>, TooExpensive> {
-        let values = expressions.iter();
-        values.map(|e| self.value(e, field, object)).collect()
-    }
-
-    /// Returns the value of an expression for the object of the scope. What an object
-    /// lacks is absent, as in other tables.
-    fn value(
-        &mut self,
-        expression: &Expression,
-        field: &str,
-        object: &impl Candidate,
-    ) -> Result<Cell, TooExpensive> {
-        match expression.evaluate(&mut self.scope) {
-            Ok(value) => return Ok(value),
-            Err(Valueless::TooExpensive(error)) => return Err(error),
-            Err(Valueless::NoSuchKey(_)) => {}
-            Err(Valueless::Failed(error)) => self.warnings.add(field, &error, object),
-        }
-        Ok(Cell::Absent)
-    }
-
-    /// Returns the row of an object, and the bytes of its cells.
-    fn row(&mut self, object: &impl Candidate) -> Result<(Row, usize), TooExpensive> {
-        let mut bytes = 0usize;
-        let mut row = Row {
-            namespace: object.namespace().to_owned(),
-            name: object.name().to_owned(),
-            uid: object.uid().to_owned(),
-            cells: Vec::with_capacity(self.plan.columns.len()),
-        };
-        if self.plan.columns.is_empty() {
-            return Ok((row, bytes));
-        }
-        if let Err(error) = self.scope.enter(object, &self.plan.showing) {
-            self.warnings
-                .add("spec.resource", &error.to_string(), object);
-            return Ok((row, bytes));
-        }
-        let plan = self.plan;
-        for (column, expression) in &plan.columns {
-            let field = format!("column {:?}", column.name);
-            let value = self.value(expression, &field, object)?;
-            bytes = bytes.saturating_add(value.held_bytes());
-            row.cells.push(value.into_json());
-        }
-        Ok((row, bytes))
-    }
+    Ok(rows)
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

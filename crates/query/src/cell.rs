@@ -74,6 +74,21 @@ impl Cell {
         }
     }
 
+    /// Returns the simplest of all equal cells: a whole number is an int, if it can be.
+    #[allow(clippy::cast_possible_truncation)]
+    pub(crate) fn simplified(self) -> Self {
+        let int = match self {
+            Self::Uint(value) => i64::try_from(value).ok(),
+            // The conversion is capped. Then both differ.
+            Self::Double(value) => Some(value as i64),
+            _ => None,
+        };
+        match int.map(Self::Int) {
+            Some(int) if int == self => int,
+            _ => self,
+        }
+    }
+
     /// Returns the memory behind the cell, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {

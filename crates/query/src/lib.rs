@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! QuerySpec ─ Plan::new ─▶ Plan ─ answer ─▶ Answer: total, rows, counts, warnings
-//!                                  ▲
-//!                              Candidates: objects of one state that may be shown
+//!                           │      ▲             ▲
+//!                           │  Candidates: objects of one state that may be shown
+//!                           │      ▼             │
+//!                           └─▶ KeptOrder ───────┴─▶ Window: what changes in a page
 //! ```
 //!
 //! Expressions are CEL. They are callers' input: `expression` bounds their size, their
@@ -27,15 +29,22 @@ mod candidate;
 mod cell;
 mod continue_token;
 mod counts;
+mod evaluation;
 mod expression;
+mod kept_order;
 mod order;
 mod plan;
 mod spec;
 mod warnings;
+mod window;
 
 pub use answer::{Answer, Failed, answer};
 pub use candidate::{Candidate, Unreadable};
 pub use continue_token::{Continue, NotContinuable};
 pub use expression::{Expression, InvalidExpression, TooExpensive, Valueless};
+pub use kept_order::{Changed, KeptOrder, NotKept, Page, rows};
 pub use plan::{Invalid, Plan};
-pub use spec::{Column, Count, OrderBy, Query, QuerySpec, QueryStatus, ResourceReference, Row};
+pub use spec::{
+    Column, Count, OrderBy, Query, QuerySpec, QueryStatus, ResourceReference, Row, RowChange,
+};
+pub use window::{Difference, Window};

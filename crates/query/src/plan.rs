@@ -2,9 +2,11 @@
 
 use std::fmt::Display;
 use std::io;
+use std::ops::Range;
 use std::thread;
 
 use kubernetes_wire::representation::Projection;
+use serde_json::json;
 
 use crate::expression::{Expression, InvalidExpression};
 use crate::order;
@@ -51,11 +53,15 @@ pub struct Plan {
     pub(crate) selecting: Projection,
     /// The parts of an object that its row shows.
     pub(crate) showing: Projection,
+    /// What of the query decides which objects are selected, in which order, and how
+    /// they are counted. It is equal for queries that differ in no such thing.
+    identity: String,
 }
 
 pub(crate) struct Key {
     pub(crate) expression: Expression,
     pub(crate) descending: bool,
+    source: String,
 }
 
 impl Plan {
@@ -83,8 +89,20 @@ impl Plan {
         self.columns.iter().map(|(column, _)| column)
     }
 
+    /// Returns the number of rows before the page.
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Returns the places of the page's rows in the order of all.
+    pub(crate) fn page(&self) -> Range<usize> {
+        self.offset..self.offset.saturating_add(self.limit)
+    }
+
+    /// Returns a text that is equal for queries that select, order and count in the same
+    /// way.
+    pub fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// Returns about how much memory an evaluation of this number of objects takes.
@@ -129,7 +147,11 @@ impl Reader {
             Some(offset) => usize::try_from(offset).unwrap_or(usize::MAX),
             None => own_offset,
         };
+        let keys = order.iter();
+        let keys: Vec<_> = keys.map(|key| (&key.source, key.descending)).collect();
+        let identity = json!([spec.condition, keys, spec.count_by]).to_string();
         Ok(Plan {
+            identity,
             condition,
             columns,
             order,
@@ -235,6 +257,7 @@ impl Reader {
             read.extend(expression.map(|expression| Key {
                 expression,
                 descending,
+                source: source.to_owned(),
             }));
         }
         read

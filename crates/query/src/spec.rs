@@ -45,6 +45,9 @@ pub struct QuerySpec {
     pub offset: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub count_by: Vec<String>,
+    /// How often a live answer changes, at most. 0 means the default.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_updates_per_second: i64,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -119,4 +122,27 @@ pub struct Row {
 pub struct Count {
     pub values: Vec<Value>,
     pub count: u64,
+}
+
+/// A change of a live answer's rows. Each index is about the rows as the changes before
+/// left them.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(tag = "type")]
+pub enum RowChange {
+    Removed {
+        index: usize,
+    },
+    Added {
+        index: usize,
+        row: Row,
+    },
+    /// The row at `from` is taken out, and put in at `index`.
+    Moved {
+        from: usize,
+        index: usize,
+    },
+    Changed {
+        index: usize,
+        row: Row,
+    },
 }

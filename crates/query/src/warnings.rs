@@ -1,5 +1,7 @@
 //! What went wrong for single objects, for people.
 
+use std::sync::Arc;
+
 use crate::candidate::Candidate;
 
 /// The most different warnings.
@@ -8,32 +10,45 @@ const MAX_WARNINGS: usize = 16;
 /// The longest text of an error, in bytes.
 const MAX_TEXT: usize = 256;
 
+/// What went wrong for one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// The field of the expression.
+    pub(crate) field: Arc<str>,
+    pub(crate) error: String,
+}
+
+impl Note {
+    pub(crate) fn new(field: &str, error: &str) -> Self {
+        let error = match error.get(..error.floor_char_boundary(MAX_TEXT)) {
+            Some(start) if start.len() < error.len() => format!("{start}…"),
+            _ => error.to_owned(),
+        };
+        Self {
+            field: field.into(),
+            error,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Warnings(Vec<Warning>);
 
 struct Warning {
-    /// The field of the expression.
-    field: String,
-    error: String,
+    note: Note,
     /// The first object.
     object: String,
     objects: u64,
 }
 
 impl Warnings {
-    pub(crate) fn add(&mut self, field: &str, error: &str, object: &impl Candidate) {
-        let error = match error.get(..error.floor_char_boundary(MAX_TEXT)) {
-            Some(start) if start.len() < error.len() => format!("{start}…"),
-            _ => error.to_owned(),
-        };
-        let known = self.0.iter_mut();
-        let mut known = known.filter(|known| known.field == field);
-        if let Some(known) = known.find(|known| known.error == error) {
+    pub(crate) fn add(&mut self, note: Note, object: &impl Candidate) {
+        let known = self.0.iter_mut().find(|known| known.note == note);
+        if let Some(known) = known {
             known.objects = known.objects.saturating_add(1);
         } else if self.0.len() < MAX_WARNINGS {
             self.0.push(Warning {
-                field: field.to_owned(),
-                error,
+                note,
                 object: match object.namespace() {
                     "" => object.name().to_owned(),
                     namespace => format!("{namespace}/{}", object.name()),
@@ -46,8 +61,7 @@ impl Warnings {
     pub(crate) fn into_texts(self) -> Vec<String> {
         let text = |warning: Warning| {
             let Warning {
-                field,
-                error,
+                note: Note { field, error },
                 object,
                 objects,
             } = warning;

@@ -11,7 +11,7 @@ use super::*;
 use crate::expression::tests::Object;
 use crate::spec::{Column, OrderBy, QuerySpec};
 
-fn plan(spec: &QuerySpec) -> Plan {
+pub(crate) fn plan(spec: &QuerySpec) -> Plan {
     Plan::new(spec, None)
         .unwrap()
         .unwrap_or_else(|wrong| panic!("{wrong:?}"))
@@ -35,7 +35,7 @@ fn object(namespace: u8, name: u8, node: Option<u8>, restarts: Vec<i64>, weight:
     Object(object)
 }
 
-fn objects() -> impl Strategy<Value = Vec<Object>> {
+pub(crate) fn random_object() -> impl Strategy<Value = Object> {
     let weight = prop_oneof![
         Just(Value::Null),
         (-2i64..3).prop_map(|n| json!(n)),
@@ -44,18 +44,18 @@ fn objects() -> impl Strategy<Value = Vec<Object>> {
         any::<bool>().prop_map(|value| json!(value)),
         Just(json!([1])),
     ];
-    let one = (
+    let parts = (
         0u8..3,
         0u8..40,
         proptest::option::of(0u8..4),
         proptest::collection::vec(0i64..5, 0..3),
         weight,
     );
-    proptest::collection::vec(one, 0..30).prop_map(|all| {
-        let mut all: Vec<Object> = all
-            .into_iter()
-            .map(|(a, b, c, d, e)| object(a, b, c, d, e))
-            .collect();
+    parts.prop_map(|(a, b, c, d, e)| object(a, b, c, d, e))
+}
+
+fn objects() -> impl Strategy<Value = Vec<Object>> {
+    proptest::collection::vec(random_object(), 0..30).prop_map(|mut all| {
         all.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
         all.dedup_by(|a, b| a.namespace() == b.namespace() && a.name() == b.name());
         all
@@ -127,45 +127,60 @@ fn compare(a: &Option<Value>, b: &Option<Value>) -> Ordering {
     }
 }
 
-#[test]
-fn answers_are_those_of_a_plain_evaluation() {
-    let mut runner = TestRunner::deterministic();
-    let queries = (
-        objects(),
+/// The condition, the keys of the order with their directions, what is counted, and the
+/// page.
+type Parts = (usize, Vec<(usize, bool)>, Vec<usize>, (i64, i64));
+
+fn random_parts() -> impl Strategy<Value = Parts> {
+    (
         0..CONDITIONS.len(),
         proptest::collection::vec((0..VALUES.len(), any::<bool>()), 0..3),
         proptest::collection::vec(0..VALUES.len(), 0..3),
         (1i64..12, 0i64..15),
-    );
+    )
+}
+
+fn spec_of((condition, order, count_by, (limit, offset)): &Parts) -> QuerySpec {
+    QuerySpec {
+        condition: CONDITIONS[*condition].0.to_owned(),
+        columns: VALUES
+            .iter()
+            .enumerate()
+            .map(|(n, (source, _))| Column {
+                name: format!("c{n}"),
+                expression: (*source).to_owned(),
+            })
+            .collect(),
+        order_by: order
+            .iter()
+            .map(|(n, descending)| OrderBy {
+                column: format!("c{n}"),
+                descending: *descending,
+                ..OrderBy::default()
+            })
+            .collect(),
+        count_by: count_by.iter().map(|n| VALUES[*n].0.to_owned()).collect(),
+        limit: *limit,
+        offset: *offset,
+        ..QuerySpec::default()
+    }
+}
+
+pub(crate) fn random_spec() -> impl Strategy<Value = QuerySpec> {
+    random_parts().prop_map(|parts| spec_of(&parts))
+}
+
+#[test]
+fn answers_are_those_of_a_plain_evaluation() {
+    let mut runner = TestRunner::deterministic();
+    let queries = (objects(), random_parts());
     let mut comparisons = 0;
     let rounds = std::env::var("MODEL_ROUNDS").map_or(1500, |n| n.parse().unwrap());
     for _ in 0..rounds {
-        let (objects, condition, order, count_by, (limit, offset)) =
-            queries.new_tree(&mut runner).unwrap().current();
-        let (source, condition) = CONDITIONS[condition];
-        let spec = QuerySpec {
-            condition: source.to_owned(),
-            columns: VALUES
-                .iter()
-                .enumerate()
-                .map(|(n, (source, _))| Column {
-                    name: format!("c{n}"),
-                    expression: (*source).to_owned(),
-                })
-                .collect(),
-            order_by: order
-                .iter()
-                .map(|(n, descending)| OrderBy {
-                    column: format!("c{n}"),
-                    descending: *descending,
-                    ..OrderBy::default()
-                })
-                .collect(),
-            count_by: count_by.iter().map(|n| VALUES[*n].0.to_owned()).collect(),
-            limit,
-            offset,
-            ..QuerySpec::default()
-        };
+        let (objects, parts) = queries.new_tree(&mut runner).unwrap().current();
+        let spec = spec_of(&parts);
+        let (condition, order, count_by, (limit, offset)) = parts;
+        let (_, condition) = CONDITIONS[condition];
         let mut expected: Vec<&Value> = objects
             .iter()
             .map(|object| &object.0)

@@ -1,0 +1,314 @@
+//! An order of all selected objects that is kept, and changes with the objects.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexset::BTreeSet;
+
+use crate::answer::{Answer, Failed, page, pause};
+use crate::candidate::Candidate;
+use crate::cell::Cell;
+use crate::counts::Counts;
+use crate::evaluation::{Evaluation, Values};
+use crate::plan::Plan;
+use crate::spec::{Count, Row};
+use crate::warnings::{Note, Warnings};
+
+/// The most objects with warnings. An order with more is not kept.
+const MAX_WARNED: usize = 1_000;
+
+/// The most objects of a node of the tree.
+const NODE_OBJECTS: usize = 256;
+
+/// The order of the objects that a query selects, and their counts. It gives the same
+/// answers as [`answer`](crate::answer) gives for the same objects.
+pub struct KeptOrder<C: Candidate> {
+    plan: Arc<Plan>,
+    order: BTreeSet<Placed<C>>,
+    counts: Counts,
+    warned: BTreeMap<InOrder<C>, Vec<Note>>,
+    /// The memory of the values.
+    bytes: usize,
+}
+
+/// The reason why an order is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    #[error(transparent)]
+    Failed(#[from] Failed),
+    #[error("the order takes too much memory")]
+    TooLarge,
+}
+
+impl From<crate::expression::TooExpensive> for NotKept {
+    fn from(error: crate::expression::TooExpensive) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// An object that changed: as it was, and as it is.
+pub struct Changed<C> {
+    pub before: Option<C>,
+    pub after: Option<C>,
+}
+
+/// A page of an order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page<C> {
+    pub total: u64,
+    pub objects: Vec<C>,
+    pub counts: Vec<Count>,
+}
+
+impl<C: Candidate + Clone> KeptOrder<C> {
+    /// Orders candidates, which come in the order of lists. The order may take this
+    /// number of bytes.
+    pub fn new(
+        plan: Arc<Plan>,
+        candidates: impl IntoIterator<Item = C>,
+        max_bytes: usize,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Self, NotKept> {
+        let mut kept = Self {
+            order: BTreeSet::with_maximum_node_size(NODE_OBJECTS),
+            counts: Counts::default(),
+            warned: BTreeMap::new(),
+            bytes: 0,
+            plan: plan.clone(),
+        };
+        let mut evaluation = Evaluation::new(&plan);
+        let mut placed = Vec::new();
+        for (number, object) in candidates.into_iter().enumerate() {
+            pause(number, &goes_on)?;
+            let values = evaluation.values(&object)?;
+            kept.note(&object, evaluation.take_notes())?;
+            let Some(values) = values else {
+                continue;
+            };
+            let Values { order, counted } = values;
+            kept.count(counted)?;
+            let place = Placed::new(&plan, order, object);
+            kept.bytes = kept.bytes.saturating_add(place.held_bytes());
+            if kept.held_bytes() > max_bytes {
+                return Err(NotKept::TooLarge);
+            }
+            placed.push(place);
+        }
+        // The objects come in the order of their names, which a stable sort keeps.
+        placed.sort_by(|a, b| a.values.cmp(&b.values));
+        for (number, place) in placed.into_iter().enumerate() {
+            pause(number, &goes_on)?;
+            kept.order.insert(place);
+        }
+        Ok(kept)
+    }
+
+    /// Takes objects as they changed. After an error, the order is not to be used.
+    pub fn change(
+        &mut self,
+        changes: impl IntoIterator<Item = Changed<C>>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(), NotKept> {
+        let plan = self.plan.clone();
+        let mut evaluation = Evaluation::new(&plan);
+        for (number, Changed { before, after }) in changes.into_iter().enumerate() {
+            pause(number, &goes_on)?;
+            if let Some(object) = before {
+                let values = evaluation.values(&object)?;
+                if !evaluation.take_notes().is_empty() {
+                    self.warned.remove(&InOrder(object.clone()));
+                }
+                if let Some(Values { order, counted }) = values {
+                    self.uncount(counted);
+                    let place = Placed::new(&plan, order, object);
+                    if self.order.remove(&place) {
+                        self.bytes = self.bytes.saturating_sub(place.held_bytes());
+                    }
+                }
+            }
+            if let Some(object) = after {
+                let values = evaluation.values(&object)?;
+                self.note(&object, evaluation.take_notes())?;
+                if let Some(Values { order, counted }) = values {
+                    self.count(counted)?;
+                    let place = Placed::new(&plan, order, object);
+                    self.bytes = self.bytes.saturating_add(place.held_bytes());
+                    self.order.insert(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a query of the same [identity](Plan::identity).
+    pub fn answer(&self, plan: &Plan) -> Result<Answer, Failed> {
+        let mut warnings = Warnings::default();
+        for (object, notes) in &self.warned {
+            for note in notes {
+                warnings.add(note.clone(), &object.0);
+            }
+        }
+        let mut evaluation = Evaluation::new(plan);
+        Ok(Answer {
+            total: self.total(),
+            rows: page(&mut evaluation, &mut warnings, self.objects(plan))?,
+            counts: self.counts.sorted(),
+            spent: evaluation.spent(),
+            warnings: warnings.into_texts(),
+        })
+    }
+
+    /// Returns the page of a query of the same [identity](Plan::identity).
+    pub fn page(&self, plan: &Plan) -> Page<C> {
+        Page {
+            total: self.total(),
+            objects: self.objects(plan).cloned().collect(),
+            counts: self.counts.sorted(),
+        }
+    }
+
+    fn objects(&self, plan: &Plan) -> impl Iterator<Item = &C> {
+        let page = plan.page();
+        let end = page.end.min(self.order.len());
+        let page = self.order.range_idx(page.start.min(end)..end);
+        page.map(|place| &place.object)
+    }
+
+    fn total(&self) -> u64 {
+        u64::try_from(self.order.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the memory of the order, roughly.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.saturating_add(self.counts.held_bytes())
+    }
+
+    fn note(&mut self, object: &C, notes: Vec<Note>) -> Result<(), NotKept> {
+        if notes.is_empty() {
+            return Ok(());
+        }
+        self.warned.insert(InOrder(object.clone()), notes);
+        match self.warned.len() > MAX_WARNED {
+            true => Err(NotKept::TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    fn count(&mut self, values: Vec<Cell>) -> Result<(), Failed> {
+        if !values.is_empty() {
+            self.counts.add(values)?;
+        }
+        Ok(())
+    }
+
+    fn uncount(&mut self, values: Vec<Cell>) {
+        let values: Vec<Cell> = values.into_iter().map(Cell::simplified).collect();
+        self.counts.remove(&values);
+    }
+}
+
+/// Returns the rows of some objects of a page.
+pub fn rows<'c, C: Candidate + 'c>(
+    plan: &Plan,
+    objects: impl IntoIterator<Item = &'c C>,
+) -> Result<Vec<Row>, Failed> {
+    page(
+        &mut Evaluation::new(plan),
+        &mut Warnings::default(),
+        objects,
+    )
+}
+
+/// A value by which objects are ordered. All values of one key have the same direction.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Directed {
+    Ascending(Cell),
+    Descending(Reverse<Cell>),
+}
+
+impl Directed {
+    fn cell(&self) -> &Cell {
+        match self {
+            Self::Ascending(cell) | Self::Descending(Reverse(cell)) => cell,
+        }
+    }
+}
+
+/// An object at its place in an order. Objects with equal values are in the order of
+/// lists.
+struct Placed<C> {
+    values: Box<[Directed]>,
+    object: C,
+}
+
+impl<C: Candidate> Placed<C> {
+    fn new(plan: &Plan, values: Vec<Cell>, object: C) -> Self {
+        let values = values.into_iter().zip(&plan.order);
+        let values = values.map(|(value, key)| match key.descending {
+            false => Directed::Ascending(value),
+            true => Directed::Descending(Reverse(value)),
+        });
+        Self {
+            values: values.collect(),
+            object,
+        }
+    }
+
+    /// Returns about the memory of the place: itself in a node that is not full, and its
+    /// values.
+    fn held_bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| {
+            let text = value.cell().held_bytes();
+            size_of::<Directed>().saturating_add(text)
+        });
+        values.fold(size_of::<Self>().saturating_mul(2), usize::saturating_add)
+    }
+}
+
+impl<C: Candidate> Ord for Placed<C> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let values = self.values.cmp(&other.values);
+        values.then_with(|| self.object.compare(&other.object))
+    }
+}
+
+impl<C: Candidate> PartialOrd for Placed<C> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<C: Candidate> PartialEq for Placed<C> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<C: Candidate> Eq for Placed<C> {}
+
+/// An object, ordered as in lists.
+struct InOrder<C>(C);
+
+impl<C: Candidate> Ord for InOrder<C> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.compare(&other.0)
+    }
+}
+
+impl<C: Candidate> PartialOrd for InOrder<C> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<C: Candidate> PartialEq for InOrder<C> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<C: Candidate> Eq for InOrder<C> {}
+
+#[cfg(test)]
+mod tests;
