@@ -4,8 +4,18 @@
 
 mod api_group;
 mod metrics;
+mod object;
+mod order;
+mod orders;
+mod selections;
 mod settings;
+mod windows;
 
 pub use api_group::{GROUP, KIND, group_version, kind, queries, source};
 pub use metrics::{Outcome, QueryMetrics};
+pub use object::QueriedObject;
+pub use order::{Order, Wanted};
+pub use orders::{Asked, KeptOrders};
+pub use selections::{Selections, SelectionsKey};
 pub use settings::QueriesSettings;
+pub use windows::{OpenWindow, Windows};

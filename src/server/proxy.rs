@@ -20,7 +20,7 @@ use crate::server::listener::http1::HeadRead;
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::listener::slow_client;
 use crate::server::reply::head::{self, Kind};
-use crate::server::reply::{send, watch_stream};
+use crate::server::reply::{event_stream, send, watch_stream};
 use crate::server::stage::access_log;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
@@ -67,6 +67,7 @@ impl ProxyHttp for Proxy {
             Reply::Watch(watch, head) => {
                 watch_stream::start(&mut exchange, ctx, watch, &head).await?;
             }
+            Reply::Events(events) => event_stream::start(&mut exchange, ctx, events).await?,
             Reply::Passed => {}
             Reply::Forwarded => return Ok(false),
         }

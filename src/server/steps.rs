@@ -14,6 +14,7 @@ use crate::server::exchange::{Exchange, Failure};
 use crate::server::forward::{self, aggregate, stream, upgrade};
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::reply::answer::Answer;
+use crate::server::reply::event_stream::Events;
 use crate::server::reply::watch_stream::WatchHead;
 use crate::server::reply::{browsers, refusal};
 use crate::server::stage::context::{CacheResult, RequestContext};
@@ -26,6 +27,8 @@ pub(super) enum Reply {
     Whole(Answer),
     /// With a watch of the cache.
     Watch(Box<Watch>, WatchHead),
+    /// With events that are made here.
+    Events(Events),
     /// By upstream. pingora passes the request and the answer on.
     Forwarded,
     /// By upstream. Its answer has been passed on, or a task does so.
@@ -71,8 +74,10 @@ async fn take_steps(
     large_heads: &LargeHeads,
 ) -> Step<Reply> {
     let identified = admit(exchange, ctx, large_heads).await?;
-    if let Some(answer) = query::answer(exchange, ctx, &identified).await? {
-        return Ok(Reply::Whole(answer));
+    match query::answer(exchange, ctx, &identified).await? {
+        Some(query::Reply::Whole(answer)) => return Ok(Reply::Whole(answer)),
+        Some(query::Reply::Live(events)) => return Ok(Reply::Events(events)),
+        None => {}
     }
     let request = exchange.request();
     let mut grant = ctx.pending_grant(identified.clone());

@@ -133,7 +133,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("shapes", &["authz"]),
     ("query", &["representation"]),
-    ("queries", &["aggregation", "documents"]),
+    (
+        "queries",
+        &[
+            "aggregation",
+            "documents",
+            "query",
+            "read",
+            "representation",
+            "store",
+        ],
+    ),
     ("status", &[]),
     // Its tests make their own store, which needs representations.
     ("views", &["authz", "representation", "store", "watch"]),

@@ -46,6 +46,10 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the bytes of a store, without a limit of their own",
     ),
     (
+        "crates/watch-cache/src/store/memory.rs",
+        "the bytes of what others make of a store, without a limit of their own",
+    ),
+    (
         "crates/watch-cache/src/store/table_frames.rs",
         "the bytes of a store, without a limit of their own",
     ),

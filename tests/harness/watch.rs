@@ -73,17 +73,32 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub async fn open(client: &Client, path: &str) -> Self {
-        let response = client.open(path, &[]).await;
-        let status = response.status();
-        let mut watch = Self {
-            body: response.into_body(),
+    fn new(body: Incoming) -> Self {
+        Self {
+            body,
             buffer: BytesMut::new(),
             end: None,
-        };
+        }
+    }
+
+    pub async fn open(client: &Client, path: &str) -> Self {
+        Self::begun(client.open(path, &[]).await, path).await
+    }
+
+    /// Posts a question whose answer is a stream of events.
+    pub async fn post(client: &Client, path: &str, body: &Value) -> Self {
+        let headers = [("content-type", "application/json")];
+        let open = client.try_open(http::Method::POST, path, &headers, body.to_string());
+        let response = open.await.unwrap_or_else(|e| panic!("POST {path}: {e}"));
+        Self::begun(response, path).await
+    }
+
+    async fn begun(response: http::Response<Incoming>, path: &str) -> Self {
+        let status = response.status();
+        let mut watch = Self::new(response.into_body());
         if status != 200 {
             let body = watch.rest_bytes(NEXT).await;
-            panic!("GET {path}: {status} {}", String::from_utf8_lossy(&body));
+            panic!("{path}: {status} {}", String::from_utf8_lossy(&body));
         }
         watch
     }
@@ -92,11 +107,7 @@ impl Watch {
         let open = client.try_open(http::Method::GET, path, &[], bytes::Bytes::new());
         let response = tokio::time::timeout(NEXT, open).await??;
         anyhow::ensure!(response.status() == 200, "{}", response.status());
-        Ok(Self {
-            body: response.into_body(),
-            buffer: BytesMut::new(),
-            end: None,
-        })
+        Ok(Self::new(response.into_body()))
     }
 
     /// Tells whether the watch's first event is a refusal. Waits for it for at most

@@ -65,6 +65,7 @@ fn digest(spec: &QuerySpec) -> String {
     let same = QuerySpec {
         limit: 0,
         offset: 0,
+        max_updates_per_second: 0,
         resource_version: String::new(),
         resource_version_match: String::new(),
         continue_token: String::new(),

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::ops::Range;
 use std::thread;
+use std::time::Duration;
 
 use kubernetes_wire::representation::Projection;
 use serde_json::json;
@@ -15,6 +16,10 @@ use crate::spec::{Column, OrderBy, QuerySpec};
 /// The number of rows of a page if the query does not name one, and the most.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: i64 = 1000;
+
+/// How often a live answer changes at most, if the query does not say, and the most.
+const DEFAULT_UPDATES_PER_SECOND: u32 = 1;
+const MAX_UPDATES_PER_SECOND: u32 = 10;
 
 /// The most columns, keys of the order, and expressions to count by.
 const MAX_COLUMNS: usize = 32;
@@ -48,6 +53,7 @@ pub struct Plan {
     pub(crate) count_by: Vec<Expression>,
     pub(crate) limit: usize,
     pub(crate) offset: usize,
+    update_interval: Duration,
     /// The parts of each object that decide whether, where and in which number it
     /// counts.
     pub(crate) selecting: Projection,
@@ -94,6 +100,11 @@ impl Plan {
         self.offset
     }
 
+    /// Returns the shortest time between two changes of a live answer.
+    pub fn update_interval(&self) -> Duration {
+        self.update_interval
+    }
+
     /// Returns the places of the page's rows in the order of all.
     pub(crate) fn page(&self) -> Range<usize> {
         self.offset..self.offset.saturating_add(self.limit)
@@ -131,6 +142,7 @@ impl Reader {
         let count_by = self.count_by(&spec.count_by);
         let limit = self.limit(spec.limit);
         let own_offset = self.offset(spec.offset);
+        let update_interval = self.update_interval(spec.max_updates_per_second);
         if !self.wrong.is_empty() {
             return Err(self.wrong);
         }
@@ -158,6 +170,7 @@ impl Reader {
             count_by,
             limit,
             offset,
+            update_interval,
             selecting,
             showing,
         })
@@ -291,5 +304,20 @@ impl Reader {
             self.refuse("spec.offset", offset, "must not be negative");
             0
         })
+    }
+
+    fn update_interval(&mut self, per_second: i64) -> Duration {
+        let most = i64::from(MAX_UPDATES_PER_SECOND);
+        if !(0..=most).contains(&per_second) {
+            let why = format!("must be from 0 to {most}");
+            self.refuse("spec.maxUpdatesPerSecond", per_second, why);
+        }
+        let per_second = match u32::try_from(per_second) {
+            Ok(0) | Err(_) => DEFAULT_UPDATES_PER_SECOND,
+            Ok(per_second) => per_second,
+        };
+        Duration::from_secs(1)
+            .checked_div(per_second)
+            .unwrap_or_default()
     }
 }

@@ -99,6 +99,9 @@ pub struct QueryStatus {
     pub rows: Vec<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<Count>,
+    /// What changed in the rows, in the events of a live answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RowChange>,
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -50,6 +50,11 @@ impl<'a> OffloadUser<'a> {
         }
     }
 
+    /// Names the user of a request that has gone on without its connection.
+    pub(in crate::server) fn of(limits: &'a Flow, user: Option<&'a UserInfo>) -> Self {
+        Self { limits, user }
+    }
+
     /// Runs the work when its turn comes. Work that has begun is finished, even if
     /// no caller waits for it any more. Returns `None` if the work panics.
     pub(in crate::server) async fn run<T: Send + 'static>(

@@ -12,12 +12,18 @@ use super::learn_deprecations;
 use super::reload::Reloader;
 use crate::config::LiveConfig;
 use crate::server::answer::make_ahead;
+use crate::server::offload::threads;
 use crate::server::state::generation::Generation;
 use crate::server::state::{flow_objects, local_groups};
 use crate::status::SAMPLE_EVERY;
 
 /// The time between two attempts to learn the user of a personal apifront.
 const LEARN_EVERY: Duration = Duration::from_secs(1);
+
+/// The time between two looks at the orders of queries, and the longest time that one
+/// may take to follow its objects.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+const FOLLOWED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Starts all tasks. Dropping the result ends them.
 pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
@@ -42,6 +48,7 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(make_ahead::run(process.cache.clone()));
     tasks.spawn(sample(current.clone()));
     tasks.spawn(follow_rights(current.clone()));
+    tasks.spawn(keep_orders(current.clone()));
     let views = process.clone();
     tasks.spawn(async move { views.views.run().await });
     tasks.spawn(evict(current));
@@ -97,6 +104,28 @@ async fn follow_rights(current: Arc<ArcSwap<Generation>>) {
         views.map(|_| settings.cache.max_staleness)
     };
     process.rights.run(max_staleness).await;
+}
+
+/// Brings the orders of queries to the newest states, and drops those that are not used.
+/// An order that takes long to follow is made again when it is asked for.
+async fn keep_orders(current: Arc<ArcSwap<Generation>>) {
+    let process = current.load().process.clone();
+    let mut ticks = tokio::time::interval(FOLLOW_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let orders = process.query_orders.clone();
+        for order in orders.drop_unused(process.cache.has_room(1)) {
+            let followed = order.clone();
+            let follow = move || {
+                let began = Instant::now();
+                followed.follow(&|| began.elapsed() < FOLLOWED_WITHIN)
+            };
+            if threads::run(follow).await != Some(true) {
+                orders.forget(&order);
+            }
+        }
+    }
 }
 
 /// Saves the cache as often as the current settings say.

@@ -30,7 +30,7 @@ use crate::flow::Flow;
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::outage::{Outage, OutageMetrics};
-use crate::queries::QueryMetrics;
+use crate::queries::{KeptOrders, QueryMetrics, Windows};
 use crate::server::listener::tls::AnyClientCertificate;
 use crate::server::state::api_service_watches::ApiServiceWatches;
 use crate::server::state::generation::Generation;
@@ -156,6 +156,8 @@ impl ProcessParts<'_> {
         let views = Views::new(rights.subscribe(), ViewsMetrics::register(registry)?);
         views.reload(build::views(config));
         let queries = QueryMetrics::register(registry)?;
+        let query_orders = Arc::new(KeptOrders::register(registry)?);
+        let query_windows = Windows::register(registry)?;
         let shapes = Shapes::new(ShapeMetrics::register(registry)?, &config.shapes);
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         let live = live.clone();
@@ -184,6 +186,8 @@ impl ProcessParts<'_> {
             views,
             shapes,
             queries,
+            query_orders,
+            query_windows,
             watch_groups: Arc::default(),
             api_service_watches: ApiServiceWatches::default(),
             talkers: Arc::new(Talkers::new(Instant::now())),

@@ -8,6 +8,7 @@ pub(super) mod browsers;
 pub(super) mod compression;
 pub(super) mod deprecation;
 pub(super) mod detached;
+pub(super) mod event_stream;
 pub(super) mod head;
 pub(super) mod refusal;
 pub(super) mod send;

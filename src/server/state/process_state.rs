@@ -23,7 +23,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
-use crate::queries::QueryMetrics;
+use crate::queries::{KeptOrders, QueryMetrics, Windows};
 use crate::shadow::Shadow;
 use crate::shapes::Shapes;
 use crate::spans::Tracing;
@@ -60,6 +60,8 @@ pub struct ProcessState {
     pub views: Views,
     pub shapes: Shapes,
     pub queries: QueryMetrics,
+    pub query_orders: Arc<KeptOrders>,
+    pub query_windows: Windows,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
     pub(in crate::server) api_service_watches: ApiServiceWatches,

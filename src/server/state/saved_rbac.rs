@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use apifront_watch_cache::read::{AnswerSource, Consistent, Freshness, LastWrite};
 use apifront_watch_cache::reflector::{Cache, Entry};
 use apifront_watch_cache::store::{
-    Change, Cursor, Evicted, KeyScope, ObjectKey, Progress, Store, StoredObject,
+    BytesBeside, Change, Cursor, Evicted, KeyScope, ObjectKey, Progress, Store, StoredObject,
 };
 use apifront_watch_cache::{Consistency, ResourcePattern};
 use async_trait::async_trait;
@@ -45,6 +45,8 @@ struct Read {
     /// makes the mistake visible. Otherwise only some callers would lack rights.
     unreadable: HashSet<(Kind, Key)>,
     rights: Arc<Rights>,
+    /// The memory of the index counts as that of the first store.
+    beside: Option<BytesBeside>,
 }
 
 /// A store of an RBAC resource, and the place in its log up to which it was read.
@@ -206,6 +208,7 @@ impl Read {
             index: Index::default(),
             unreadable: HashSet::new(),
             rights: Arc::default(),
+            beside: stores.first().map(|first| first.beside()),
         };
         // The stores are in the order of [`RBAC`].
         let kinds = [Kind::Role, Kind::Binding].into_iter().cycle();
@@ -226,11 +229,10 @@ impl Read {
         Some(read)
     }
 
-    /// Adds the index to one of the stores' memory, so that the memory limit
-    /// includes it.
-    fn count(&self) {
-        if let Some(first) = self.followed.first() {
-            first.store.count_beside(self.index.bytes());
+    /// Counts the memory of the index, so that the memory limit includes it.
+    fn count(&mut self) {
+        if let Some(beside) = &mut self.beside {
+            beside.set(self.index.bytes());
         }
     }
 

@@ -5,6 +5,7 @@ mod answers;
 mod audited;
 mod cel;
 mod discovery;
+mod live;
 mod others;
 mod plugin;
 mod random_expressions;

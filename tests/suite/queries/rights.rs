@@ -11,7 +11,7 @@ use crate::harness::objects::cluster_role_binding;
 use crate::views::world::{MAPS, SOON, World};
 
 /// Gives somebody the right to ask queries.
-async fn may_ask(world: &World, user: &str) {
+pub(super) async fn may_ask(world: &World, user: &str) {
     let name = unique("may-ask");
     let role = json!({
         "kind": "ClusterRole",

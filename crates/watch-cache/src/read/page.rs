@@ -99,6 +99,13 @@ impl Selection {
         })
     }
 
+    /// Tells whether the list shows this object, on any page.
+    pub fn selects(&self, object: &StoredObject) -> bool {
+        let is_named =
+            |name: &String| object.key.name() == name && object.key.namespace() == self.namespace;
+        self.name.as_ref().is_none_or(is_named) && self.filter.matches(object)
+    }
+
     /// Narrows a selection of all namespaces to the visible objects. Each page
     /// shows what is visible at its time.
     #[must_use]

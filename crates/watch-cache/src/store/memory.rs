@@ -1,7 +1,8 @@
 //! The memory of a store, and the parts of it that are given up when memory is
 //! short.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use kubernetes_wire::representation::Encoding;
@@ -57,10 +58,35 @@ impl Store {
         }
     }
 
-    /// Sets the bytes of the values that code outside the store made from the
+    /// Begins to count the bytes of a value that code outside the store makes from the
     /// objects.
-    pub fn count_beside(&self, bytes: usize) {
-        self.beside.store(bytes, Ordering::Relaxed);
+    pub fn beside(&self) -> BytesBeside {
+        BytesBeside {
+            all: self.beside.clone(),
+            own: 0,
+        }
+    }
+}
+
+/// The bytes of a value that code outside a store made from its objects. They are part
+/// of the store's memory until this is dropped.
+#[derive(Debug)]
+pub struct BytesBeside {
+    all: Arc<AtomicUsize>,
+    own: usize,
+}
+
+impl BytesBeside {
+    pub fn set(&mut self, bytes: usize) {
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(self.own, Ordering::Relaxed);
+        self.own = bytes;
+    }
+}
+
+impl Drop for BytesBeside {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

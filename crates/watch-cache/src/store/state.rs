@@ -33,7 +33,7 @@ pub struct Store {
     pub(super) log: RwLock<Log>,
     pub(super) earlier: Mutex<EarlierSnapshots>,
     /// The bytes of values that code outside the store made from the objects.
-    pub(super) beside: AtomicUsize,
+    pub(super) beside: Arc<AtomicUsize>,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) presentation: ArcSwap<Presentation>,
     /// The time at which upstream last said anything about the resource, including
@@ -78,7 +78,7 @@ impl Store {
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
             earlier: Mutex::default(),
-            beside: AtomicUsize::new(0),
+            beside: Arc::default(),
             progress,
             presentation: ArcSwap::default(),
             heard: Mutex::default(),

@@ -55,6 +55,23 @@ impl Visibility {
         }
     }
 
+    /// Returns the set of the client's state when the watch begins.
+    pub fn begins_with(&self) -> &Visible {
+        &self.begins_with
+    }
+
+    /// Resolves when the set is not that of the beginning any more, or nobody updates
+    /// it.
+    pub async fn changed(mut self) {
+        let Self {
+            begins_with,
+            newest,
+            ..
+        } = &mut self;
+        let is_another = |set: &Visible| set != begins_with;
+        let _ = newest.wait_for(is_another).await;
+    }
+
     /// Notes that another replica may have given the client its state. That
     /// replica may already have known a change of the set that becomes known
     /// here later, but before `until`. The client would then miss deletions. So

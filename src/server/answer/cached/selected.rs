@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use apifront_watch_cache::CacheMode;
 use apifront_watch_cache::read::{
-    self, BypassReason, HitCost, ListPlan, ListVersion, Selection, Unanswered,
+    BypassReason, HitCost, ListPlan, ListVersion, Selection, Unanswered,
 };
-use apifront_watch_cache::store::{Snapshot, Store, StoredObject, Visible};
+use apifront_watch_cache::store::{Snapshot, Store, Visible};
+use apifront_watch_cache::watch::Visibility;
 use http::{HeaderMap, HeaderValue};
-use kubernetes_wire::api::{Attributes, ListOptions, Status};
+use kubernetes_wire::api::{Attributes, Status};
 use kubernetes_wire::request::Scope;
 
 use super::located::Located;
@@ -19,6 +20,7 @@ use super::served::Served;
 use super::view::OfCache;
 use super::{WATCH_LIST_WAITS, overlay, sharded};
 use crate::identity::VIEW;
+use crate::queries::{Selections, SelectionsKey};
 use crate::server::reply::deprecation;
 use crate::server::stage::context::Hit;
 use crate::server::stage::{
@@ -36,8 +38,11 @@ pub(in crate::server) struct Selected {
     pub(in crate::server) hit: Hit,
     /// Those of a list of the resource.
     pub(in crate::server) warnings: Vec<HeaderValue>,
-    /// What each list selects, in the order of their namespaces.
-    selections: Vec<(Selection, ListPlan)>,
+    pub(in crate::server) selections: Arc<Selections>,
+    /// The views of the lists that may not show all, to know when they change.
+    pub(in crate::server) views: Vec<Visibility>,
+    /// Whether objects of the configuration are among them, which have no events.
+    pub(in crate::server) is_overlaid: bool,
 }
 
 /// Why nothing was selected.
@@ -60,13 +65,11 @@ impl From<BypassReason> for Unselected {
 }
 
 impl Selected {
-    /// Returns the objects in the order of their namespaces and names.
-    pub(in crate::server) fn objects(&self) -> Vec<&Arc<StoredObject>> {
-        let mut all = Vec::new();
-        for (selection, plan) in &self.selections {
-            all.extend(read::page(&self.snapshot, selection, plan).objects());
-        }
-        all
+    /// Tells whether the views are still those of which the objects were selected.
+    pub(in crate::server) fn is_of_views(&self) -> bool {
+        let parts = self.selections.key.lists.iter();
+        let selected = parts.filter_map(|(_, visible)| visible.as_ref());
+        selected.eq(self.views.iter().map(Visibility::begins_with))
     }
 
     /// Keeps the state for the pages that follow.
@@ -149,14 +152,31 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
     };
     let newest = newest::overlaid(newest, generation, &store);
     let snapshot = newest.into_snapshot().ok_or(BypassReason::NotProvenFresh)?;
-    let mut selections = Vec::with_capacity(plans.len());
+    let mut lists = Vec::with_capacity(plans.len());
+    let mut parts = Vec::with_capacity(plans.len());
+    let mut views = Vec::new();
     for ((plan, namespace), right) in plans.into_iter().zip(&rights) {
         let Plan::List(options, plan) = plan else {
             return Err(BypassReason::UnusualRequest.into());
         };
-        let selection = selection(&namespace, options, &plan, &store, right, &snapshot)?;
-        selections.push((selection, plan));
+        let visible = visible(&plan, right, &snapshot)?;
+        if let Right::View(view) = right {
+            views.extend(view.watch_state(snapshot.resource_version));
+        }
+        let mut selection = Selection::new(&namespace, options, &plan, &store)?;
+        if let Some(visible) = &visible {
+            selection = selection.of_view(visible);
+        }
+        lists.push((selection, plan));
+        parts.push((namespace, visible));
     }
+    let selector = |name| first.query().get(name).unwrap_or_default().to_owned();
+    let key = SelectionsKey {
+        gvr: gvr.clone(),
+        label_selector: selector("labelSelector"),
+        field_selector: selector("fieldSelector"),
+        lists: parts,
+    };
     let version = snapshot.resource_version;
     let warnings = deprecation::of_cached(generation, gvr, &located.entry, &store).await;
     Ok(Selected {
@@ -164,7 +184,9 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
         store,
         snapshot,
         hit: Hit { version, cost },
-        selections,
+        selections: Arc::new(Selections { key, lists }),
+        views,
+        is_overlaid: overlay::is_for(generation, gvr),
     })
 }
 
@@ -195,17 +217,14 @@ fn plan_of(list: &Identified) -> Result<Plan, BypassReason> {
     }
 }
 
-fn selection(
-    namespace: &str,
-    options: ListOptions,
+/// Returns what of a list is visible, if that is not all.
+fn visible(
     plan: &ListPlan,
-    store: &Store,
     right: &Right,
     snapshot: &Snapshot,
-) -> Result<Selection, Unselected> {
-    let selection = Selection::new(namespace, options, plan, store)?;
+) -> Result<Option<Visible>, Unselected> {
     let Right::View(view) = right else {
-        return Ok(selection);
+        return Ok(None);
     };
     // The set is read after the state. It holds for the state's version and later ones.
     let visible: Option<Visible> = view.list_at(snapshot.resource_version);
@@ -214,8 +233,7 @@ fn selection(
         ListVersion::Exact(_) => BypassReason::SnapshotGone,
         ListVersion::Newest(_) => BypassReason::NotProvenFresh,
     };
-    let visible = visible.ok_or(missing)?;
-    Ok(selection.of_view(&visible))
+    visible.ok_or(missing.into()).map(Some)
 }
 
 /// Asks for the right to a list: as a whole, or as a view.

@@ -69,7 +69,8 @@ pub(super) fn of_query(spec: &QuerySpec, identified: &Identified) -> Result<List
     if !wrong.is_empty() {
         return Err(Status::invalid(&queries::kind(), "", wrong));
     }
-    namespaces.sort_unstable();
+    // As in a list of all namespaces, which is in the order of namespace/name.
+    namespaces.sort_by_cached_key(|namespace| format!("{namespace}/"));
     namespaces.dedup();
     if namespaces.is_empty() {
         namespaces.push("");

@@ -10,33 +10,39 @@
 
 mod body;
 mod lists;
-mod object;
+mod live;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use apifront_query::{Answer as Answered, Continue, Failed, Invalid, Plan, Query, QueryStatus};
+use apifront_query::{
+    Answer as Answered, Continue, Failed, Invalid, NotKept, Plan, Query, QueryStatus,
+};
 use http::{Method, StatusCode, request};
 use kubernetes_wire::api::status::Cause;
 use kubernetes_wire::api::{Reason, Status};
 use kubernetes_wire::negotiation::{self, MediaType, Negotiation, Offer, Transform};
 use kubernetes_wire::request::Deadline;
-use object::Object;
+use live::Live;
 
 use super::cached::{Selected, Unselected, select};
 use super::convert;
 use crate::flow::RETRY_AFTER;
-use crate::queries::{self, Outcome};
+use crate::queries::{self, Outcome, QueriedObject};
 use crate::server::exchange::{Exchange, Failure};
 use crate::server::offload::{OffloadRefusal, OffloadUser};
 use crate::server::reply::answer::Answer;
+use crate::server::reply::event_stream::Events;
 use crate::server::reply::refusal;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{Identified, NotGranted, PendingGrant};
 
 /// The longest time for an evaluation if the request names none.
 const EVALUATED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A query about fewer objects is evaluated at once. No order is kept for it.
+const LEAST_ORDERED: usize = 100;
 
 /// Why a query has no answer.
 enum Unanswered {
@@ -75,12 +81,18 @@ impl From<OffloadRefusal> for Unanswered {
     }
 }
 
+/// The answer to a request for a query.
+pub(in crate::server) enum Reply {
+    Whole(Answer),
+    Live(Events),
+}
+
 /// Answers requests for queries. Returns `None` for other requests.
 pub(in crate::server) async fn answer(
     exchange: &mut Exchange<'_>,
     ctx: &mut RequestContext,
     identified: &Arc<Identified>,
-) -> Result<Option<Answer>, Failure> {
+) -> Result<Option<Reply>, Failure> {
     let generation = identified.generation();
     let info = identified.info();
     if !generation.settings.queries.enabled
@@ -98,24 +110,27 @@ pub(in crate::server) async fn answer(
     let began = Instant::now();
     let answered = respond(exchange, &mut grant).await;
     let metrics = &generation.queries;
-    let (answer, outcome) = match answered {
-        Ok(answer) => (answer, Outcome::Answered),
+    let (reply, outcome) = match answered {
+        Ok(reply) => (reply, Outcome::Answered),
         Err(Unanswered::Failure(failure)) => return Err(failure),
-        Err(Unanswered::Overloaded) => (Answer::too_many_requests(RETRY_AFTER), Outcome::Refused),
+        Err(Unanswered::Overloaded) => {
+            let answer = Answer::too_many_requests(RETRY_AFTER);
+            (Reply::Whole(answer), Outcome::Refused)
+        }
         Err(Unanswered::Status(status)) => {
             let headers = &exchange.request().headers;
             let answer = Answer::from_status(&status, headers, identified.query());
-            (answer, Outcome::Refused)
+            (Reply::Whole(answer), Outcome::Refused)
         }
     };
     metrics.ended(outcome, began.elapsed());
-    Ok(Some(answer))
+    Ok(Some(reply))
 }
 
 async fn respond(
     exchange: &mut Exchange<'_>,
     grant: &mut PendingGrant<'_>,
-) -> Result<Answer, Unanswered> {
+) -> Result<Reply, Unanswered> {
     let identified = grant.identified().clone();
     let info = identified.info();
     // Who may not ask learns nothing else.
@@ -129,56 +144,86 @@ async fn respond(
     if info.method != Method::POST || !info.namespace.is_empty() {
         return Err(method_not_allowed().into());
     }
-    let accepted = accepted(exchange.request(), &identified)?;
+    let is_live = identified.query().truthy("watch");
+    let accepted = accepted(exchange.request(), &identified, is_live)?;
     let (mut query, warnings) = body::read(exchange, grant).await?;
     let by = OffloadUser::new(&granted);
     let lists = lists::of_query(&query.spec, &identified)?;
+    if is_live {
+        live::check(&query.spec)?;
+    }
     let continued = lists.continued.as_ref().map(|token| token.offset);
     let spec = query.spec.clone();
     let plan = by.run(move || Plan::new(&spec, continued)).await;
     let plan = match plan.map_err(OffloadRefusal::from)? {
-        Some(Ok(Ok(plan))) => plan,
+        Some(Ok(Ok(plan))) => Arc::new(plan),
         Some(Ok(Err(wrong))) => return Err(invalid(wrong).into()),
         Some(Err(_)) | None => {
             return Err(Status::internal_error("the query could not be parsed").into());
         }
     };
-    let selected = select(lists.lists).await?;
-    let hit = selected.hit;
+    let selected = Arc::new(select(lists.lists).await?);
+    let cache = CacheResult::Hit(selected.hit);
     let held = plan.held_bytes(selected.snapshot.len());
     let held = by.hold(held).await.map_err(OffloadRefusal::from)?;
-    let evaluated = evaluate(plan, selected, &identified, by);
-    let (plan, selected, answered) = tokio::select! {
+    let evaluated = async {
+        if is_live {
+            let (live, answered) = Live::begin(&identified, &plan, &selected, by).await?;
+            return Ok((Some(live), answered));
+        }
+        let answered = evaluate(&plan, &selected, &identified, by).await?;
+        Ok::<_, Unanswered>((None, answered))
+    };
+    let (live, answered) = tokio::select! {
         biased;
         evaluated = evaluated => evaluated?,
         () = exchange.client_gone() => return Err(Failure::client_gone().into()),
     };
     drop(held);
     identified.generation().queries.evaluated(answered.spent);
+    query.status = Some(status(&query, &plan, &selected, answered, is_live));
+    let warnings = warnings.into_iter().chain(selected.warnings.clone());
+    if let Some(live) = live {
+        return Ok(Reply::Live(Events {
+            lines: live.events(&query),
+            warnings: warnings.collect(),
+            cache,
+        }));
+    }
+    let mut answer = encode(&query, accepted, by).await?;
+    answer.warn(&warnings.collect::<Vec<_>>());
+    answer.compress(by).await?;
+    Ok(Reply::Whole(answer.out_of(cache)))
+}
+
+/// Returns the status of an answered query. A live one has no next page.
+fn status(
+    query: &Query,
+    plan: &Plan,
+    selected: &Selected,
+    answered: Answered,
+    is_live: bool,
+) -> QueryStatus {
     let (offset, shown) = (plan.offset(), answered.rows.len());
     let next = u64::try_from(offset.saturating_add(shown)).unwrap_or(u64::MAX);
     let version = selected.snapshot.resource_version;
-    let continue_token = match next < answered.total && shown > 0 {
+    let continue_token = match next < answered.total && shown > 0 && !is_live {
         true => {
             selected.retain();
             Continue::new(&query.spec, version, next).to_token()
         }
         false => String::new(),
     };
-    query.status = Some(QueryStatus {
+    QueryStatus {
         resource_version: version.to_string(),
         total: answered.total,
         columns: plan.columns().cloned().collect(),
         rows: answered.rows,
         counts: answered.counts,
+        changes: Vec::new(),
         continue_token,
         warnings: answered.warnings,
-    });
-    let mut answer = encode(&query, accepted, by).await?;
-    answer.warn(&warnings);
-    answer.warn(&selected.warnings);
-    answer.compress(by).await?;
-    Ok(answer.out_of(CacheResult::Hit(hit)))
+    }
 }
 
 /// The form of the answer.
@@ -187,25 +232,43 @@ struct Accepted {
     is_indented: bool,
 }
 
-fn accepted(request: &request::Parts, identified: &Identified) -> Result<Accepted, Status> {
+fn accepted(
+    request: &request::Parts,
+    identified: &Identified,
+    is_live: bool,
+) -> Result<Accepted, Status> {
     let offer = Offer::CUSTOM_RESOURCE;
     match negotiation::negotiate(&request.headers, identified.query(), offer) {
-        Negotiation::Accepted(accepted) if accepted.transform == Transform::None => Ok(Accepted {
-            media_type: accepted.media_type,
-            is_indented: accepted.pretty,
-        }),
-        _ => Err(negotiation::not_acceptable(false)),
+        Negotiation::Accepted(accepted)
+            if accepted.transform == Transform::None
+                && (!is_live || accepted.media_type == MediaType::Json) =>
+        {
+            Ok(Accepted {
+                media_type: accepted.media_type,
+                is_indented: accepted.pretty,
+            })
+        }
+        _ => Err(not_acceptable(is_live)),
     }
+}
+
+fn not_acceptable(is_live: bool) -> Status {
+    let types = match is_live {
+        true => "application/json",
+        false => "application/json, application/yaml",
+    };
+    let message = format!("only the following media types are accepted: {types}");
+    Status::failure(406, Reason::NotAcceptable, message)
 }
 
 /// Evaluates a plan on a thread that serves no other request, until nobody waits any
 /// more.
 async fn evaluate(
-    plan: Plan,
-    selected: Selected,
+    plan: &Arc<Plan>,
+    selected: &Arc<Selected>,
     identified: &Identified,
     by: OffloadUser<'_>,
-) -> Result<(Plan, Selected, Answered), Unanswered> {
+) -> Result<Answered, Unanswered> {
     let within = match identified.deadline() {
         Deadline::Within(within) => within,
         _ => EVALUATED_WITHIN,
@@ -213,27 +276,59 @@ async fn evaluate(
     let until = identified.started().checked_add(within);
     let waits = Arc::new(AtomicBool::new(true));
     let waiter = Waiter(waits.clone());
+    let orders = identified.generation().query_orders.clone();
+    let user = identified.user().map(|user| user.name.clone());
+    let (plan, selected) = (plan.clone(), selected.clone());
     let work = move || {
         let goes_on =
             || waits.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until);
-        let objects = selected.objects();
-        let envelope = &selected.store.resource.envelope;
-        let objects = objects
-            .into_iter()
-            .map(|object| Object { object, envelope });
-        let answered = apifront_query::answer(&plan, objects, goes_on);
-        (plan, selected, answered)
+        let Selected {
+            store, snapshot, ..
+        } = &*selected;
+        if snapshot.len() < LEAST_ORDERED {
+            return plain(&plan, &selected, goes_on);
+        }
+        let asked = queries::Asked {
+            plan: &plan,
+            selections: &selected.selections,
+            user: user.as_deref(),
+        };
+        let wanted = queries::Wanted {
+            store,
+            snapshot,
+            until,
+            goes_on: &goes_on,
+        };
+        match orders.read(&asked, &wanted, |order| order.answer(&plan)) {
+            Ok(answered) => answered,
+            Err(NotKept::Failed(failed)) => Err(failed),
+            Err(NotKept::TooLarge) => plain(&plan, &selected, goes_on),
+        }
     };
     let done = by.run(work).await.map_err(OffloadRefusal::from)?;
     drop(waiter);
-    let Some((plan, selected, answered)) = done else {
+    let Some(answered) = done else {
         return Err(Status::internal_error("the query could not be evaluated").into());
     };
-    let answered = answered.map_err(|failed| match failed {
+    Ok(answered.map_err(status_of)?)
+}
+
+/// Evaluates a plan without an order that is kept.
+fn plain(plan: &Plan, selected: &Selected, goes_on: impl Fn() -> bool) -> Result<Answered, Failed> {
+    let envelope = Arc::new(selected.store.resource.envelope.clone());
+    let objects = selected.selections.objects(&selected.snapshot).into_iter();
+    let objects = objects.map(|object| QueriedObject {
+        object: object.clone(),
+        envelope: envelope.clone(),
+    });
+    apifront_query::answer(plan, objects, goes_on)
+}
+
+fn status_of(failed: Failed) -> Status {
+    match failed {
         Failed::GivenUp => Status::failure(504, Reason::Timeout, failed.to_string()),
         failed => Status::bad_request(failed.to_string()),
-    })?;
-    Ok((plan, selected, answered))
+    }
 }
 
 /// Tells the evaluation when nobody waits for it any more.

@@ -323,6 +323,34 @@ pub(super) fn check(snapshot: &Snapshot, state: &State) {
     );
 }
 
+/// Asserts that a difference leads from one state to the other, and names no object that
+/// both share.
+fn check_difference(before: &Snapshot, after: &Snapshot) {
+    let objects = |snapshot: &Snapshot| -> BTreeMap<String, *const StoredObject> {
+        let all = snapshot.iter(&KeyScope::All);
+        all.map(|o| (o.key.as_str().to_owned(), Arc::as_ptr(o)))
+            .collect()
+    };
+    let mut state = objects(before);
+    let difference = after.difference(before);
+    let keys = difference.iter().map(|d| {
+        let object = d.before.as_ref().or(d.after.as_ref()).unwrap();
+        object.key.as_str()
+    });
+    assert!(keys.is_sorted());
+    for Differing { before, after } in &difference {
+        assert!(before.as_ref().map(Arc::as_ptr) != after.as_ref().map(Arc::as_ptr));
+        if let Some(before) = before {
+            let gone = state.remove(before.key.as_str());
+            assert_eq!(gone, Some(Arc::as_ptr(before)));
+        }
+        if let Some(after) = after {
+            state.insert(after.key.as_str().to_owned(), Arc::as_ptr(after));
+        }
+    }
+    assert_eq!(state, objects(after));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
@@ -340,6 +368,8 @@ proptest! {
         }
         for (snapshot, state) in &model.held {
             check(snapshot, state);
+            check_difference(snapshot, &model.store.snapshot());
+            check_difference(&model.store.snapshot(), snapshot);
         }
     }
 }

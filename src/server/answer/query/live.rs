@@ -1,0 +1,382 @@
+//! Live answers: a page of an order, and how it changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_query::{
+    Answer as Answered, Count, Failed, KeptOrder, NotKept, Page, Plan, Query, QuerySpec, RowChange,
+    Window,
+};
+use apifront_watch_cache::store::{Progress, Snapshot};
+use apifront_watch_cache::watch::Visibility;
+use bytes::Bytes;
+use futures::future::select_all;
+use futures::stream::{self, BoxStream, StreamExt};
+use kubernetes_wire::api::status::Cause;
+use kubernetes_wire::api::{Reason, Status, UserInfo};
+use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::error_status::watch_error;
+use parking_lot::Mutex;
+use rand::Rng;
+use serde::Serialize;
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep};
+
+use super::{Unanswered, status_of};
+use crate::queries::{self, Asked, OpenWindow, Order, QueriedObject, Wanted};
+use crate::server::answer::cached::Selected;
+use crate::server::offload::OffloadUser;
+use crate::server::stage::Identified;
+use crate::server::state::process_state::ProcessState;
+
+/// The time after which a reader without news is told that nothing happened.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// The longest time for which one update may be evaluated. The next one tries again.
+const UPDATED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The greatest `timeoutSeconds`. Others are those of a watch.
+const MAX_SECONDS: i64 = 24 * 60 * 60;
+
+const RIGHTS_CHANGED: &str = "what you may list has changed: ask again";
+const NO_EVENTS: &str = "a live answer cannot be about APIServices while some are configured here";
+const RESOURCE_GONE: &str = "the resource is no longer served from memory: ask again";
+
+/// A live answer, after its first event.
+pub(super) struct Live {
+    plan: Arc<Plan>,
+    selected: Arc<Selected>,
+    window: Arc<Mutex<Window<QueriedObject>>>,
+    version: u64,
+    total: u64,
+    progress: Receiver<Progress>,
+    interval: Duration,
+    updated: Instant,
+    told: Instant,
+    began: Instant,
+    lasts: Duration,
+    process: Arc<ProcessState>,
+    user: Option<UserInfo>,
+    open: OpenWindow,
+    /// The order stays while it is held.
+    _order: Arc<Order>,
+}
+
+/// Why a live answer ends.
+enum End {
+    TimeOut,
+    Error(Box<Status>),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Error(Box::new(status))
+    }
+}
+
+#[derive(Serialize)]
+struct Event<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    object: &'a T,
+}
+
+/// A Query that has only what changed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Update {
+    api_version: String,
+    kind: &'static str,
+    status: UpdateStatus,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateStatus {
+    resource_version: String,
+    total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<Vec<Count>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<RowChange>,
+}
+
+/// Checks that a query can be live.
+pub(super) fn check(spec: &QuerySpec) -> Result<(), Status> {
+    let is_exact = spec.resource_version_match == "Exact";
+    let mut wrong = Vec::new();
+    for (field, value, is_wrong) in [
+        (
+            "spec.continue",
+            &spec.continue_token,
+            !spec.continue_token.is_empty(),
+        ),
+        (
+            "spec.resourceVersionMatch",
+            &spec.resource_version_match,
+            is_exact,
+        ),
+    ] {
+        if is_wrong {
+            let message = format!("Invalid value: {value:?}: a live answer is of no single state");
+            wrong.push(Cause::new("FieldValueInvalid", field, message));
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&queries::kind(), "", wrong)),
+    }
+}
+
+fn line(kind: &'static str, object: &impl Serialize) -> Bytes {
+    let mut line = serde_json::to_vec(&Event { kind, object }).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
+
+/// Returns how long a live answer lasts, as for a watch.
+fn lasts(identified: &Identified) -> Result<Duration, Status> {
+    let seconds = match identified.query().get("timeoutSeconds") {
+        None | Some("") => 0,
+        Some(text) => text.parse().unwrap_or(-1),
+    };
+    match seconds {
+        0 => {
+            let shortest = identified.generation().settings.min_request_timeout;
+            // The time is spread, so that what began together does not end together.
+            Ok(shortest.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)))
+        }
+        1..=MAX_SECONDS => Ok(Duration::from_secs(seconds.unsigned_abs())),
+        _ => Err(Status::bad_request(format!(
+            "timeoutSeconds must be a number from 0 to {MAX_SECONDS}"
+        ))),
+    }
+}
+
+/// The first answer, and the page that it shows.
+pub(super) struct Begun {
+    pub(super) answered: Answered,
+    page: Page<QueriedObject>,
+}
+
+impl Begun {
+    fn read(order: &KeptOrder<QueriedObject>, plan: &Plan) -> Result<Self, Failed> {
+        Ok(Self {
+            answered: order.answer(plan)?,
+            page: order.page(plan),
+        })
+    }
+}
+
+impl Live {
+    /// Evaluates the first answer.
+    pub(super) async fn begin(
+        identified: &Arc<Identified>,
+        plan: &Arc<Plan>,
+        selected: &Arc<Selected>,
+        by: OffloadUser<'_>,
+    ) -> Result<(Self, Answered), Unanswered> {
+        let lasts = lasts(identified)?;
+        if selected.is_overlaid {
+            return Err(Status::bad_request(NO_EVENTS).into());
+        }
+        if !selected.is_of_views() {
+            return Err(Status::expired(RIGHTS_CHANGED).into());
+        }
+        let process = identified.generation().process.clone();
+        let user = identified.user();
+        let name = user.map(|user| user.name.as_str());
+        let open = process.query_windows.open(name);
+        let open = open.ok_or(Unanswered::Overloaded)?;
+        let mut progress = selected.store.subscribe();
+        // Events after the first state are news.
+        progress.mark_changed();
+        let order = process.query_orders.hold(&asked(plan, selected, name));
+        let work = {
+            let (process, plan) = (process.clone(), plan.clone());
+            let (selected, user) = (selected.clone(), user.cloned());
+            move || {
+                let name = user.as_ref().map(|user| user.name.as_str());
+                let read = |order: &KeptOrder<_>| Begun::read(order, &plan);
+                let asked = asked(&plan, &selected, name);
+                read_order(&process, &asked, &selected, &selected.snapshot, read)
+            }
+        };
+        let begun = by.run(work).await;
+        let begun = begun.map_err(|_| Unanswered::Overloaded)?;
+        let begun = begun.unwrap_or(Err(NotKept::Failed(Failed::GivenUp)));
+        let Begun { answered, page } = begun.map_err(refusal)?.map_err(status_of)?;
+        let now = Instant::now();
+        let live = Self {
+            window: Arc::new(Mutex::new(Window::new(page, &answered.rows))),
+            version: selected.snapshot.resource_version,
+            total: answered.total,
+            plan: plan.clone(),
+            selected: selected.clone(),
+            progress,
+            interval: plan.update_interval(),
+            updated: now,
+            told: now,
+            began: now,
+            lasts,
+            user: user.cloned(),
+            process,
+            open,
+            _order: order,
+        };
+        Ok((live, answered))
+    }
+
+    /// Returns the events: the first answer, and then what changes.
+    pub(super) fn events(self, first: &Query) -> BoxStream<'static, Bytes> {
+        let first = line("ADDED", first);
+        let rest = stream::unfold(Some(self), async |live| {
+            let mut live = live?;
+            match live.next().await {
+                Ok(line) => Some((line, Some(live))),
+                Err(End::TimeOut) => None,
+                Err(End::Error(status)) => Some((watch_error(&status, Encoding::Json), None)),
+            }
+        });
+        stream::once(async { first }).chain(rest).boxed()
+    }
+
+    async fn next(&mut self) -> Result<Bytes, End> {
+        loop {
+            let rest = |of: Duration, since: Instant| sleep(of.saturating_sub(since.elapsed()));
+            let (over, silent) = (
+                rest(self.lasts, self.began),
+                rest(BOOKMARK_EVERY, self.told),
+            );
+            let (progress, may_update) = (&mut self.progress, rest(self.interval, self.updated));
+            let changed = async {
+                // Until then, events wake nobody.
+                may_update.await;
+                progress.changed().await
+            };
+            tokio::select! {
+                biased;
+                () = over => return Err(End::TimeOut),
+                () = seen_changes(&self.selected.views) => {
+                    return Err(Status::expired(RIGHTS_CHANGED).into());
+                }
+                changed = changed => {
+                    if changed.is_err() || self.progress.borrow().closed {
+                        return Err(Status::expired(RESOURCE_GONE).into());
+                    }
+                    if let Some(line) = self.update().await? {
+                        return Ok(line);
+                    }
+                }
+                () = silent => {
+                    self.told = Instant::now();
+                    return Ok(line("BOOKMARK", &self.news(None, Vec::new())));
+                }
+            }
+        }
+    }
+
+    /// Evaluates what changed. Returns `None` if the page and its numbers are as before.
+    async fn update(&mut self) -> Result<Option<Bytes>, End> {
+        self.updated = Instant::now();
+        let snapshot = self.selected.store.snapshot();
+        let version = snapshot.resource_version;
+        let window = self.window.clone();
+        let (process, plan) = (self.process.clone(), self.plan.clone());
+        let (selected, user) = (self.selected.clone(), self.user.clone());
+        let work = move || {
+            let name = user.as_ref().map(|user| user.name.as_str());
+            let asked = asked(&plan, &selected, name);
+            let page = read_order(&process, &asked, &selected, &snapshot, |order| {
+                order.page(&plan)
+            });
+            page.map(|page| window.lock().turn(&plan, page))
+        };
+        let flow = self.process.flow.clone();
+        let by = OffloadUser::of(&flow, self.user.as_ref());
+        let turned = match by.run(work).await {
+            Ok(Some(turned)) => turned,
+            Ok(None) => return Err(Status::internal_error("an update failed").into()),
+            // The user has too much other work. The next update shows what changed.
+            Err(_) => {
+                self.progress.mark_changed();
+                return Ok(None);
+            }
+        };
+        let difference = match turned {
+            Ok(Ok(difference)) => difference,
+            Ok(Err(failed)) => return Err(status_of(failed).into()),
+            Err(NotKept::Failed(Failed::GivenUp)) => {
+                self.progress.mark_changed();
+                return Ok(None);
+            }
+            Err(not_kept) => return Err(refusal(not_kept).into()),
+        };
+        self.version = version;
+        let Some(difference) = difference else {
+            return Ok(None);
+        };
+        self.total = difference.total;
+        self.told = Instant::now();
+        self.open.updated();
+        let news = self.news(difference.counts, difference.changes);
+        Ok(Some(line("MODIFIED", &news)))
+    }
+
+    fn news(&self, counts: Option<Vec<Count>>, changes: Vec<RowChange>) -> Update {
+        Update {
+            api_version: queries::group_version().to_string(),
+            kind: queries::KIND,
+            status: UpdateStatus {
+                resource_version: self.version.to_string(),
+                total: self.total,
+                counts,
+                changes,
+            },
+        }
+    }
+}
+
+/// Resolves when the caller may see other objects than at the beginning.
+async fn seen_changes(views: &[Visibility]) {
+    if views.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(views.iter().map(|view| Box::pin(view.clone().changed()))).await;
+}
+
+fn asked<'a>(plan: &'a Arc<Plan>, selected: &'a Selected, user: Option<&'a str>) -> Asked<'a> {
+    Asked {
+        plan,
+        selections: &selected.selections,
+        user,
+    }
+}
+
+fn read_order<T>(
+    process: &ProcessState,
+    asked: &Asked<'_>,
+    selected: &Selected,
+    snapshot: &Arc<Snapshot>,
+    read: impl FnOnce(&KeptOrder<QueriedObject>) -> T,
+) -> Result<T, NotKept> {
+    let began = std::time::Instant::now();
+    let wanted = Wanted {
+        store: &selected.store,
+        snapshot,
+        until: began.checked_add(UPDATED_WITHIN),
+        goes_on: &|| began.elapsed() < UPDATED_WITHIN,
+    };
+    process.query_orders.read(asked, &wanted, read)
+}
+
+fn refusal(not_kept: NotKept) -> Status {
+    match not_kept {
+        NotKept::Failed(failed) => status_of(failed),
+        NotKept::TooLarge => {
+            let why =
+                "there is no memory to keep the order of a live query: narrow it, or end others";
+            Status::failure(429, Reason::TooManyRequests, why)
+        }
+    }
+}
