@@ -9,6 +9,8 @@ mod order;
 mod orders;
 mod selections;
 mod settings;
+mod shown;
+mod table_columns;
 mod windows;
 
 pub use api_group::{GROUP, KIND, group_version, kind, queries, source};
@@ -18,4 +20,5 @@ pub use order::{Order, Wanted};
 pub use orders::{Asked, KeptOrders};
 pub use selections::{Selections, SelectionsKey};
 pub use settings::QueriesSettings;
+pub use shown::Shown;
 pub use windows::{OpenWindow, Windows};

@@ -95,6 +95,11 @@ impl Plan {
         self.columns.iter().map(|(column, _)| column)
     }
 
+    /// Tells whether the query names columns.
+    pub fn has_columns(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
     /// Returns the number of rows before the page.
     pub fn offset(&self) -> usize {
         self.offset

@@ -73,6 +73,8 @@ pub struct ResourceReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct Column {
     pub name: String,
+    /// Empty for a column of a Table.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub expression: String,
 }
 

@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::answer::Failed;
 use crate::candidate::Candidate;
-use crate::kept_order::{Page, rows};
-use crate::plan::Plan;
+use crate::kept_order::Page;
 use crate::spec::{Count, Row, RowChange};
 
 /// What a reader of a page has seen last.
@@ -50,8 +49,13 @@ impl<C: Candidate + Clone> Window<C> {
         }
     }
 
-    /// Takes the page as it is now. Returns `None` if it shows the same as before.
-    pub fn turn(&mut self, plan: &Plan, page: Page<C>) -> Result<Option<Difference>, Failed> {
+    /// Takes the page as it is now. Returns `None` if it shows the same as before. `rows`
+    /// makes the rows of objects.
+    pub fn turn(
+        &mut self,
+        page: Page<C>,
+        rows: impl FnOnce(&[&C]) -> Result<Vec<Row>, Failed>,
+    ) -> Result<Option<Difference>, Failed> {
         let shown = self.shown.iter();
         let before: HashMap<Identity<'_>, usize> = (shown.enumerate())
             .map(|(at, shown)| (identity(&shown.object), at))
@@ -64,7 +68,7 @@ impl<C: Candidate + Clone> Window<C> {
                 .is_some_and(|shown| shown.object.is(object))
         };
         let changed: Vec<&C> = page.objects.iter().filter(|o| !is_unchanged(o)).collect();
-        let mut new_rows = rows(plan, changed)?.into_iter();
+        let mut new_rows = rows(&changed)?.into_iter();
         let mut shown = Vec::with_capacity(page.objects.len());
         // The rows that are new or changed, by their place in the page.
         let mut told = HashMap::new();

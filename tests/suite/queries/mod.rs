@@ -11,6 +11,7 @@ mod plugin;
 mod random_expressions;
 mod refusals;
 mod rights;
+mod tables;
 
 use serde_json::{Value, json};
 

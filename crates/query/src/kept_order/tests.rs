@@ -135,7 +135,12 @@ fn kept_orders_and_windows_are_those_of_a_plain_evaluation() {
                     .map(|row| 3 + row.cells.len())
                     .sum::<usize>();
             }
-            if let Some(difference) = window.turn(&first, kept.page(&first)).unwrap() {
+            if let Some(difference) = window
+                .turn(kept.page(&first), |changed| {
+                    rows(&first, changed.iter().copied())
+                })
+                .unwrap()
+            {
                 read.apply(difference);
             }
             let expected = Read::of(answer(&first, objects.values(), || true).unwrap());

@@ -22,8 +22,9 @@ use serde::Serialize;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep};
 
-use super::{Unanswered, status_of};
-use crate::queries::{self, Asked, OpenWindow, Order, QueriedObject, Wanted};
+use super::Unanswered;
+use super::evaluate::status_of;
+use crate::queries::{self, Asked, OpenWindow, Order, QueriedObject, Shown, Wanted};
 use crate::server::answer::cached::Selected;
 use crate::server::offload::OffloadUser;
 use crate::server::stage::Identified;
@@ -45,6 +46,7 @@ const RESOURCE_GONE: &str = "the resource is no longer served from memory: ask a
 /// A live answer, after its first event.
 pub(super) struct Live {
     plan: Arc<Plan>,
+    shown: Arc<Shown>,
     selected: Arc<Selected>,
     window: Arc<Mutex<Window<QueriedObject>>>,
     version: u64,
@@ -154,18 +156,9 @@ fn lasts(identified: &Identified) -> Result<Duration, Status> {
 }
 
 /// The first answer, and the page that it shows.
-pub(super) struct Begun {
-    pub(super) answered: Answered,
+struct Begun {
+    answered: Answered,
     page: Page<QueriedObject>,
-}
-
-impl Begun {
-    fn read(order: &KeptOrder<QueriedObject>, plan: &Plan) -> Result<Self, Failed> {
-        Ok(Self {
-            answered: order.answer(plan)?,
-            page: order.page(plan),
-        })
-    }
 }
 
 impl Live {
@@ -173,6 +166,7 @@ impl Live {
     pub(super) async fn begin(
         identified: &Arc<Identified>,
         plan: &Arc<Plan>,
+        shown: &Arc<Shown>,
         selected: &Arc<Selected>,
         by: OffloadUser<'_>,
     ) -> Result<(Self, Answered), Unanswered> {
@@ -193,11 +187,16 @@ impl Live {
         progress.mark_changed();
         let order = process.query_orders.hold(&asked(plan, selected, name));
         let work = {
-            let (process, plan) = (process.clone(), plan.clone());
+            let (process, plan, shown) = (process.clone(), plan.clone(), shown.clone());
             let (selected, user) = (selected.clone(), user.cloned());
             move || {
                 let name = user.as_ref().map(|user| user.name.as_str());
-                let read = |order: &KeptOrder<_>| Begun::read(order, &plan);
+                let read = |order: &KeptOrder<_>| {
+                    let mut answered = order.answer(&plan)?;
+                    shown.complete(&mut answered, &selected.snapshot)?;
+                    let page = order.page(&plan);
+                    Ok::<_, Failed>(Begun { answered, page })
+                };
                 let asked = asked(&plan, &selected, name);
                 read_order(&process, &asked, &selected, &selected.snapshot, read)
             }
@@ -212,6 +211,7 @@ impl Live {
             version: selected.snapshot.resource_version,
             total: answered.total,
             plan: plan.clone(),
+            shown: shown.clone(),
             selected: selected.clone(),
             progress,
             interval: plan.update_interval(),
@@ -283,14 +283,15 @@ impl Live {
         let version = snapshot.resource_version;
         let window = self.window.clone();
         let (process, plan) = (self.process.clone(), self.plan.clone());
-        let (selected, user) = (self.selected.clone(), self.user.clone());
+        let (selected, shown) = (self.selected.clone(), self.shown.clone());
+        let user = self.user.clone();
         let work = move || {
             let name = user.as_ref().map(|user| user.name.as_str());
             let asked = asked(&plan, &selected, name);
             let page = read_order(&process, &asked, &selected, &snapshot, |order| {
                 order.page(&plan)
             });
-            page.map(|page| window.lock().turn(&plan, page))
+            page.map(|page| window.lock().turn(page, |changed| shown.rows(changed)))
         };
         let flow = self.process.flow.clone();
         let by = OffloadUser::of(&flow, self.user.as_ref());

@@ -8,28 +8,30 @@
 //! A query is answered from what lists of the same caller would show: each namespace
 //! needs the right to list in it. Nothing of a query is forwarded or stored.
 
+mod accepted;
 mod body;
+mod evaluate;
 mod lists;
 mod live;
+mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use apifront_query::{
-    Answer as Answered, Continue, Failed, Invalid, NotKept, Plan, Query, QueryStatus,
-};
-use http::{Method, StatusCode, request};
+use accepted::{Accepted, accepted};
+use apifront_query::{Answer as Answered, Continue, Invalid, Plan, Query, QueryStatus};
+use evaluate::evaluate;
+use http::{Method, StatusCode};
 use kubernetes_wire::api::status::Cause;
 use kubernetes_wire::api::{Reason, Status};
-use kubernetes_wire::negotiation::{self, MediaType, Negotiation, Offer, Transform};
-use kubernetes_wire::request::Deadline;
+use kubernetes_wire::negotiation::MediaType;
 use live::Live;
+use serde::Serialize;
 
 use super::cached::{Selected, Unselected, select};
 use super::convert;
 use crate::flow::RETRY_AFTER;
-use crate::queries::{self, Outcome, QueriedObject};
+use crate::queries::{self, Outcome, Shown};
 use crate::server::exchange::{Exchange, Failure};
 use crate::server::offload::{OffloadRefusal, OffloadUser};
 use crate::server::reply::answer::Answer;
@@ -37,12 +39,6 @@ use crate::server::reply::event_stream::Events;
 use crate::server::reply::refusal;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{Identified, NotGranted, PendingGrant};
-
-/// The longest time for an evaluation if the request names none.
-const EVALUATED_WITHIN: Duration = Duration::from_secs(60);
-
-/// A query about fewer objects is evaluated at once. No order is kept for it.
-const LEAST_ORDERED: usize = 100;
 
 /// Why a query has no answer.
 enum Unanswered {
@@ -166,12 +162,13 @@ async fn respond(
     let cache = CacheResult::Hit(selected.hit);
     let held = plan.held_bytes(selected.snapshot.len());
     let held = by.hold(held).await.map_err(OffloadRefusal::from)?;
+    let shown = Arc::new(Shown::new(plan.clone(), &selected.store));
     let evaluated = async {
         if is_live {
-            let (live, answered) = Live::begin(&identified, &plan, &selected, by).await?;
+            let (live, answered) = Live::begin(&identified, &plan, &shown, &selected, by).await?;
             return Ok((Some(live), answered));
         }
-        let answered = evaluate(&plan, &selected, &identified, by).await?;
+        let answered = evaluate(&plan, &shown, &selected, &identified, by).await?;
         Ok::<_, Unanswered>((None, answered))
     };
     let (live, answered) = tokio::select! {
@@ -181,8 +178,12 @@ async fn respond(
     };
     drop(held);
     identified.generation().queries.evaluated(answered.spent);
-    query.status = Some(status(&query, &plan, &selected, answered, is_live));
+    let status = status(&query, &plan, &shown, &selected, answered, is_live);
     let warnings = warnings.into_iter().chain(selected.warnings.clone());
+    let table = accepted
+        .table
+        .map(|version| table::of_status(&status, plan.offset(), version));
+    query.status = Some(status);
     if let Some(live) = live {
         return Ok(Reply::Live(Events {
             lines: live.events(&query),
@@ -190,7 +191,10 @@ async fn respond(
             cache,
         }));
     }
-    let mut answer = encode(&query, accepted, by).await?;
+    let mut answer = match table {
+        Some(table) => encode(&table, accepted, by).await?,
+        None => encode(&query, accepted, by).await?,
+    };
     answer.warn(&warnings.collect::<Vec<_>>());
     answer.compress(by).await?;
     Ok(Reply::Whole(answer.out_of(cache)))
@@ -200,14 +204,15 @@ async fn respond(
 fn status(
     query: &Query,
     plan: &Plan,
+    shown: &Shown,
     selected: &Selected,
     answered: Answered,
     is_live: bool,
 ) -> QueryStatus {
-    let (offset, shown) = (plan.offset(), answered.rows.len());
-    let next = u64::try_from(offset.saturating_add(shown)).unwrap_or(u64::MAX);
+    let rows = answered.rows.len();
+    let next = u64::try_from(plan.offset().saturating_add(rows)).unwrap_or(u64::MAX);
     let version = selected.snapshot.resource_version;
-    let continue_token = match next < answered.total && shown > 0 && !is_live {
+    let continue_token = match next < answered.total && rows > 0 && !is_live {
         true => {
             selected.retain();
             Continue::new(&query.spec, version, next).to_token()
@@ -217,7 +222,7 @@ fn status(
     QueryStatus {
         resource_version: version.to_string(),
         total: answered.total,
-        columns: plan.columns().cloned().collect(),
+        columns: shown.columns(),
         rows: answered.rows,
         counts: answered.counts,
         changes: Vec::new(),
@@ -226,126 +231,12 @@ fn status(
     }
 }
 
-/// The form of the answer.
-struct Accepted {
-    media_type: MediaType,
-    is_indented: bool,
-}
-
-fn accepted(
-    request: &request::Parts,
-    identified: &Identified,
-    is_live: bool,
-) -> Result<Accepted, Status> {
-    let offer = Offer::CUSTOM_RESOURCE;
-    match negotiation::negotiate(&request.headers, identified.query(), offer) {
-        Negotiation::Accepted(accepted)
-            if accepted.transform == Transform::None
-                && (!is_live || accepted.media_type == MediaType::Json) =>
-        {
-            Ok(Accepted {
-                media_type: accepted.media_type,
-                is_indented: accepted.pretty,
-            })
-        }
-        _ => Err(not_acceptable(is_live)),
-    }
-}
-
-fn not_acceptable(is_live: bool) -> Status {
-    let types = match is_live {
-        true => "application/json",
-        false => "application/json, application/yaml",
-    };
-    let message = format!("only the following media types are accepted: {types}");
-    Status::failure(406, Reason::NotAcceptable, message)
-}
-
-/// Evaluates a plan on a thread that serves no other request, until nobody waits any
-/// more.
-async fn evaluate(
-    plan: &Arc<Plan>,
-    selected: &Arc<Selected>,
-    identified: &Identified,
-    by: OffloadUser<'_>,
-) -> Result<Answered, Unanswered> {
-    let within = match identified.deadline() {
-        Deadline::Within(within) => within,
-        _ => EVALUATED_WITHIN,
-    };
-    let until = identified.started().checked_add(within);
-    let waits = Arc::new(AtomicBool::new(true));
-    let waiter = Waiter(waits.clone());
-    let orders = identified.generation().query_orders.clone();
-    let user = identified.user().map(|user| user.name.clone());
-    let (plan, selected) = (plan.clone(), selected.clone());
-    let work = move || {
-        let goes_on =
-            || waits.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until);
-        let Selected {
-            store, snapshot, ..
-        } = &*selected;
-        if snapshot.len() < LEAST_ORDERED {
-            return plain(&plan, &selected, goes_on);
-        }
-        let asked = queries::Asked {
-            plan: &plan,
-            selections: &selected.selections,
-            user: user.as_deref(),
-        };
-        let wanted = queries::Wanted {
-            store,
-            snapshot,
-            until,
-            goes_on: &goes_on,
-        };
-        match orders.read(&asked, &wanted, |order| order.answer(&plan)) {
-            Ok(answered) => answered,
-            Err(NotKept::Failed(failed)) => Err(failed),
-            Err(NotKept::TooLarge) => plain(&plan, &selected, goes_on),
-        }
-    };
-    let done = by.run(work).await.map_err(OffloadRefusal::from)?;
-    drop(waiter);
-    let Some(answered) = done else {
-        return Err(Status::internal_error("the query could not be evaluated").into());
-    };
-    Ok(answered.map_err(status_of)?)
-}
-
-/// Evaluates a plan without an order that is kept.
-fn plain(plan: &Plan, selected: &Selected, goes_on: impl Fn() -> bool) -> Result<Answered, Failed> {
-    let envelope = Arc::new(selected.store.resource.envelope.clone());
-    let objects = selected.selections.objects(&selected.snapshot).into_iter();
-    let objects = objects.map(|object| QueriedObject {
-        object: object.clone(),
-        envelope: envelope.clone(),
-    });
-    apifront_query::answer(plan, objects, goes_on)
-}
-
-fn status_of(failed: Failed) -> Status {
-    match failed {
-        Failed::GivenUp => Status::failure(504, Reason::Timeout, failed.to_string()),
-        failed => Status::bad_request(failed.to_string()),
-    }
-}
-
-/// Tells the evaluation when nobody waits for it any more.
-struct Waiter(Arc<AtomicBool>);
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
 async fn encode(
-    query: &Query,
+    answer: &impl Serialize,
     accepted: Accepted,
     by: OffloadUser<'_>,
 ) -> Result<Answer, Unanswered> {
-    let json = serde_json::to_vec(query).map_err(Status::internal_error)?;
+    let json = serde_json::to_vec(answer).map_err(Status::internal_error)?;
     let json = vec![json.into()];
     let (body, held) = match (accepted.media_type, accepted.is_indented) {
         (MediaType::Yaml, _) => convert::to_yaml(json, by).await?,
