@@ -27,6 +27,7 @@ pub mod documents;
 pub mod flow;
 pub mod health;
 pub mod identity;
+pub mod kubectl_query;
 pub mod logging;
 pub mod metrics;
 pub mod openapi;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use apifront::config::{Config, Flags, LiveConfig, Mode, ReloadMetrics, Source, VERSION, Watcher};
 use apifront::doctor;
+use apifront::kubectl_query;
 use apifront::logging::LogControl;
 use apifront::metrics::Metrics;
 use apifront::server::Apifront;
@@ -44,7 +45,8 @@ struct CommandLine {
 enum Command {
     /// Examine everything that a start with these flags needs, say how to mend what is
     /// wrong, and change nothing; the exit status is 1 if something is wrong
-    Doctor(Doctor),
+    Doctor(Box<Doctor>),
+    KubectlQuery(Box<kubectl_query::Arguments>),
 }
 
 #[derive(Args)]
@@ -58,13 +60,20 @@ struct Doctor {
 
 fn main() -> ExitCode {
     use_small_pages();
+    if let Some(arguments) = kubectl_query::called_by_name() {
+        return query(arguments);
+    }
     let CommandLine {
         validate_only,
         flags,
         command,
     } = CommandLine::parse();
-    if let Some(Command::Doctor(doctor)) = command {
-        return in_runtime(examine(doctor)).unwrap_or_else(failed);
+    match command {
+        Some(Command::Doctor(doctor)) => {
+            return in_runtime(examine(*doctor)).unwrap_or_else(failed);
+        }
+        Some(Command::KubectlQuery(arguments)) => return query(*arguments),
+        None => {}
     }
     let source = Source::new(flags, DEMO);
     let config = match source.load() {
@@ -99,6 +108,11 @@ async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Runs the kubectl plugin.
+fn query(arguments: kubectl_query::Arguments) -> ExitCode {
+    in_runtime(async { Ok(kubectl_query::run(arguments).await) }).unwrap_or_else(failed)
 }
 
 /// Asks the kernel for no huge pages, which the allocator wants by default. The

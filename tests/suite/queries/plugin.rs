@@ -1,40 +1,82 @@
-//! The kubectl plugin of the examples.
+//! The kubectl plugin: the program itself, and the script of the examples.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::front;
+use crate::harness::apifront::built;
 use crate::harness::binaries;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
+use crate::harness::process;
 use crate::kubectl::kubeconfig_of;
 
-/// Runs `kubectl query`, and returns what it prints, and its errors.
-async fn kubectl_query(arguments: &[&str]) -> (bool, String, String) {
-    let kubectl = binaries::path("kubectl");
-    let examples = std::env::current_dir().unwrap().join("examples");
-    let folder = kubectl.parent().unwrap();
-    let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{}:{path}", examples.display(), folder.display());
-    let kubeconfig = kubeconfig_of(Cluster::quiet(), front());
-    let output = Command::new(Path::new(&kubectl))
-        .arg("query")
-        .args(arguments)
-        .env("PATH", path)
-        .env("KUBECONFIG", kubeconfig)
-        .output()
-        .await
-        .expect("kubectl");
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
-    (output.status.success(), printed, errors)
+/// What kubectl finds as `kubectl-query` in PATH.
+struct Plugin {
+    folder: PathBuf,
+}
+
+struct Printed {
+    code: Option<i32>,
+    out: String,
+    errors: String,
+}
+
+impl Plugin {
+    fn script() -> Self {
+        let folder = std::env::current_dir().unwrap().join("examples");
+        Self { folder }
+    }
+
+    fn program() -> Self {
+        let folder = process::temporary_folder("plugin");
+        std::os::unix::fs::symlink(built(), folder.join("kubectl-query")).unwrap();
+        Self { folder }
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Printed {
+        let kubeconfig = kubeconfig_of(Cluster::quiet(), front());
+        self.run_with(&kubeconfig, arguments).await
+    }
+
+    /// Runs `kubectl query`.
+    async fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Printed {
+        let kubectl = binaries::path("kubectl");
+        let others = std::env::var("PATH").unwrap();
+        let folders = [&self.folder, kubectl.parent().unwrap()];
+        let path = format!("{}:{}:{others}", folders[0].display(), folders[1].display());
+        let output = Command::new(&kubectl)
+            .arg("query")
+            .args(arguments)
+            .env("PATH", path)
+            .env("KUBECONFIG", kubeconfig)
+            .output()
+            .await
+            .expect("kubectl");
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Printed {
+            code: output.status.code(),
+            out: text(&output.stdout),
+            errors: text(&output.stderr),
+        }
+    }
 }
 
 #[tokio::test]
-async fn the_plugin_prints_rows_and_counts() {
+async fn the_script_prints_rows_and_counts() {
     skip_under_oracle!("kube-apiserver has no queries");
+    rows_and_counts(&Plugin::script()).await;
+}
+
+#[tokio::test]
+async fn the_program_prints_rows_and_counts() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    rows_and_counts(&Plugin::program()).await;
+}
+
+async fn rows_and_counts(plugin: &Plugin) {
     let cluster = Cluster::quiet();
     let namespace = cluster.namespace("plugin").await;
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -42,27 +84,28 @@ async fn the_plugin_prints_rows_and_counts() {
         let map = config_map(name, json!({ "of": "plugin" }), json!({ "n": n }));
         cluster.admin_client().post(&maps, &map).await.expect(201);
     }
-    let (succeeded, printed, errors) = kubectl_query(&[
-        "cm",
-        "-n",
-        &namespace,
-        "-l",
-        "of=plugin",
-        "--where",
-        "object.data.n != \"20\"",
-        "--column",
-        "number=int(object.data.n)",
-        "--column",
-        "none=object.absent",
-        "--sort-down",
-        "int(object.data.n)",
-        "--count-by",
-        "object.kind",
-    ])
-    .await;
-    assert!(succeeded, "{errors}");
-    let words: Vec<Vec<&str>> = printed
-        .lines()
+    let printed = plugin
+        .run(&[
+            "cm",
+            "-n",
+            &namespace,
+            "-l",
+            "of=plugin",
+            "--where",
+            "object.data.n != \"20\"",
+            "--column",
+            "number=int(object.data.n)",
+            "--column",
+            "none=object.absent",
+            "--sort-down",
+            "int(object.data.n)",
+            "--count-by",
+            "object.kind",
+        ])
+        .await;
+    assert_eq!(printed.code, Some(0), "{}", printed.errors);
+    let lines = printed.out.lines().filter(|line| !line.is_empty());
+    let words: Vec<Vec<&str>> = lines
         .map(|line| line.split_whitespace().collect())
         .collect();
     let (first, second) = (format!("{namespace}/b"), format!("{namespace}/a"));
@@ -72,24 +115,56 @@ async fn the_plugin_prints_rows_and_counts() {
         vec![&second, "3", "<none>"],
         vec!["2", "ConfigMap"],
     ];
-    assert_eq!(words, expected, "{printed}");
+    assert_eq!(words, expected, "{}", printed.out);
+    let errors = printed.errors;
     assert!(errors.starts_with("2 of 2, version "), "{errors}");
-    let (succeeded, _, errors) = kubectl_query(&["nothings"]).await;
-    assert!(
-        !succeeded && errors.contains("no resource nothings"),
-        "{errors}"
-    );
-    let (succeeded, _, errors) = kubectl_query(&["pods", "--where", "("]).await;
-    assert!(!succeeded && errors.contains("spec.where"), "{errors}");
-    let (succeeded, printed, errors) = kubectl_query(&["nodes.v1", "--sort"]).await;
-    assert!(
-        !succeeded && printed.is_empty() && errors.contains("usage:"),
-        "{errors}"
-    );
-    let (succeeded, printed, errors) =
-        kubectl_query(&["flowschemas.flowcontrol.apiserver.k8s.io", "--limit", "1"]).await;
-    assert!(
-        succeeded && printed.lines().count() == 2,
-        "{printed}{errors}"
-    );
+    for (arguments, code, expected) in [
+        (&["nothings"][..], 1, "no resource nothings"),
+        (&["pods", "--where", "("], 1, "spec.where"),
+        (&["nodes.v1", "--sort"], 2, ""),
+        (&["pods", "--nothing", "x"], 2, "--nothing"),
+        (&[], 2, "RESOURCE[.GROUP]"),
+    ] {
+        let Printed {
+            code: got,
+            out,
+            errors,
+        } = plugin.run(arguments).await;
+        assert_eq!(got, Some(code), "{arguments:?}: {errors}");
+        assert!(out.is_empty() && errors.contains(expected), "{errors}");
+    }
+    let schemas = "flowschemas.flowcontrol.apiserver.k8s.io";
+    let Printed { code, out, errors } = plugin.run(&[schemas, "--limit", "1"]).await;
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(out.lines().count(), 2, "{out}");
+}
+
+#[tokio::test]
+async fn the_program_finds_resources_as_kubectl_does() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let plugin = Plugin::program();
+    for (name, expected) in [
+        ("po", "pods"),
+        ("Pod", "pods"),
+        ("pods.v1.", "pods"),
+        ("deploy", "deployments"),
+        ("deployments.v1.apps", "deployments"),
+        ("wd", "widgets"),
+    ] {
+        let printed = plugin.run(&[name, "--limit=1", "-o", "json"]).await;
+        assert_eq!(printed.code, Some(0), "{name}: {}", printed.errors);
+        let answer: Value = serde_json::from_str(&printed.out).expect("JSON");
+        let resource = &answer["spec"]["resource"]["resource"];
+        assert_eq!(resource, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_program_says_that_a_server_has_no_queries() {
+    let cluster = Cluster::quiet();
+    let plugin = Plugin::program();
+    let printed = plugin.run_with(&cluster.admin_kubeconfig, &["pods"]).await;
+    assert_eq!(printed.code, Some(1), "{}", printed.errors);
+    let expected = "is no apifront with `queries.enabled: true`";
+    assert!(printed.errors.contains(expected), "{}", printed.errors);
 }
