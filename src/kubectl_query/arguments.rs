@@ -17,7 +17,12 @@ Examples:
     --column node=object.spec.nodeName --sort object.metadata.creationTimestamp
 
   # How many pods each node has in each phase
-  kubectl query pods --limit 1 --count-by object.spec.nodeName --count-by object.status.phase";
+  kubectl query pods --limit 1 --count-by object.spec.nodeName --count-by object.status.phase
+
+  # The ten pods that restart most, as it changes
+  kubectl query pods --limit 10 --watch \\
+    --column 'restarts=object.status.containerStatuses[0].restartCount' \\
+    --sort-down 'object.status.containerStatuses[0].restartCount'";
 
 /// Ask apifront a Query: objects, sorted, filtered and counted by any field
 ///
@@ -85,6 +90,12 @@ pub struct Arguments {
     /// How the answer is written
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT", help_heading = SHOWN)]
     pub(super) output: Output,
+
+    /// Go on with changes until Ctrl-C: on a terminal the table is drawn again, elsewhere there
+    /// is a line for each change, which begins with `+` (new), `-` (gone), `~` (other values),
+    /// `>` (moved) or `=` (a count)
+    #[arg(short, long, help_heading = SHOWN)]
+    pub(super) watch: bool,
 
     #[command(flatten)]
     pub(super) access: Access,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apifront_upstream::causes;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, WARNING};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kubernetes_wire::api::warning;
@@ -26,10 +26,11 @@ pub(super) struct Client {
 }
 
 /// An answer whose body is still to be read.
-struct Opened {
+pub(super) struct Opened {
+    pub(super) status: StatusCode,
     /// The texts of the `Warning` headers.
-    warnings: Vec<String>,
-    body: Body,
+    pub(super) warnings: Vec<String>,
+    pub(super) body: Body,
 }
 
 impl Client {
@@ -76,6 +77,12 @@ impl Client {
         .await
     }
 
+    /// Posts a document, and returns when the answer begins.
+    pub(super) async fn open(&self, path: &str, document: Vec<u8>) -> Result<Opened, Failure> {
+        self.in_time(self.send(posted(path), Body::from(document)))
+            .await
+    }
+
     async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, Failure>>,
@@ -101,6 +108,7 @@ impl Client {
             return Err(Failure::Refused(Box::new(refusal)));
         }
         Ok(Opened {
+            status: head.status,
             warnings: warnings(&head.headers),
             body,
         })

@@ -4,6 +4,7 @@ use std::fmt;
 
 use kubernetes_wire::api::status::Cause;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::text::printable;
 
@@ -22,6 +23,8 @@ pub(super) enum Failure {
     Refused(Box<Refusal>),
     #[error("{server} is no apifront with `queries.enabled: true`: it has no API group {group}")]
     NoQueries { server: String, group: &'static str },
+    #[error("this apifront is too old to watch queries")]
+    NoWatches,
     #[error("the server has no resource {0} that can be listed")]
     NoResource(String),
     #[error("the server's answer cannot be read: {0}")]
@@ -40,12 +43,26 @@ impl Failure {
     pub(super) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
+
+    /// Tells whether a watch may go on after this. The state of which it was told is no
+    /// longer kept, or the server restarts.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::BrokenOff(_) => true,
+            Self::Refused(refusal) => matches!(refusal.code, GONE | 429 | 502..=504),
+            _ => false,
+        }
+    }
 }
+
+/// 410: the state is no longer kept.
+const GONE: u16 = 410;
 
 /// The part of a Status that explains a failure.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Refusal {
+    pub(super) code: u16,
     message: String,
     details: Option<Details>,
 }
@@ -62,10 +79,17 @@ impl Refusal {
     pub(super) fn read(status: http::StatusCode, body: &[u8]) -> Self {
         let read: Option<Self> = serde_json::from_slice(body).ok();
         let read = read.filter(|refusal| !refusal.message.is_empty());
-        read.unwrap_or_else(|| Self {
+        let mut refusal = read.unwrap_or_else(|| Self {
             message: format!("the server answered {status}"),
             ..Self::default()
-        })
+        });
+        refusal.code = status.as_u16();
+        refusal
+    }
+
+    /// Reads the Status in the last event of a watch.
+    pub(super) fn of_event(object: Value) -> Result<Self, Failure> {
+        serde_json::from_value(object).map_err(Failure::unreadable)
     }
 }
 
@@ -109,6 +133,7 @@ mod tests {
         let expected = "Query is invalid: spec.where: Invalid value: \"(\": syntax\n  \
                         spec.limit: too large\n  none\\u{1b}[2J";
         assert_eq!(refusal.to_string(), expected);
+        assert_eq!(refusal.code, 422);
     }
 
     #[test]

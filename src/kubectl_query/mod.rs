@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! arguments ─▶ kubeconfig ─▶ client ─▶ discovery ─▶ resource ─▶ Query ─▶ printer
+//!                                                                 └────▶ watch ─▶ window
 //! ```
 //!
 //! It stands apart: it uses nothing of the server, and the server nothing of it.
@@ -9,20 +10,24 @@
 mod arguments;
 mod client;
 mod discovery;
+mod events;
 mod failure;
 mod kubeconfig;
 mod printer;
 mod resource;
+mod screen;
 mod sorting;
 mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+mod watch;
 mod window;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use apifront_query::Query;
 use clap::{CommandFactory, FromArgMatches};
@@ -33,11 +38,14 @@ use self::arguments::Output;
 use self::client::Client;
 use self::failure::Failure;
 use self::printer::Printer;
+use self::watch::{PAUSE, Shown, Watch};
 use self::window::Window;
 
 const QUERY_GROUP: &str = "query.apifront.dev";
 const QUERY_VERSION: &str = "query.apifront.dev/v1alpha1";
 const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
+const WATCHED: &str = "/apis/query.apifront.dev/v1alpha1/queries?watch=true";
+
 /// The name by which kubectl calls its plugin `query`.
 const NAME: &str = "kubectl-query";
 
@@ -56,8 +64,10 @@ pub fn called_by_name() -> Option<Arguments> {
 /// Asks, prints, and returns the exit status.
 pub async fn run(arguments: Arguments) -> ExitCode {
     let (mut out, mut notes) = (std::io::stdout(), std::io::stderr());
+    let is_terminal = out.is_terminal();
     let mut printer = Printer::new(&mut out, &mut notes);
-    let Err(failure) = ask(&arguments, &mut printer).await else {
+    let asked = ask(&arguments, is_terminal, PAUSE, &mut printer).await;
+    let Err(failure) = asked else {
         return ExitCode::SUCCESS;
     };
     if failure.is_closed_pipe() {
@@ -68,7 +78,12 @@ pub async fn run(arguments: Arguments) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn ask(arguments: &Arguments, printer: &mut Printer<'_>) -> Result<(), Failure> {
+async fn ask(
+    arguments: &Arguments,
+    is_terminal: bool,
+    pause: Duration,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
     let config = kubeconfig::config(&arguments.access).await?;
     let client = Client::new(config, arguments.access.request_timeout)?;
     let groups = discovery::groups(&client).await?;
@@ -82,6 +97,17 @@ async fn ask(arguments: &Arguments, printer: &mut Printer<'_>) -> Result<(), Fai
         ..Query::default()
     };
     let question = serde_json::to_vec(&query).map_err(Failure::unreadable)?;
+    if arguments.watch {
+        let shown = match arguments.output {
+            Output::Table if is_terminal => Shown::Screen,
+            Output::Table => Shown::Lines,
+            output => Shown::Documents(output),
+        };
+        tokio::spawn(end_at_interrupt(shown));
+        return Watch::new(&client, WATCHED, question, shown, printer)
+            .run(pause)
+            .await;
+    }
     let (body, warnings) = client.post(QUERIES, question).await?;
     printer.warnings(&warnings)?;
     match arguments.output {
@@ -95,4 +121,16 @@ async fn ask(arguments: &Arguments, printer: &mut Printer<'_>) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Ends the process at Ctrl-C, also while it cannot write because nobody reads.
+async fn end_at_interrupt(shown: Shown) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    if shown == Shown::Screen {
+        // The shell goes on below the window.
+        let _unread = writeln!(std::io::stderr());
+    }
+    std::process::exit(0);
 }

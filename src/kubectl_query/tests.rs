@@ -1,6 +1,7 @@
 //! The plugin before a server that plays a script.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -108,6 +109,10 @@ fn query(version: &str, rows: &[Value]) -> Value {
     })
 }
 
+fn event(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({ "type": kind, "object": object }))
+}
+
 /// What the plugin printed, and the script after it.
 struct Played {
     ended: Result<(), Failure>,
@@ -138,7 +143,7 @@ async fn play(options: &[&str], groups: Value, answers: Vec<(u16, String)>) -> P
     let arguments = Arguments::try_parse_from([&access, options].concat()).unwrap();
     let (mut out, mut notes) = (Vec::new(), Vec::new());
     let mut printer = Printer::new(&mut out, &mut notes);
-    let ended = ask(&arguments, &mut printer).await;
+    let ended = ask(&arguments, false, Duration::ZERO, &mut printer).await;
     let asked = std::mem::take(&mut script.lock().unwrap().asked);
     Played {
         ended,
@@ -200,9 +205,104 @@ async fn failures_say_who_erred() {
     let failure = played.failure();
     assert!(failure.contains("no resource nothings"), "{failure}");
     let status = json!({ "kind": "Status", "message": "no", "code": 403 });
-    let played = play(&["pods"], groups(), vec![(403, status.to_string())]).await;
-    assert_eq!(played.failure(), "no");
-    let played = play(&["pods"], groups(), vec![(201, "nonsense".into())]).await;
-    let failure = played.failure();
-    assert!(failure.contains("cannot be read"), "{failure}");
+    for options in [&["pods"][..], &["pods", "--watch"]] {
+        let answers = vec![(403, status.to_string())];
+        let played = play(options, groups(), answers).await;
+        assert_eq!(played.failure(), "no");
+        let played = play(options, groups(), vec![(201, "nonsense".into())]).await;
+        let failure = played.failure();
+        let expected = ["cannot be read", "too old to watch"];
+        assert!(
+            expected.iter().any(|text| failure.contains(text)),
+            "{failure}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_watch_prints_a_line_for_each_change() {
+    let opened = query("5", &[row("a", json!(1)), row("b", json!(2))]);
+    let changed = json!({ "kind": "Query", "status": {
+        "resourceVersion": "6",
+        "total": 7,
+        "counts": [{ "values": ["Running"], "count": 6 }],
+        "changes": [
+            { "type": "Added", "index": 2, "row": row("longer", json!(3)) },
+            { "type": "Removed", "index": 0 },
+            { "type": "Changed", "index": 0, "row": row("b", json!(5)) },
+            { "type": "Moved", "from": 0, "index": 1 },
+        ],
+    } });
+    let marked = json!({ "status": { "resourceVersion": "7", "total": 7 } });
+    let first =
+        event("ADDED", &opened) + &event("MODIFIED", &changed) + &event("BOOKMARK", &marked);
+    // The next stream has another window, and ends because its state is forgotten.
+    let mut other = query("9", &[row("b", json!(5)), row("longer", json!(3))]);
+    other["status"]["counts"][0]["count"] = json!(6);
+    let gone = json!({ "kind": "Status", "code": 410, "message": "too old" });
+    let second = event("ADDED", &other) + &event("ERROR", &gone);
+    let refused = json!({ "kind": "Status", "code": 403, "message": "no longer" });
+    let third = event("ADDED", &other) + &event("ERROR", &refused);
+    let answers = vec![
+        (200, first),
+        (503, String::new()),
+        (200, second),
+        (200, third),
+    ];
+    let played = play(&["pods", "--watch"], groups(), answers).await;
+    assert_eq!(played.failure(), "no longer");
+    let expected = "NAME  node\n\
+                    a/a   1\n\
+                    a/b   2\n\
+                    \n\
+                    7  Running\n\
+                    + a/longer  3\n\
+                    - a/a       1\n\
+                    ~ a/b       5\n\
+                    > a/b       5\n\
+                    = 6  Running\n\
+                    > a/b       5\n";
+    assert_eq!(played.printed, expected);
+    assert_eq!(played.asked.len(), 4);
+    for (path, question) in &played.asked {
+        assert!(path.ends_with("/queries?watch=true"), "{path}");
+        assert_eq!(question, &played.asked[0].1);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_change_ends_a_watch() {
+    let opened = query("5", &[]);
+    for changes in [
+        json!([{ "type": "Removed", "index": 0 }]),
+        json!([{}]),
+        json!(1),
+    ] {
+        let changed = json!({ "status": { "total": 1, "changes": changes } });
+        let stream = event("ADDED", &opened) + &event("MODIFIED", &changed);
+        let played = play(&["pods", "-w"], groups(), vec![(200, stream)]).await;
+        let failure = played.failure();
+        assert!(failure.contains("cannot be read"), "{failure}");
+    }
+    let stream = event("MODIFIED", &opened);
+    let played = play(&["pods", "-w"], groups(), vec![(200, stream)]).await;
+    assert!(played.failure().contains("unexpected event"));
+}
+
+#[tokio::test]
+async fn documents_of_a_watch_are_the_objects_of_its_events() {
+    let opened = query("5", &[]);
+    let changed = json!({ "status": { "resourceVersion": "6" } });
+    let error = json!({ "code": 403, "message": "no" });
+    let stream = [
+        event("ADDED", &opened),
+        event("BOOKMARK", &changed),
+        event("MODIFIED", &changed),
+        event("ERROR", &error),
+    ];
+    let answers = vec![(200, stream.concat())];
+    let played = play(&["pods", "-w", "-o", "json"], groups(), answers).await;
+    let documents = serde_json::Deserializer::from_str(&played.printed).into_iter();
+    let documents: Vec<Value> = documents.map(Result::unwrap).collect();
+    assert_eq!(documents, [opened, changed]);
 }
