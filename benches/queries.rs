@@ -316,9 +316,7 @@ async fn change(servers: &Servers, pods: usize, until: Instant) -> usize {
                 json!({ "metadata": { "annotations": { "bench/changed": format!("{n:09}") } } });
             let admin = &admin;
             async move {
-                let answer = admin
-                    .patch(&path, "application/merge-patch+json", &patch)
-                    .await;
+                let answer = admin.patch(&path, "merge-patch+json", &patch).await;
                 assert_eq!(answer.status, 200, "{}", answer.text());
             }
         });

@@ -87,7 +87,10 @@ impl<'p> Evaluation<'p> {
     }
 
     fn note(&mut self, field: &str, error: &str) {
-        self.notes.push(Note::new(field, error));
+        let note = Note::new(field, error);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     /// Returns the value of an expression for the object of the scope. What an object

@@ -1,7 +1,7 @@
 //! An order of all selected objects that is kept, and changes with the objects.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexset::BTreeSet;
@@ -15,8 +15,11 @@ use crate::plan::Plan;
 use crate::spec::{Count, Row};
 use crate::warnings::{Note, Warnings};
 
-/// The most objects with warnings. An order with more is not kept.
-const MAX_WARNED: usize = 1_000;
+/// The most different warnings. An order with more is not kept.
+const MAX_NOTES: usize = 1_000;
+
+/// About the memory of an object that has a warning.
+const WARNED_BYTES: usize = 64;
 
 /// The most objects of a node of the tree.
 const NODE_OBJECTS: usize = 256;
@@ -27,8 +30,9 @@ pub struct KeptOrder<C: Candidate> {
     plan: Arc<Plan>,
     order: BTreeSet<Placed<C>>,
     counts: Counts,
-    warned: BTreeMap<InOrder<C>, Vec<Note>>,
-    /// The memory of the values.
+    /// The objects with each warning, and which of an object's warnings it is.
+    warned: HashMap<Note, BTreeMap<InOrder<C>, usize>>,
+    /// The memory of the values and of the warnings.
     bytes: usize,
 }
 
@@ -73,7 +77,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
         let mut kept = Self {
             order: BTreeSet::with_maximum_node_size(NODE_OBJECTS),
             counts: Counts::default(),
-            warned: BTreeMap::new(),
+            warned: HashMap::new(),
             bytes: 0,
             plan: plan.clone(),
         };
@@ -83,6 +87,9 @@ impl<C: Candidate + Clone> KeptOrder<C> {
             pause(number, &goes_on)?;
             let values = evaluation.values(&object)?;
             kept.note(&object, evaluation.take_notes())?;
+            if kept.held_bytes() > max_bytes {
+                return Err(NotKept::TooLarge);
+            }
             let Some(values) = values else {
                 continue;
             };
@@ -90,9 +97,6 @@ impl<C: Candidate + Clone> KeptOrder<C> {
             kept.count(counted)?;
             let place = Placed::new(&plan, order, object);
             kept.bytes = kept.bytes.saturating_add(place.held_bytes());
-            if kept.held_bytes() > max_bytes {
-                return Err(NotKept::TooLarge);
-            }
             placed.push(place);
         }
         // The objects come in the order of their names, which a stable sort keeps.
@@ -116,9 +120,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
             pause(number, &goes_on)?;
             if let Some(object) = before {
                 let values = evaluation.values(&object)?;
-                if !evaluation.take_notes().is_empty() {
-                    self.warned.remove(&InOrder(object.clone()));
-                }
+                self.forget(&object, &evaluation.take_notes());
                 if let Some(Values { order, counted }) = values {
                     self.uncount(counted);
                     let place = Placed::new(&plan, order, object);
@@ -143,12 +145,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
 
     /// Answers a query of the same [identity](Plan::identity).
     pub fn answer(&self, plan: &Plan) -> Result<Answer, Failed> {
-        let mut warnings = Warnings::default();
-        for (object, notes) in &self.warned {
-            for note in notes {
-                warnings.add(note.clone(), &object.0);
-            }
-        }
+        let mut warnings = self.warnings();
         let mut evaluation = Evaluation::new(plan);
         Ok(Answer {
             total: self.total(),
@@ -184,14 +181,48 @@ impl<C: Candidate + Clone> KeptOrder<C> {
         self.bytes.saturating_add(self.counts.held_bytes())
     }
 
-    fn note(&mut self, object: &C, notes: Vec<Note>) -> Result<(), NotKept> {
-        if notes.is_empty() {
-            return Ok(());
+    /// Returns the warnings in the order in which an evaluation finds them.
+    fn warnings(&self) -> Warnings {
+        let firsts = self.warned.iter().filter_map(|(note, objects)| {
+            let (first, position) = objects.first_key_value()?;
+            Some((first, position, note, objects.len()))
+        });
+        let mut firsts: Vec<_> = firsts.collect();
+        firsts.sort_unstable_by_key(|(first, position, ..)| (*first, *position));
+        let mut warnings = Warnings::default();
+        for (first, _, note, objects) in firsts {
+            warnings.add_many(
+                note.clone(),
+                &first.0,
+                u64::try_from(objects).unwrap_or(u64::MAX),
+            );
         }
-        self.warned.insert(InOrder(object.clone()), notes);
-        match self.warned.len() > MAX_WARNED {
+        warnings
+    }
+
+    fn note(&mut self, object: &C, notes: Vec<Note>) -> Result<(), NotKept> {
+        for (position, note) in notes.into_iter().enumerate() {
+            let warned = self.warned.entry(note).or_default();
+            warned.insert(InOrder(object.clone()), position);
+            self.bytes = self.bytes.saturating_add(WARNED_BYTES);
+        }
+        match self.warned.len() > MAX_NOTES {
             true => Err(NotKept::TooLarge),
             false => Ok(()),
+        }
+    }
+
+    fn forget(&mut self, object: &C, notes: &[Note]) {
+        for note in notes {
+            let Some(warned) = self.warned.get_mut(note) else {
+                continue;
+            };
+            if warned.remove(&InOrder(object.clone())).is_some() {
+                self.bytes = self.bytes.saturating_sub(WARNED_BYTES);
+            }
+            if warned.is_empty() {
+                self.warned.remove(note);
+            }
         }
     }
 

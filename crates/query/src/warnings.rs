@@ -11,7 +11,7 @@ const MAX_WARNINGS: usize = 16;
 const MAX_TEXT: usize = 256;
 
 /// What went wrong for one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Note {
     /// The field of the expression.
     pub(crate) field: Arc<str>,
@@ -43,17 +43,22 @@ struct Warning {
 
 impl Warnings {
     pub(crate) fn add(&mut self, note: Note, object: &impl Candidate) {
+        self.add_many(note, object, 1);
+    }
+
+    /// Adds what went wrong for some objects, of which this is the first.
+    pub(crate) fn add_many(&mut self, note: Note, first: &impl Candidate, objects: u64) {
         let known = self.0.iter_mut().find(|known| known.note == note);
         if let Some(known) = known {
-            known.objects = known.objects.saturating_add(1);
+            known.objects = known.objects.saturating_add(objects);
         } else if self.0.len() < MAX_WARNINGS {
             self.0.push(Warning {
                 note,
-                object: match object.namespace() {
-                    "" => object.name().to_owned(),
-                    namespace => format!("{namespace}/{}", object.name()),
+                object: match first.namespace() {
+                    "" => first.name().to_owned(),
+                    namespace => format!("{namespace}/{}", first.name()),
                 },
-                objects: 1,
+                objects,
             });
         }
     }

@@ -195,7 +195,13 @@ fn an_order_is_kept_within_its_room() {
         condition: "object.absent".to_owned(),
         ..spec
     };
-    let kept = KeptOrder::new(plan_of(&failing), objects(0..1001), ROOM, || true);
+    let kept = KeptOrder::new(plan_of(&failing), objects(0..20_000), ROOM, || true);
+    assert_eq!(kept.err(), Some(NotKept::TooLarge));
+    let different = QuerySpec {
+        condition: "object[object.metadata.name]".to_owned(),
+        ..QuerySpec::default()
+    };
+    let kept = KeptOrder::new(plan_of(&different), objects(0..1001), ROOM, || true);
     assert_eq!(kept.err(), Some(NotKept::TooLarge));
     let mut kept = KeptOrder::new(plan_of(&failing), objects(0..1000), ROOM, || true).unwrap();
     assert!(kept.answer(&plan(&failing)).unwrap().warnings[0].contains("1000 objects"));
