@@ -4,14 +4,13 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use indexset::BTreeSet;
-
 use crate::answer::{Answer, Failed, page, pause};
 use crate::candidate::Candidate;
 use crate::cell::Cell;
 use crate::counts::Counts;
 use crate::evaluation::{Evaluation, Values};
 use crate::plan::Plan;
+use crate::ranked::Ranked;
 use crate::spec::{Count, Row};
 use crate::warnings::{Note, Warnings};
 
@@ -21,14 +20,11 @@ const MAX_NOTES: usize = 1_000;
 /// About the memory of an object that has a warning.
 const WARNED_BYTES: usize = 64;
 
-/// The most objects of a node of the tree.
-const NODE_OBJECTS: usize = 256;
-
 /// The order of the objects that a query selects, and their counts. It gives the same
 /// answers as [`answer`](crate::answer) gives for the same objects.
 pub struct KeptOrder<C: Candidate> {
     plan: Arc<Plan>,
-    order: BTreeSet<Placed<C>>,
+    order: Ranked<Placed<C>>,
     counts: Counts,
     /// The objects with each warning, and which of an object's warnings it is.
     warned: HashMap<Note, BTreeMap<InOrder<C>, usize>>,
@@ -75,7 +71,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
         goes_on: impl Fn() -> bool,
     ) -> Result<Self, NotKept> {
         let mut kept = Self {
-            order: BTreeSet::with_maximum_node_size(NODE_OBJECTS),
+            order: Ranked::from_sorted(Vec::new()),
             counts: Counts::default(),
             warned: HashMap::new(),
             bytes: 0,
@@ -101,10 +97,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
         }
         // The objects come in the order of their names, which a stable sort keeps.
         placed.sort_by(|a, b| a.values.cmp(&b.values));
-        for (number, place) in placed.into_iter().enumerate() {
-            pause(number, &goes_on)?;
-            kept.order.insert(place);
-        }
+        kept.order = Ranked::from_sorted(placed);
         Ok(kept)
     }
 
@@ -166,10 +159,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
     }
 
     fn objects(&self, plan: &Plan) -> impl Iterator<Item = &C> {
-        let page = plan.page();
-        let end = page.end.min(self.order.len());
-        let page = self.order.range_idx(page.start.min(end)..end);
-        page.map(|place| &place.object)
+        self.order.range(plan.page()).map(|place| &place.object)
     }
 
     fn total(&self) -> u64 {
@@ -286,7 +276,7 @@ impl<C: Candidate> Placed<C> {
         }
     }
 
-    /// Returns about the memory of the place: itself in a node that is not full, and its
+    /// Returns about the memory of the place: itself in a piece that is not full, and its
     /// values.
     fn held_bytes(&self) -> usize {
         let values = self.values.iter().map(|value| {
