@@ -1,6 +1,5 @@
 //! One order that is kept: the objects that a query selects, as of one state.
 
-use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -16,25 +15,19 @@ use super::selections::Selections;
 /// The most memory of one order.
 const MAX_BYTES: usize = 64 << 20;
 
-/// What an order counts as, however few objects it has.
-pub(super) const LEAST_BYTES: usize = 16 << 10;
+/// What an order counts as, however few objects it has: each is followed.
+pub(super) const LEAST_BYTES: usize = 256 << 10;
 
 /// An order, which one request at a time uses.
 pub struct Order {
     plan: Arc<Plan>,
     selections: Arc<Selections>,
-    state: Mutex<State>,
+    /// `None` until it is asked for, and after it failed.
+    made: Mutex<Option<Box<Made>>>,
     /// Who asked first.
     owner: Option<Arc<str>>,
     share: Mutex<Share<Arc<str>>>,
     used: Mutex<Instant>,
-}
-
-enum State {
-    New,
-    Made(Box<Made>),
-    /// It cannot be kept.
-    Refused,
 }
 
 struct Made {
@@ -64,7 +57,7 @@ impl Order {
         Self {
             plan,
             selections,
-            state: Mutex::new(State::New),
+            made: Mutex::default(),
             share: Mutex::new(shares.nothing(owner.clone())),
             owner,
             used: Mutex::new(Instant::now()),
@@ -89,44 +82,28 @@ impl Order {
     ) -> Result<T, NotKept> {
         *self.used.lock() = Instant::now();
         let locked = match wanted.until {
-            Some(until) => self.state.try_lock_until(until),
-            None => Some(self.state.lock()),
+            Some(until) => self.made.try_lock_until(until),
+            None => Some(self.made.lock()),
         };
-        let mut state = locked.ok_or(Failed::GivenUp)?;
-        // Whatever fails, the order is not used again as it is.
-        let before = mem::replace(&mut *state, State::Refused);
+        let mut slot = locked.ok_or(Failed::GivenUp)?;
         let is_current = |made: &Made| Weak::ptr_eq(&made.store, &Arc::downgrade(wanted.store));
-        let made = match before {
-            State::Refused => return Err(NotKept::TooLarge),
-            State::Made(made) if is_current(&made) => match self.moved(made, wanted) {
-                Err(NotKept::Failed(failed)) if failed != Failed::GivenUp => self.made(wanted),
+        // Whatever fails, the order is not used again as it is.
+        let made = match slot.take().filter(|made| is_current(made)) {
+            Some(made) => match self.moved(made, wanted) {
+                Err(NotKept::Failed(failed)) if failed != Failed::GivenUp => self.make(wanted),
                 moved => moved,
             },
-            State::New | State::Made(_) => self.made(wanted),
+            None => self.make(wanted),
         };
-        let made = made.and_then(|made| {
-            self.count(&made, make_room)?;
-            Ok(made)
-        });
-        match made {
-            Ok(mut made) => {
-                made.beside.set(made.kept.held_bytes());
-                let answer = read(&made.kept);
-                *state = State::Made(made);
-                Ok(answer)
-            }
-            Err(error) => {
-                self.share.lock().set(0);
-                if matches!(error, NotKept::Failed(_)) {
-                    *state = State::New;
-                }
-                Err(error)
-            }
-        }
+        let mut made = made.inspect_err(|_| self.share.lock().set(0))?;
+        self.count(&mut made, make_room)?;
+        let answer = read(&made.kept);
+        *slot = Some(made);
+        Ok(answer)
     }
 
     /// Orders all objects.
-    fn made(&self, wanted: &Wanted<'_>) -> Result<Box<Made>, NotKept> {
+    fn make(&self, wanted: &Wanted<'_>) -> Result<Box<Made>, NotKept> {
         let Wanted {
             store, snapshot, ..
         } = wanted;
@@ -170,9 +147,11 @@ impl Order {
         Ok(made)
     }
 
-    /// Counts the memory as the owner's.
-    fn count(&self, made: &Made, make_room: impl Fn() -> bool) -> Result<(), NotKept> {
-        let bytes = made.kept.held_bytes().max(LEAST_BYTES);
+    /// Counts the memory as the owner's, and as that of the objects' store.
+    fn count(&self, made: &mut Made, make_room: impl Fn() -> bool) -> Result<(), NotKept> {
+        let bytes = made.kept.held_bytes();
+        made.beside.set(bytes);
+        let bytes = bytes.max(LEAST_BYTES);
         let mut share = self.share.lock();
         let Some(more) = bytes.checked_sub(share.amount()) else {
             share.set(bytes);
@@ -180,6 +159,7 @@ impl Order {
         };
         while share.grow(more).is_err() {
             if !make_room() {
+                share.set(0);
                 return Err(NotKept::TooLarge);
             }
         }
@@ -189,15 +169,12 @@ impl Order {
     /// Brings the order to the newest state of its store, so that it holds no objects
     /// that are gone. Returns `false` if the order is of no use any more.
     pub fn follow(&self, goes_on: &dyn Fn() -> bool) -> bool {
-        let Some(mut state) = self.state.try_lock() else {
+        // Whoever reads it brings it to a state, too.
+        let Some(mut slot) = self.made.try_lock() else {
             return true;
         };
-        let made = match mem::replace(&mut *state, State::Refused) {
-            State::Made(made) => made,
-            other => {
-                *state = other;
-                return true;
-            }
+        let Some(made) = slot.take() else {
+            return true;
         };
         let Some(store) = made.store.upgrade() else {
             return false;
@@ -209,20 +186,11 @@ impl Order {
             until: None,
             goes_on,
         };
-        let moved = self.moved(made, &wanted).and_then(|mut made| {
-            self.count(&made, || false)?;
-            made.beside.set(made.kept.held_bytes());
-            Ok(made)
-        });
-        match moved {
-            Ok(made) => {
-                *state = State::Made(made);
-                true
-            }
-            Err(_) => {
-                self.share.lock().set(0);
-                false
-            }
-        }
+        let moved = self.moved(made, &wanted);
+        let moved = moved.inspect_err(|_| self.share.lock().set(0));
+        *slot = moved
+            .and_then(|mut made| self.count(&mut made, || false).map(|()| made))
+            .ok();
+        slot.is_some()
     }
 }

@@ -45,6 +45,10 @@ pub struct Asked<'a> {
 
 impl KeptOrders {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Self::within(MAX_BYTES, registry)
+    }
+
+    fn within(max_bytes: usize, registry: &Registry) -> prometheus::Result<Self> {
         let kept = IntGauge::new(
             "apifront_query_orders",
             "Orders of objects that are kept for queries that are asked again.",
@@ -57,7 +61,7 @@ impl KeptOrders {
         registry.register(Box::new(bytes.clone()))?;
         Ok(Self {
             orders: Mutex::default(),
-            shares: Shares::new(Limits::shared(MAX_BYTES)),
+            shares: Shares::new(Limits::shared(max_bytes)),
             kept,
             bytes,
         })
@@ -74,7 +78,7 @@ impl KeptOrders {
         let order = self.hold(asked);
         let read = order.read(wanted, || self.drop_oldest_of(order.owner()), read);
         if read.is_err() {
-            self.show();
+            self.forget(&order);
         }
         read
     }
@@ -154,3 +158,6 @@ impl KeptOrders {
 fn is_free(order: &Arc<Order>) -> bool {
     Arc::strong_count(order) == 1
 }
+
+#[cfg(test)]
+mod tests;

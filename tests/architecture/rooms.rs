@@ -138,6 +138,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "aggregation",
             "documents",
+            "negotiation",
             "query",
             "read",
             "representation",

@@ -18,6 +18,10 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the connections of a demo, whose one client is apifront",
     ),
     (
+        "crates/query/src/kept_order.rs",
+        "the objects of one order, whose owner has a share of all orders",
+    ),
+    (
         "crates/upstream/src/request_body.rs",
         "the pieces of one request's body",
     ),

@@ -56,14 +56,14 @@ pub(super) async fn evaluate(
             until,
             goes_on: &goes_on,
         };
-        let kept = match snapshot.len() < LEAST_ORDERED {
+        let kept = match is_small(&selected) {
             true => Err(NotKept::TooLarge),
             false => orders.read(&asked, &wanted, |order| order.answer(&plan)),
         };
         let mut answered = match kept {
             Ok(answered) => answered?,
             Err(NotKept::Failed(failed)) => return Err(failed),
-            Err(NotKept::TooLarge) => plain(&plan, &selected, &goes_on)?,
+            Err(NotKept::TooLarge) => plain(&plan, &selected, goes_on)?,
         };
         shown.complete(&mut answered, snapshot)?;
         Ok(answered)
@@ -74,6 +74,16 @@ pub(super) async fn evaluate(
         return Err(Status::internal_error("the query could not be evaluated").into());
     };
     Ok(answered.map_err(status_of)?)
+}
+
+/// Tells whether the lists have few objects.
+fn is_small(selected: &Selected) -> bool {
+    let lists = selected.selections.key.lists.iter();
+    let objects = lists.map(|(namespace, _)| match namespace.as_str() {
+        "" => selected.snapshot.len(),
+        namespace => selected.store.count_about(&selected.snapshot, namespace),
+    });
+    objects.sum::<usize>() < LEAST_ORDERED
 }
 
 /// Evaluates a plan without an order that is kept.

@@ -27,6 +27,7 @@ use kubernetes_wire::api::{Reason, Status};
 use kubernetes_wire::negotiation::MediaType;
 use live::Live;
 use serde::Serialize;
+use table::Table;
 
 use super::cached::{Selected, Unselected, select};
 use super::convert;
@@ -182,7 +183,7 @@ async fn respond(
     let warnings = warnings.into_iter().chain(selected.warnings.clone());
     let table = accepted
         .table
-        .map(|version| table::of_status(&status, plan.offset(), version));
+        .map(|version| Table::new(&status, plan.offset(), version));
     query.status = Some(status);
     if let Some(live) = live {
         return Ok(Reply::Live(Events {
