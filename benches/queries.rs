@@ -307,13 +307,16 @@ async fn change(servers: &Servers, pods: usize, until: Instant) -> usize {
     let admin = servers.direct().connection().await;
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / CHANGES_PER_SECOND * AT_ONCE);
     let mut changed = 0;
+    // No value is written twice: that would change nothing.
+    let began = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time");
+    let began = began.as_millis();
     while Instant::now() < until {
         ticks.tick().await;
         let patches = (0..AT_ONCE as usize).map(|n| {
             let n = changed + n;
             let path = pods::path(n % pods);
             let patch =
-                json!({ "metadata": { "annotations": { "bench/changed": format!("{n:09}") } } });
+                json!({ "metadata": { "annotations": { "bench/changed": format!("{began}-{n:09}") } } });
             let admin = &admin;
             async move {
                 let answer = admin.patch(&path, "merge-patch+json", &patch).await;

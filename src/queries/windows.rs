@@ -1,8 +1,10 @@
 //! The live answers that are open.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
 use apifront_shares::{Limits, Share, Shares};
+use parking_lot::Mutex;
 use prometheus::{IntCounter, IntGauge, Registry};
 
 /// The most live answers. One user has at most half of them.
@@ -10,13 +12,20 @@ const MAX_WINDOWS: usize = 4096;
 
 pub struct Windows {
     shares: Shares<Arc<str>>,
+    /// The queue of each user whose windows are open.
+    queues: Mutex<HashMap<Arc<str>, Weak<Queue>>>,
     open: IntGauge,
     updates: IntCounter,
 }
 
+/// The live answers of one user are updated one after the other. So they do not crowd
+/// out each other, or the user's other work.
+type Queue = tokio::sync::Mutex<()>;
+
 /// A live answer, which is open until this is dropped.
 pub struct OpenWindow {
     _share: Share<Arc<str>>,
+    queue: Arc<Queue>,
     open: IntGauge,
     updates: IntCounter,
 }
@@ -35,6 +44,7 @@ impl Windows {
         registry.register(Box::new(updates.clone()))?;
         Ok(Self {
             shares: Shares::new(Limits::shared(MAX_WINDOWS)),
+            queues: Mutex::default(),
             open,
             updates,
         })
@@ -46,13 +56,32 @@ impl Windows {
         self.open.inc();
         Some(OpenWindow {
             _share: share,
+            queue: self.queue(user.unwrap_or_default()),
             open: self.open.clone(),
             updates: self.updates.clone(),
         })
     }
 }
 
+impl Windows {
+    fn queue(&self, user: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock();
+        if let Some(queue) = queues.get(user).and_then(Weak::upgrade) {
+            return queue;
+        }
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Arc::new(Queue::default());
+        queues.insert(user.into(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
 impl OpenWindow {
+    /// Waits until no other live answer of the same user is being updated.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.queue.lock().await
+    }
+
     pub fn updated(&self) {
         self.updates.inc();
     }

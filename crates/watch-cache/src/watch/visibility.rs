@@ -60,6 +60,11 @@ impl Visibility {
         &self.begins_with
     }
 
+    /// Tells whether the set is not that of the beginning any more, or nobody updates it.
+    pub fn is_over(&self) -> bool {
+        *self.newest.borrow() != self.begins_with || self.newest.has_changed().is_err()
+    }
+
     /// Resolves when the set is not that of the beginning any more, or nobody updates
     /// it.
     pub async fn changed(mut self) {

@@ -278,6 +278,7 @@ impl Live {
 
     /// Evaluates what changed. Returns `None` if the page and its numbers are as before.
     async fn update(&mut self) -> Result<Option<Bytes>, End> {
+        let turn = self.open.turn().await;
         self.updated = Instant::now();
         let snapshot = self.selected.store.snapshot();
         let version = snapshot.resource_version;
@@ -295,7 +296,9 @@ impl Live {
         };
         let flow = self.process.flow.clone();
         let by = OffloadUser::of(&flow, self.user.as_ref());
-        let turned = match by.run(work).await {
+        let turned = by.run(work).await;
+        drop(turn);
+        let turned = match turned {
             Ok(Some(turned)) => turned,
             Ok(None) => return Err(Status::internal_error("an update failed").into()),
             // The user has too much other work. The next update shows what changed.
@@ -313,6 +316,10 @@ impl Live {
             }
             Err(not_kept) => return Err(refusal(not_kept).into()),
         };
+        // Nothing is shown that the caller may not list any more.
+        if self.selected.views.iter().any(Visibility::is_over) {
+            return Err(Status::expired(RIGHTS_CHANGED).into());
+        }
         self.version = version;
         let Some(difference) = difference else {
             return Ok(None);
