@@ -19,6 +19,15 @@ pub enum Outcome {
     Refused,
 }
 
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 impl QueryMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let queries = IntCounterVec::new(
@@ -49,12 +58,13 @@ impl QueryMetrics {
         })
     }
 
+    /// Returns the number of queries that ended so.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.queries.with_label_values(&[outcome.as_str()]).get()
+    }
+
     pub fn ended(&self, outcome: Outcome, after: Duration) {
-        let outcome = match outcome {
-            Outcome::Answered => "answered",
-            Outcome::Refused => "refused",
-        };
-        self.queries.with_label_values(&[outcome]).inc();
+        self.queries.with_label_values(&[outcome.as_str()]).inc();
         self.seconds.observe(after.as_secs_f64());
     }
 

@@ -145,12 +145,16 @@ impl KeptOrders {
         orders.retain(|_, order| !Arc::ptr_eq(order, useless));
     }
 
+    /// Returns the number of orders, and their memory in bytes.
+    pub fn held(&self) -> (usize, usize) {
+        (self.orders.lock().len(), self.shares.held())
+    }
+
     /// Shows what is kept in the metrics.
     fn show(&self) {
-        let orders = self.orders.lock().len();
+        let (orders, bytes) = self.held();
         self.kept.set(i64::try_from(orders).unwrap_or(i64::MAX));
-        let bytes = i64::try_from(self.shares.held());
-        self.bytes.set(bytes.unwrap_or(i64::MAX));
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 }
 

@@ -50,6 +50,11 @@ impl Windows {
         })
     }
 
+    /// Returns the number of live answers that are open.
+    pub fn open_count(&self) -> usize {
+        self.shares.held()
+    }
+
     /// Opens a live answer. Returns `None` if the user has too many.
     pub fn open(&self, user: Option<&str>) -> Option<OpenWindow> {
         let share = self.shares.take(user.map(Arc::from), 1).ok()?;

@@ -139,6 +139,7 @@ async function check() {
   await textStaysText(page);
   await everythingHasAName(page);
   await shadowIsShown(page);
+  await queriesAreShown(page);
   await shapesAreShown(page);
   await keyboardWorks(page);
   await eventually("a sample is drawn", () =>
@@ -291,6 +292,20 @@ async function shadowIsShown(page) {
   await page.evaluate("drawShadow(undefined)");
   assert.equal(await page.evaluate(isHidden), true);
   checked("results of shadow mode are shown");
+}
+
+// Nor does it answer queries.
+async function queriesAreShown(page) {
+  const isHidden = "document.getElementById('queries').hidden";
+  assert.equal(await page.evaluate(isHidden), true);
+  const queries = { answered: 12, refused: 1, orders: 2, orderBytes: 3 << 20, liveAnswers: 4 };
+  await page.evaluate(`drawQueries(${JSON.stringify(queries)})`);
+  assert.equal(await page.evaluate(isHidden), false);
+  const text = await page.evaluate("document.getElementById('queries').textContent");
+  assert.equal(text, "Queries: 12 answered, 1 refused; 2 orders kept (3.0 MiB), 4 live answers.");
+  await page.evaluate("drawQueries(undefined)");
+  assert.equal(await page.evaluate(isHidden), true);
+  checked("queries are shown");
 }
 
 // Nor has it rules about shapes.

@@ -295,6 +295,16 @@ const showShadow = makeTable("shadow", "Comparisons of shadow mode by resource",
   { name: "Not comparable", kind: "number", show: (r) => count(r.notComparable) },
 ]);
 
+function drawQueries(queries) {
+  byId("queries").hidden = !queries;
+  if (!queries) return;
+  setText(
+    byId("queries"),
+    `Queries: ${count(queries.answered)} answered, ${count(queries.refused)} refused; ` +
+      `${count(queries.orders)} orders kept (${bytes(queries.orderBytes)}), ${count(queries.liveAnswers)} live answers.`,
+  );
+}
+
 function drawShadow(shadow) {
   byId("shadow-section").hidden = !shadow;
   if (!shadow) return;
@@ -414,6 +424,7 @@ function draw() {
   );
   setText(byId("bypasses-note"), data.bypassesOmitted ? `${count(data.bypassesOmitted)} more are left out.` : "");
 
+  drawQueries(data.queries);
   drawShadow(data.shadow);
   drawShapes(data.shapes);
 

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::rights::may_ask;
 use super::{QUERIES, enable, front, query};
-use crate::harness::client::Client;
+use crate::harness::apifront::Apifront;
+use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::config_map;
@@ -339,4 +340,44 @@ async fn a_live_answer_ends_with_the_rights_of_its_view() {
     let mut watch = Watch::post(&client, LIVE, &query(&spec)).await;
     let reader = Reader::begin(&watch.next().await.expect("the first event"));
     assert_eq!(reader.counts.len(), 2, "{reader:?}");
+}
+
+#[tokio::test]
+async fn live_answers_are_counted_and_end_with_the_process() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let front = Apifront::start(Cluster::quiet(), enable).await;
+    let client = front.admin_client();
+    let http1 = client.over(Protocol::Http1);
+    let spec = json!({ "resource": { "version": "v1", "resource": "namespaces" } });
+    let mut open = Vec::new();
+    for client in [&client, &client, &http1] {
+        let mut watch = Watch::post(client, LIVE, &query(&spec)).await;
+        assert_eq!(watch.next().await.expect("the first event").kind, "ADDED");
+        open.push(watch);
+    }
+    let live = async || {
+        let status = client.get("/status.json").await.expect(200);
+        let queries = &status["queries"];
+        assert_eq!(queries["answered"], 3, "{queries}");
+        // All have one order.
+        assert_eq!(queries["orders"], 1, "{queries}");
+        assert!(queries["orderBytes"].as_u64() > Some(0), "{queries}");
+        queries["liveAnswers"].as_u64()
+    };
+    assert_eq!(live().await, Some(3));
+    drop(open.pop());
+    eventually("the client is missed", SOON, || async {
+        live().await == Some(2)
+    })
+    .await;
+    // As watches, they end in order.
+    let ends = async {
+        let mut ends = Vec::new();
+        for watch in &mut open {
+            ends.push(watch.rest().await.1);
+        }
+        ends
+    };
+    let ((), ends) = tokio::join!(front.stop(), ends);
+    assert_eq!(ends, [End::Clean, End::Clean]);
 }

@@ -1,9 +1,11 @@
 //! The kubectl plugin: the program itself, and the script of the examples.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{ChildStdout, Command};
 
 use super::front;
 use crate::harness::apifront::built;
@@ -12,6 +14,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
 use crate::harness::process;
 use crate::kubectl::kubeconfig_of;
+use crate::views::world::SOON;
 
 /// What kubectl finds as `kubectl-query` in PATH.
 struct Plugin {
@@ -41,20 +44,24 @@ impl Plugin {
         self.run_with(&kubeconfig, arguments).await
     }
 
-    /// Runs `kubectl query`.
-    async fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Printed {
+    /// Returns the command `kubectl query`.
+    fn command(&self, kubeconfig: &Path, arguments: &[&str]) -> Command {
         let kubectl = binaries::path("kubectl");
         let others = std::env::var("PATH").unwrap();
         let folders = [&self.folder, kubectl.parent().unwrap()];
         let path = format!("{}:{}:{others}", folders[0].display(), folders[1].display());
-        let output = Command::new(&kubectl)
+        let mut command = Command::new(&kubectl);
+        command
             .arg("query")
             .args(arguments)
             .env("PATH", path)
-            .env("KUBECONFIG", kubeconfig)
-            .output()
-            .await
-            .expect("kubectl");
+            .env("KUBECONFIG", kubeconfig);
+        command
+    }
+
+    async fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Printed {
+        let output = self.command(kubeconfig, arguments).output().await;
+        let output = output.expect("kubectl");
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Printed {
             code: output.status.code(),
@@ -62,6 +69,60 @@ impl Plugin {
             errors: text(&output.stderr),
         }
     }
+}
+
+/// Reads lines until one is this.
+async fn read_until(lines: &mut Lines<BufReader<ChildStdout>>, expected: &[&str]) {
+    let read = async {
+        while let Some(line) = lines.next_line().await.expect("UTF-8") {
+            if line.split_whitespace().eq(expected.iter().copied()) {
+                return;
+            }
+        }
+        panic!("no line {expected:?}");
+    };
+    let in_time = tokio::time::timeout(SOON, read).await;
+    in_time.unwrap_or_else(|_| panic!("no line {expected:?} within {SOON:?}"));
+}
+
+#[tokio::test]
+async fn the_program_follows_a_live_answer() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let cluster = Cluster::quiet();
+    let admin = cluster.admin_client();
+    let namespace = cluster.namespace("plugin").await;
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let map = |name: &str, n: &str| config_map(name, json!({ "of": "plugin" }), json!({ "n": n }));
+    admin.post(&maps, &map("a", "1")).await.expect(201);
+    let kubeconfig = kubeconfig_of(cluster, front());
+    let arguments = [
+        "cm",
+        "-n",
+        &namespace,
+        "-l",
+        "of=plugin",
+        "--column",
+        "n=object.data.n",
+        "--sort",
+        "object.data.n",
+        "--watch",
+    ];
+    let mut command = Plugin::program().command(&kubeconfig, &arguments);
+    command.stdout(Stdio::piped()).kill_on_drop(true);
+    let mut followed = command.spawn().expect("kubectl");
+    let out = followed.stdout.take().expect("a pipe");
+    let mut lines = BufReader::new(out).lines();
+    let name = |name: &str| format!("{namespace}/{name}");
+    read_until(&mut lines, &["NAME", "n"]).await;
+    read_until(&mut lines, &[&name("a"), "1"]).await;
+    admin.post(&maps, &map("b", "2")).await.expect(201);
+    read_until(&mut lines, &["+", &name("b"), "2"]).await;
+    let path = format!("{maps}/a");
+    admin.put(&path, &map("a", "3")).await.expect(200);
+    read_until(&mut lines, &["~", &name("a"), "3"]).await;
+    admin.delete(&path).await.expect(200);
+    read_until(&mut lines, &["-", &name("a"), "3"]).await;
+    followed.kill().await.expect("a process");
 }
 
 #[tokio::test]

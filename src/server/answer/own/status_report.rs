@@ -14,6 +14,7 @@ use super::nameless::{AnyResource, ProvenResource, ServerAddress, nameless};
 use super::status_resources::{ByResource, by_resource};
 use super::status_talkers::{TopTalkers, top_talkers};
 use crate::metrics::Reads;
+use crate::queries::Outcome;
 use crate::server::stage::Granted;
 use crate::server::state::generation::Generation;
 use crate::shapes::RuleReport;
@@ -103,6 +104,8 @@ nameless! {
         api_servers: Vec<ApiServer>,
         usage: Usage,
         totals: Totals,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        queries: Option<QueriesReport>,
         advice: BTreeMap<&'static str, &'static str>,
         history: History,
     }
@@ -133,6 +136,15 @@ nameless! {
         watchers: u64,
         upstream_requests: u64,
         spared_upstream_cpu_seconds: Spared,
+    }
+
+    struct QueriesReport {
+        answered: u64,
+        refused: u64,
+        /// The orders that are kept, and their memory.
+        orders: usize,
+        order_bytes: usize,
+        live_answers: usize,
     }
 
     struct History {
@@ -245,6 +257,7 @@ fn process(generation: &Generation, reads: &[Reads], now: Instant) -> ProcessRep
             upstream_requests: reading.upstream_requests,
             spared_upstream_cpu_seconds: spared(generation),
         },
+        queries: queries(generation),
         advice: advice
             .map(|reason| (reason.as_str(), reason.advice()))
             .collect(),
@@ -255,6 +268,18 @@ fn process(generation: &Generation, reads: &[Reads], now: Instant) -> ProcessRep
                 .collect(),
         },
     }
+}
+
+/// Returns what queries do, if they are on.
+fn queries(generation: &Generation) -> Option<QueriesReport> {
+    let (orders, order_bytes) = generation.query_orders.held();
+    generation.settings.queries.enabled.then(|| QueriesReport {
+        answered: generation.queries.count(Outcome::Answered),
+        refused: generation.queries.count(Outcome::Refused),
+        orders,
+        order_bytes,
+        live_answers: generation.query_windows.open_count(),
+    })
 }
 
 fn spared(generation: &Generation) -> Spared {
