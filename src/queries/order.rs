@@ -149,7 +149,7 @@ impl Order {
 
     /// Counts the memory as the owner's, and as that of the objects' store.
     fn count(&self, made: &mut Made, make_room: impl Fn() -> bool) -> Result<(), NotKept> {
-        let bytes = made.kept.held_bytes();
+        let bytes = made.kept.held_bytes().saturating_add(self.plan.memory());
         made.beside.set(bytes);
         let bytes = bytes.max(LEAST_BYTES);
         let mut share = self.share.lock();

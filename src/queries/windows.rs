@@ -7,8 +7,12 @@ use apifront_shares::{Limits, Share, Shares};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntGauge, Registry};
 
-/// The most live answers. One user has at most half of them.
-const MAX_WINDOWS: usize = 4096;
+/// The most memory of live answers. One user has at most half of it.
+const MAX_BYTES: usize = 256 << 20;
+
+/// The memory of a live answer besides its plan and rows: its connection's stream, its
+/// task, its part of maps.
+const WINDOW_BYTES: usize = 32 << 10;
 
 pub struct Windows {
     shares: Shares<Arc<str>>,
@@ -43,7 +47,7 @@ impl Windows {
         )?;
         registry.register(Box::new(updates.clone()))?;
         Ok(Self {
-            shares: Shares::new(Limits::shared(MAX_WINDOWS)),
+            shares: Shares::new(Limits::shared(MAX_BYTES)),
             queues: Mutex::default(),
             open,
             updates,
@@ -51,13 +55,15 @@ impl Windows {
     }
 
     /// Returns the number of live answers that are open.
-    pub fn open_count(&self) -> usize {
-        self.shares.held()
+    pub fn open_count(&self) -> u64 {
+        u64::try_from(self.open.get()).unwrap_or_default()
     }
 
-    /// Opens a live answer. Returns `None` if the user has too many.
-    pub fn open(&self, user: Option<&str>) -> Option<OpenWindow> {
-        let share = self.shares.take(user.map(Arc::from), 1).ok()?;
+    /// Opens a live answer whose plan and rows take this number of bytes. Returns `None`
+    /// if the user has too many.
+    pub fn open(&self, user: Option<&str>, bytes: usize) -> Option<OpenWindow> {
+        let bytes = bytes.saturating_add(WINDOW_BYTES);
+        let share = self.shares.take(user.map(Arc::from), bytes).ok()?;
         self.open.inc();
         Some(OpenWindow {
             _share: share,

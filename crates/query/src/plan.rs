@@ -28,6 +28,12 @@ const MAX_KEYS: usize = 8;
 /// The longest name of a column, in bytes.
 const MAX_NAME: usize = 63;
 
+/// About the memory of an expression for each byte of its text, as the parser has it.
+const BYTES_PER_CHARACTER: usize = 128;
+
+/// The memory of a row that a reader of a live answer has seen.
+const SEEN_ROW_BYTES: usize = 64;
+
 /// About the memory of a value: a text of some bytes, and its place.
 const VALUE_BYTES: usize = 96;
 
@@ -119,6 +125,22 @@ impl Plan {
     /// way.
     pub fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// Returns about how much memory the plan takes.
+    pub fn memory(&self) -> usize {
+        let columns = self
+            .columns
+            .iter()
+            .map(|(column, _)| column.expression.len());
+        let length = columns.fold(self.identity.len(), usize::saturating_add);
+        length.saturating_mul(BYTES_PER_CHARACTER)
+    }
+
+    /// Returns about how much memory a live answer takes.
+    pub fn window_bytes(&self) -> usize {
+        let seen = self.limit.saturating_mul(SEEN_ROW_BYTES);
+        self.memory().saturating_add(seen)
     }
 
     /// Returns about how much memory an evaluation of this number of objects takes.

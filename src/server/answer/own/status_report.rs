@@ -144,7 +144,7 @@ nameless! {
         /// The orders that are kept, and their memory.
         orders: usize,
         order_bytes: usize,
-        live_answers: usize,
+        live_answers: u64,
     }
 
     struct History {

@@ -1,5 +1,8 @@
 //! Live answers: a page of an order, and how it changes.
 
+mod event;
+mod followed;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +10,11 @@ use apifront_query::{
     Answer as Answered, Count, Failed, KeptOrder, NotKept, Page, Plan, Query, QuerySpec, RowChange,
     Window,
 };
-use apifront_watch_cache::store::{Progress, Snapshot};
+use apifront_watch_cache::store::Progress;
 use apifront_watch_cache::watch::Visibility;
 use bytes::Bytes;
+use event::{Update, line};
+use followed::Followed;
 use futures::future::select_all;
 use futures::stream::{self, BoxStream, StreamExt};
 use kubernetes_wire::api::status::Cause;
@@ -18,13 +23,12 @@ use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::error_status::watch_error;
 use parking_lot::Mutex;
 use rand::Rng;
-use serde::Serialize;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep};
 
 use super::Unanswered;
 use super::evaluate::status_of;
-use crate::queries::{self, Asked, OpenWindow, Order, QueriedObject, Shown, Wanted};
+use crate::queries::{self, OpenWindow, Order, QueriedObject, Shown};
 use crate::server::answer::cached::Selected;
 use crate::server::offload::OffloadUser;
 use crate::server::stage::Identified;
@@ -32,9 +36,6 @@ use crate::server::state::process_state::ProcessState;
 
 /// The time after which a reader without news is told that nothing happened.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-
-/// The longest time for which one update may be evaluated. The next one tries again.
-const UPDATED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The greatest `timeoutSeconds`. Others are those of a watch.
 const MAX_SECONDS: i64 = 24 * 60 * 60;
@@ -47,7 +48,8 @@ const RESOURCE_GONE: &str = "the resource is no longer served from memory: ask a
 pub(super) struct Live {
     plan: Arc<Plan>,
     shown: Arc<Shown>,
-    selected: Arc<Selected>,
+    followed: Followed,
+    views: Vec<Visibility>,
     window: Arc<Mutex<Window<QueriedObject>>>,
     version: u64,
     total: u64,
@@ -76,33 +78,6 @@ impl From<Status> for End {
     }
 }
 
-#[derive(Serialize)]
-struct Event<'a, T> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    object: &'a T,
-}
-
-/// A Query that has only what changed.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Update {
-    api_version: String,
-    kind: &'static str,
-    status: UpdateStatus,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UpdateStatus {
-    resource_version: String,
-    total: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counts: Option<Vec<Count>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<RowChange>,
-}
-
 /// Checks that a query can be live.
 pub(super) fn check(spec: &QuerySpec) -> Result<(), Status> {
     let is_exact = spec.resource_version_match == "Exact";
@@ -128,12 +103,6 @@ pub(super) fn check(spec: &QuerySpec) -> Result<(), Status> {
         true => Ok(()),
         false => Err(Status::invalid(&queries::kind(), "", wrong)),
     }
-}
-
-fn line(kind: &'static str, object: &impl Serialize) -> Bytes {
-    let mut line = serde_json::to_vec(&Event { kind, object }).unwrap_or_default();
-    line.push(b'\n');
-    line.into()
 }
 
 /// Returns how long a live answer lasts, as for a watch.
@@ -180,15 +149,20 @@ impl Live {
         let process = identified.generation().process.clone();
         let user = identified.user();
         let name = user.map(|user| user.name.as_str());
-        let open = process.query_windows.open(name);
+        let open = process.query_windows.open(name, plan.window_bytes());
         let open = open.ok_or(Unanswered::Overloaded)?;
         let mut progress = selected.store.subscribe();
         // Events after the first state are news.
         progress.mark_changed();
-        let order = process.query_orders.hold(&asked(plan, selected, name));
+        let followed = Followed {
+            store: selected.store.clone(),
+            selections: selected.selections.clone(),
+        };
+        let order = process.query_orders.hold(&followed.asked(plan, name));
         let work = {
             let (process, plan, shown) = (process.clone(), plan.clone(), shown.clone());
             let (selected, user) = (selected.clone(), user.cloned());
+            let followed = followed.clone();
             move || {
                 let name = user.as_ref().map(|user| user.name.as_str());
                 let read = |order: &KeptOrder<_>| {
@@ -197,8 +171,8 @@ impl Live {
                     let page = order.page(&plan);
                     Ok::<_, Failed>(Begun { answered, page })
                 };
-                let asked = asked(&plan, &selected, name);
-                read_order(&process, &asked, &selected, &selected.snapshot, read)
+                let asked = followed.asked(&plan, name);
+                followed.read_order(&process, &asked, &selected.snapshot, read)
             }
         };
         let begun = by.run(work).await;
@@ -212,7 +186,8 @@ impl Live {
             total: answered.total,
             plan: plan.clone(),
             shown: shown.clone(),
-            selected: selected.clone(),
+            followed,
+            views: selected.views.clone(),
             progress,
             interval: plan.update_interval(),
             updated: now,
@@ -257,7 +232,7 @@ impl Live {
             tokio::select! {
                 biased;
                 () = over => return Err(End::TimeOut),
-                () = seen_changes(&self.selected.views) => {
+                () = seen_changes(&self.views) => {
                     return Err(Status::expired(RIGHTS_CHANGED).into());
                 }
                 changed = changed => {
@@ -280,18 +255,17 @@ impl Live {
     async fn update(&mut self) -> Result<Option<Bytes>, End> {
         let turn = self.open.turn().await;
         self.updated = Instant::now();
-        let snapshot = self.selected.store.snapshot();
+        let snapshot = self.followed.store.snapshot();
         let version = snapshot.resource_version;
         let window = self.window.clone();
         let (process, plan) = (self.process.clone(), self.plan.clone());
-        let (selected, shown) = (self.selected.clone(), self.shown.clone());
+        let (followed, shown) = (self.followed.clone(), self.shown.clone());
         let user = self.user.clone();
         let work = move || {
             let name = user.as_ref().map(|user| user.name.as_str());
-            let asked = asked(&plan, &selected, name);
-            let page = read_order(&process, &asked, &selected, &snapshot, |order| {
-                order.page(&plan)
-            });
+            let asked = followed.asked(&plan, name);
+            let read = |order: &KeptOrder<_>| order.page(&plan);
+            let page = followed.read_order(&process, &asked, &snapshot, read);
             page.map(|page| window.lock().turn(page, |changed| shown.rows(changed)))
         };
         let flow = self.process.flow.clone();
@@ -317,7 +291,7 @@ impl Live {
             Err(not_kept) => return Err(refusal(not_kept).into()),
         };
         // Nothing is shown that the caller may not list any more.
-        if self.selected.views.iter().any(Visibility::is_over) {
+        if self.views.iter().any(Visibility::is_over) {
             return Err(Status::expired(RIGHTS_CHANGED).into());
         }
         self.version = version;
@@ -332,16 +306,7 @@ impl Live {
     }
 
     fn news(&self, counts: Option<Vec<Count>>, changes: Vec<RowChange>) -> Update {
-        Update {
-            api_version: queries::group_version().to_string(),
-            kind: queries::KIND,
-            status: UpdateStatus {
-                resource_version: self.version.to_string(),
-                total: self.total,
-                counts,
-                changes,
-            },
-        }
+        Update::new(self.version, self.total, counts, changes)
     }
 }
 
@@ -351,31 +316,6 @@ async fn seen_changes(views: &[Visibility]) {
         return std::future::pending().await;
     }
     select_all(views.iter().map(|view| Box::pin(view.clone().changed()))).await;
-}
-
-fn asked<'a>(plan: &'a Arc<Plan>, selected: &'a Selected, user: Option<&'a str>) -> Asked<'a> {
-    Asked {
-        plan,
-        selections: &selected.selections,
-        user,
-    }
-}
-
-fn read_order<T>(
-    process: &ProcessState,
-    asked: &Asked<'_>,
-    selected: &Selected,
-    snapshot: &Arc<Snapshot>,
-    read: impl FnOnce(&KeptOrder<QueriedObject>) -> T,
-) -> Result<T, NotKept> {
-    let began = std::time::Instant::now();
-    let wanted = Wanted {
-        store: &selected.store,
-        snapshot,
-        until: began.checked_add(UPDATED_WITHIN),
-        goes_on: &|| began.elapsed() < UPDATED_WITHIN,
-    };
-    process.query_orders.read(asked, &wanted, read)
 }
 
 fn refusal(not_kept: NotKept) -> Status {
