@@ -21,4 +21,4 @@ pub use orders::{Asked, KeptOrders};
 pub use selections::{Selections, SelectionsKey};
 pub use settings::QueriesSettings;
 pub use shown::Shown;
-pub use windows::{OpenWindow, Windows};
+pub use windows::{OpenWindow, Windows, Work};

@@ -1,11 +1,12 @@
 //! The live answers that are open.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use apifront_shares::{Limits, Share, Shares};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::sync::oneshot;
 
 /// The most memory of live answers. One user has at most half of it.
 const MAX_BYTES: usize = 256 << 20;
@@ -22,9 +23,20 @@ pub struct Windows {
     updates: IntCounter,
 }
 
-/// The live answers of one user are updated one after the other. So they do not crowd
-/// out each other, or the user's other work.
-type Queue = tokio::sync::Mutex<()>;
+/// The most updates that are made one after the other in one turn.
+const UPDATES_AT_ONCE: usize = 64;
+
+/// Some work of updating live answers.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// The updates of one user's live answers. They are made together: each alone would wait
+/// for a thread.
+#[derive(Default)]
+struct Queue {
+    updates: Mutex<VecDeque<Work>>,
+    /// Held by the one that makes updates for all.
+    makes: tokio::sync::Mutex<()>,
+}
 
 /// A live answer, which is open until this is dropped.
 pub struct OpenWindow {
@@ -88,9 +100,39 @@ impl Windows {
 }
 
 impl OpenWindow {
-    /// Waits until no other live answer of the same user is being updated.
-    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.queue.lock().await
+    /// Makes an update, together with others of the same user. `run` runs work in a turn
+    /// of the user. Returns `None` if the update was not made.
+    pub async fn update<T, R>(
+        &self,
+        update: impl FnOnce() -> T + Send + 'static,
+        run: impl Fn(Work) -> R,
+    ) -> Option<T>
+    where
+        T: Send + 'static,
+        R: Future<Output = ()>,
+    {
+        let (made, mut result) = oneshot::channel();
+        let work = Box::new(move || drop(made.send(update())));
+        self.queue.updates.lock().push_back(work);
+        loop {
+            let making = tokio::select! {
+                biased;
+                result = &mut result => return result.ok(),
+                making = self.queue.makes.lock() => making,
+            };
+            let mut updates = {
+                let mut waiting = self.queue.updates.lock();
+                let some = waiting.len().min(UPDATES_AT_ONCE);
+                waiting.drain(..some).collect::<Vec<Work>>()
+            };
+            if updates.is_empty() {
+                return result.await.ok();
+            }
+            let all = move || updates.drain(..).for_each(|update| update());
+            // Those whose updates are dropped get no result.
+            run(Box::new(all)).await;
+            drop(making);
+        }
     }
 
     pub fn updated(&self) {
@@ -101,5 +143,55 @@ impl OpenWindow {
 impl Drop for OpenWindow {
     fn drop(&mut self) {
         self.open.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn windows() -> Windows {
+        Windows::register(&Registry::new()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn updates_of_one_user_are_made_together() {
+        let windows = windows();
+        let open = |user| windows.open(Some(user), 0).unwrap();
+        let (one, other) = (open("a"), open("b"));
+        let turns = AtomicUsize::new(0);
+        let run = async |work: Work| {
+            turns.fetch_add(1, Ordering::Relaxed);
+            // Others come meanwhile.
+            tokio::task::yield_now().await;
+            work();
+        };
+        let updates = (0..100usize).map(|n| one.update(move || n, run));
+        let made = join_all(updates).await;
+        assert!(made.into_iter().flatten().eq(0..100));
+        assert!(turns.load(Ordering::Relaxed) <= 3, "{turns:?}");
+        assert_eq!(other.update(|| 7, run).await, Some(7));
+        // Who has no turn has no update, and the next one is made.
+        let refuse = async |_: Work| {};
+        assert_eq!(one.update(|| 8, refuse).await, None);
+        assert_eq!(one.update(|| 9, run).await, Some(9));
+    }
+
+    #[test]
+    fn one_user_has_half_of_the_memory() {
+        let windows = windows();
+        let mut open = Vec::new();
+        while let Some(window) = windows.open(Some("greedy"), 1 << 20) {
+            open.push(window);
+        }
+        assert_eq!(windows.open_count(), open.len() as u64);
+        assert!((100..130).contains(&open.len()), "{}", open.len());
+        assert!(windows.open(Some("other"), 1 << 20).is_some());
+        drop(open);
+        assert_eq!(windows.open_count(), 0);
     }
 }

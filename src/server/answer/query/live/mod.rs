@@ -37,6 +37,9 @@ use crate::server::state::process_state::ProcessState;
 /// The time after which a reader without news is told that nothing happened.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
+/// The most updates in a row that may not be made.
+const MAX_LOST: u32 = 60;
+
 /// The greatest `timeoutSeconds`. Others are those of a watch.
 const MAX_SECONDS: i64 = 24 * 60 * 60;
 
@@ -57,6 +60,8 @@ pub(super) struct Live {
     interval: Duration,
     updated: Instant,
     told: Instant,
+    /// The updates in a row that could not be made.
+    lost: u32,
     began: Instant,
     lasts: Duration,
     process: Arc<ProcessState>,
@@ -192,6 +197,7 @@ impl Live {
             interval: plan.update_interval(),
             updated: now,
             told: now,
+            lost: 0,
             began: now,
             lasts,
             user: user.cloned(),
@@ -253,7 +259,6 @@ impl Live {
 
     /// Evaluates what changed. Returns `None` if the page and its numbers are as before.
     async fn update(&mut self) -> Result<Option<Bytes>, End> {
-        let turn = self.open.turn().await;
         self.updated = Instant::now();
         let snapshot = self.followed.store.snapshot();
         let version = snapshot.resource_version;
@@ -270,17 +275,19 @@ impl Live {
         };
         let flow = self.process.flow.clone();
         let by = OffloadUser::of(&flow, self.user.as_ref());
-        let turned = by.run(work).await;
-        drop(turn);
-        let turned = match turned {
-            Ok(Some(turned)) => turned,
-            Ok(None) => return Err(Status::internal_error("an update failed").into()),
-            // The user has too much other work. The next update shows what changed.
-            Err(_) => {
-                self.progress.mark_changed();
-                return Ok(None);
-            }
+        let run = async |work| {
+            let _ = by.run(work).await;
         };
+        let Some(turned) = self.open.update(work, run).await else {
+            // The user has too much other work. The next update shows what changed.
+            self.lost = self.lost.saturating_add(1);
+            if self.lost > MAX_LOST {
+                return Err(Status::internal_error("updates fail").into());
+            }
+            self.progress.mark_changed();
+            return Ok(None);
+        };
+        self.lost = 0;
         let difference = match turned {
             Ok(Ok(difference)) => difference,
             Ok(Err(failed)) => return Err(status_of(failed).into()),
