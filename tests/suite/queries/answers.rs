@@ -418,7 +418,8 @@ async fn the_answer_has_the_form_that_the_client_wants() {
     assert_eq!(yaml.status, 201);
     assert_eq!(yaml.header("content-type"), "application/yaml");
     assert!(
-        yaml.text().contains("\n  - cells: []\n    name: default\n"),
+        yaml.text()
+            .contains("\n  - cells:\n    - default\n    - Active\n"),
         "{}",
         yaml.text()
     );
