@@ -15,6 +15,7 @@ pub enum Section {
     Features,
     Resources,
     Shapes,
+    Queries,
     Backends,
 }
 
@@ -30,6 +31,7 @@ impl Section {
             Self::Features => "Features of the API server",
             Self::Resources => "Resources",
             Self::Shapes => "Shapes of answers",
+            Self::Queries => "Queries",
             Self::Backends => "Backends",
         }
     }

@@ -11,6 +11,7 @@ mod features;
 mod finding;
 mod impersonation;
 mod ports;
+mod queries;
 mod report;
 mod resources;
 mod rights;
@@ -151,6 +152,7 @@ async fn serving<W: Write>(
             report.add(finding.mended_by(remedy))?;
         }
     }
+    report.add_all(queries::examine(client, config).await)?;
     report.add_all(backends::configured(config, metrics).await)?;
     report.add_all(claims::configured(config).await)?;
     report.add_all(backends::of_the_cluster(&api_services))?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use apifront_query::{Changed, Failed, KeptOrder, NotKept, Plan};
 use apifront_shares::{Share, Shares};
-use apifront_watch_cache::store::{BytesBeside, Snapshot, Store, StoredObject};
+use apifront_watch_cache::store::{BytesBeside, Differing, Snapshot, Store, StoredObject};
 use kubernetes_wire::representation::Envelope;
 use parking_lot::Mutex;
 
@@ -14,6 +14,10 @@ use super::selections::Selections;
 
 /// The most memory of one order.
 const MAX_BYTES: usize = 64 << 20;
+
+/// The most objects that may have changed since an earlier state, for which the order
+/// goes back to it. Whoever asks next waits until it is of the newest state again.
+const MAX_STEPS_BACK: usize = 1_000;
 
 /// What an order counts as, however few objects it has: each is followed.
 pub(super) const LEAST_BYTES: usize = 256 << 10;
@@ -37,6 +41,16 @@ struct Made {
     snapshot: Arc<Snapshot>,
     kept: KeptOrder<QueriedObject>,
     beside: BytesBeside,
+}
+
+impl Made {
+    fn is_of(&self, store: &Arc<Store>) -> bool {
+        Weak::ptr_eq(&self.store, &Arc::downgrade(store))
+    }
+
+    fn is_later_than(&self, snapshot: &Snapshot) -> bool {
+        self.snapshot.resource_version > snapshot.resource_version
+    }
 }
 
 /// The state that an order is wanted of, and who waits for it.
@@ -86,14 +100,20 @@ impl Order {
             None => Some(self.made.lock()),
         };
         let mut slot = locked.ok_or(Failed::GivenUp)?;
-        let is_current = |made: &Made| Weak::ptr_eq(&made.store, &Arc::downgrade(wanted.store));
+        let made = slot.as_ref().filter(|made| made.is_of(wanted.store));
+        let difference = made.map(|made| wanted.snapshot.difference(&made.snapshot));
+        if made.is_some_and(|made| made.is_later_than(wanted.snapshot))
+            && difference.as_ref().map_or(0, Vec::len) > MAX_STEPS_BACK
+        {
+            return Err(NotKept::OfLater);
+        }
         // Whatever fails, the order is not used again as it is.
-        let made = match slot.take().filter(|made| is_current(made)) {
-            Some(made) => match self.moved(made, wanted) {
+        let made = match (slot.take(), difference) {
+            (Some(made), Some(difference)) => match self.moved(made, difference, wanted) {
                 Err(NotKept::Failed(failed)) if failed != Failed::GivenUp => self.make(wanted),
                 moved => moved,
             },
-            None => self.make(wanted),
+            _ => self.make(wanted),
         };
         let mut made = made.inspect_err(|_| self.share.lock().set(0))?;
         self.count(&mut made, make_room)?;
@@ -124,17 +144,19 @@ impl Order {
     }
 
     /// Takes over what differs between the order's state and the wanted one.
-    fn moved(&self, mut made: Box<Made>, wanted: &Wanted<'_>) -> Result<Box<Made>, NotKept> {
-        if Arc::ptr_eq(&made.snapshot, wanted.snapshot) {
-            return Ok(made);
-        }
+    fn moved(
+        &self,
+        mut made: Box<Made>,
+        difference: Vec<Differing>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Box<Made>, NotKept> {
         let envelope = made.envelope.clone();
         let selected = |object: Option<Arc<StoredObject>>| {
             let object = object.filter(|object| self.selections.selects(object))?;
             let envelope = envelope.clone();
             Some(QueriedObject { object, envelope })
         };
-        let changes = wanted.snapshot.difference(&made.snapshot).into_iter();
+        let changes = difference.into_iter();
         let changes = changes.map(|differing| Changed {
             before: selected(differing.before),
             after: selected(differing.after),
@@ -186,7 +208,8 @@ impl Order {
             until: None,
             goes_on,
         };
-        let moved = self.moved(made, &wanted);
+        let difference = snapshot.difference(&made.snapshot);
+        let moved = self.moved(made, difference, &wanted);
         let moved = moved.inspect_err(|_| self.share.lock().set(0));
         *slot = moved
             .and_then(|mut made| self.count(&mut made, || false).map(|()| made))

@@ -77,7 +77,7 @@ impl KeptOrders {
     ) -> Result<T, NotKept> {
         let order = self.hold(asked);
         let read = order.read(wanted, || self.drop_oldest_of(order.owner()), read);
-        if read.is_err() {
+        if !matches!(read, Ok(_) | Err(NotKept::OfLater)) {
             self.forget(&order);
         }
         read

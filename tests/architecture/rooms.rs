@@ -117,6 +117,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "flow",
             "reflector",
             "server",
+            "queries",
             "shapes",
             "upstream",
         ],

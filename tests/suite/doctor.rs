@@ -84,6 +84,23 @@ async fn names(what: &str, config: &Value, section: &str, found: &str, remedy: &
 }
 
 #[tokio::test]
+async fn queries_are_examined_if_they_are_on() {
+    skip_under_oracle!("kube-apiserver has no doctor");
+    let mut config = config_before(Cluster::quiet());
+    assert_eq!(report(&config).await.of_section("queries").count(), 0);
+    config["queries"] = json!({ "enabled": true });
+    let report = report(&config).await;
+    let findings: Vec<&Value> = report.of_section("queries").collect();
+    let [group, right] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(group["verdict"], "good", "{group}");
+    assert_eq!(right["subject"], "the right to ask queries");
+    let found = right["found"].as_str().expect("text");
+    assert!(!found.starts_with("cannot be examined"), "{found}");
+}
+
+#[tokio::test]
 async fn rules_about_shapes_are_weighed() {
     skip_under_oracle!("kube-apiserver has no doctor");
     let mut config = config_before(Cluster::quiet());

@@ -39,6 +39,9 @@ pub enum NotKept {
     Failed(#[from] Failed),
     #[error("the order takes too much memory")]
     TooLarge,
+    /// Others would wait until it is of their state again.
+    #[error("the order is of a much later state")]
+    OfLater,
 }
 
 impl From<crate::expression::TooExpensive> for NotKept {

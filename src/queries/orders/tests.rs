@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use apifront_query::{OrderBy, QuerySpec};
 use apifront_watch_cache::read::{self, Selection};
-use apifront_watch_cache::store::{Resource, Store, StoreWriter, StoredObject, field_table};
+use apifront_watch_cache::store::{
+    Resource, Snapshot, Store, StoreWriter, StoredObject, field_table,
+};
 use bytes::Bytes;
 use kubernetes_wire::api::{GroupVersionResource, ListOptions};
 use kubernetes_wire::representation::{Envelope, Form};
@@ -81,11 +83,19 @@ impl World {
     }
 
     fn ask(&self, plan: &Arc<Plan>, user: &'static str) -> Result<u64, NotKept> {
-        let snapshot = self.store.snapshot();
+        self.ask_of(&self.store.snapshot(), plan, user)
+    }
+
+    fn ask_of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        plan: &Arc<Plan>,
+        user: &'static str,
+    ) -> Result<u64, NotKept> {
         let asked = self.asked(plan, user);
         let wanted = Wanted {
             store: &self.store,
-            snapshot: &snapshot,
+            snapshot,
             until: None,
             goes_on: &|| true,
         };
@@ -185,4 +195,30 @@ fn an_order_follows_its_objects_until_nobody_uses_it() {
     drop((store, writer));
     let kept = orders.drop_unused(true);
     assert!(!kept[0].follow(&|| true));
+}
+
+/// A page of an earlier state must not make others wait.
+#[test]
+fn an_order_goes_back_a_little_only() {
+    let world = World::new(10 * LEAST_BYTES);
+    let plan = plan(1);
+    assert_eq!(world.ask(&plan, "a"), Ok(50));
+    let put = |from: usize, to: usize| {
+        for n in from..to {
+            world
+                .writer
+                .apply(false, item(n, 1001 + n), Instant::now())
+                .unwrap();
+        }
+        world.store.snapshot()
+    };
+    let earlier = put(50, 60);
+    let later = put(60, 1060);
+    assert_eq!(world.ask_of(&later, &plan, "a"), Ok(1060));
+    assert_eq!(world.ask_of(&earlier, &plan, "b"), Ok(60));
+    let latest = put(1060, 1061);
+    assert_eq!(world.ask_of(&latest, &plan, "a"), Ok(1061));
+    assert_eq!(world.ask_of(&earlier, &plan, "b"), Err(NotKept::OfLater));
+    assert_eq!(world.kept_of("a"), 1);
+    assert_eq!(world.ask_of(&latest, &plan, "a"), Ok(1061));
 }

@@ -63,7 +63,7 @@ pub(super) async fn evaluate(
         let mut answered = match kept {
             Ok(answered) => answered?,
             Err(NotKept::Failed(failed)) => return Err(failed),
-            Err(NotKept::TooLarge) => plain(&plan, &selected, goes_on)?,
+            Err(NotKept::TooLarge | NotKept::OfLater) => plain(&plan, &selected, goes_on)?,
         };
         shown.complete(&mut answered, snapshot)?;
         Ok(answered)

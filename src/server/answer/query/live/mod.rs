@@ -291,7 +291,7 @@ impl Live {
         let difference = match turned {
             Ok(Ok(difference)) => difference,
             Ok(Err(failed)) => return Err(status_of(failed).into()),
-            Err(NotKept::Failed(Failed::GivenUp)) => {
+            Err(NotKept::Failed(Failed::GivenUp) | NotKept::OfLater) => {
                 self.progress.mark_changed();
                 return Ok(None);
             }
@@ -328,7 +328,7 @@ async fn seen_changes(views: &[Visibility]) {
 fn refusal(not_kept: NotKept) -> Status {
     match not_kept {
         NotKept::Failed(failed) => status_of(failed),
-        NotKept::TooLarge => {
+        NotKept::TooLarge | NotKept::OfLater => {
             let why =
                 "there is no memory to keep the order of a live query: narrow it, or end others";
             Status::failure(429, Reason::TooManyRequests, why)
