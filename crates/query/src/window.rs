@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
+use serde::Serialize;
+
 use crate::answer::Failed;
 use crate::candidate::Candidate;
 use crate::kept_order::Page;
@@ -11,7 +13,8 @@ use crate::spec::{Count, Row, RowChange};
 /// What a reader of a page has seen last.
 pub struct Window<C> {
     total: u64,
-    counts: Vec<Count>,
+    /// The hash of the counts. They may be many.
+    counts: u64,
     shown: Vec<Shown<C>>,
     hashes: RandomState,
 }
@@ -39,11 +42,11 @@ impl<C: Candidate + Clone> Window<C> {
         let shown = page.objects.into_iter().zip(rows);
         let shown = shown.map(|(object, row)| Shown {
             object,
-            row: hash(&hashes, row),
+            row: hash(&hashes, &row.cells),
         });
         Self {
             total: page.total,
-            counts: page.counts,
+            counts: hash(&hashes, &page.counts),
             shown: shown.collect(),
             hashes,
         }
@@ -79,7 +82,7 @@ impl<C: Candidate + Clone> Window<C> {
                 Some(known) if known.object.is(object) => known.row,
                 _ => {
                     let row = new_rows.next().unwrap_or_default();
-                    let hashed = hash(&self.hashes, &row);
+                    let hashed = hash(&self.hashes, &row.cells);
                     if known.is_none_or(|known| known.row != hashed) {
                         told.insert(at, row);
                     }
@@ -90,10 +93,11 @@ impl<C: Candidate + Clone> Window<C> {
             shown.push(Shown { object, row });
         }
         let changes = changes(&self.shown, &shown, told);
-        let counts = (self.counts != page.counts).then(|| page.counts.clone());
+        let counted = hash(&self.hashes, &page.counts);
+        let counts = (self.counts != counted).then_some(page.counts);
         let is_same = changes.is_empty() && counts.is_none() && self.total == page.total;
         self.shown = shown;
-        self.counts = page.counts;
+        self.counts = counted;
         self.total = page.total;
         Ok((!is_same).then_some(Difference {
             total: page.total,
@@ -115,8 +119,8 @@ fn identities<C: Candidate>(shown: &[Shown<C>]) -> Vec<Identity<'_>> {
     shown.map(|shown| identity(&shown.object)).collect()
 }
 
-fn hash(hashes: &RandomState, row: &Row) -> u64 {
-    hashes.hash_one(serde_json::to_vec(&row.cells).unwrap_or_default())
+fn hash(hashes: &RandomState, shown: &impl Serialize) -> u64 {
+    hashes.hash_one(serde_json::to_vec(shown).unwrap_or_default())
 }
 
 /// Returns the changes that lead from one page to another.
