@@ -119,7 +119,7 @@ class Page {
   }
 
   async press(key, text = undefined) {
-    const codes = { Tab: 9, Enter: 13, ArrowDown: 40 };
+    const codes = { Tab: 9, Enter: 13, Escape: 27, ArrowDown: 40 };
     const code = codes[key] ?? key.toUpperCase().charCodeAt(0);
     const common = { key, code: key, windowsVirtualKeyCode: code, nativeVirtualKeyCode: code };
     await this.send("Input.dispatchKeyEvent", { type: text ? "keyDown" : "rawKeyDown", text, ...common });
@@ -139,8 +139,27 @@ class Page {
     return this.send("Emulation.setEmulatedMedia", { features });
   }
 
+  // Returns the contrast of the first element of each selector with the page behind it.
+  contrasts(selectors) {
+    return this.evaluate(`(${contrasts})(${JSON.stringify(selectors)})`);
+  }
+
   async screenshot() {
     const { data } = await this.send("Page.captureScreenshot", { captureBeyondViewport: true });
     return Buffer.from(data, "base64");
   }
+}
+
+// Runs in the page.
+function contrasts(selectors) {
+  const light = (color) => {
+    const parts = color.match(/[\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const back = light(getComputedStyle(document.body).backgroundColor);
+  return selectors.map((selector) => {
+    const text = light(getComputedStyle(document.querySelector(selector)).color);
+    return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+  });
 }

@@ -73,19 +73,8 @@ const readRow = (table, name) => `(() => {
   return row && Object.fromEntries([...row.cells].map((cell, at) => [columns[at], cell.innerText.trim()]));
 })()`;
 
-// Returns the contrast of the page's text, its dim text and its states.
-const CONTRAST = `(() => {
-  const light = (color) => {
-    const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-    const [r, g, b] = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const back = light(getComputedStyle(document.body).backgroundColor);
-  return ["body", ".note", "thead th", ".good"].map((selector) => {
-    const text = light(getComputedStyle(document.querySelector(selector)).color);
-    return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
-  });
-})()`;
+// The page's text, its dim text and its states.
+const TEXTS = ["body", ".note", "thead th", ".good"];
 
 // Returns the words in the cells of tables that have more than one line.
 const BROKEN_WORDS = `(() => {
@@ -360,7 +349,7 @@ async function allFits(page) {
   for (const scheme of ["light", "dark"]) {
     await page.prefer(scheme);
     backs.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"));
-    for (const contrast of await page.evaluate(CONTRAST)) assert.ok(contrast >= 4.5, `${scheme}: ${contrast}`);
+    for (const contrast of await page.contrasts(TEXTS)) assert.ok(contrast >= 4.5, `${scheme}: ${contrast}`);
     await page.resize(1280, 900, false);
     await pause(200);
     await keep(scheme);

@@ -15,11 +15,7 @@ fail() {
 }
 
 command -v node > /dev/null || fail "node is needed"
-chromium=
-for name in chromium chromium-browser google-chrome; do
-  chromium=${chromium:-$(command -v "$name" || true)}
-done
-[ -n "$chromium" ] || fail "chromium is needed"
+chromium=$("$here/chromium.sh")
 apifront=${APIFRONT_TEST_BINARY:-}
 if [ -z "$apifront" ]; then
   (cd "$root" && cargo build --quiet --bin apifront --features demo)
