@@ -37,7 +37,11 @@ pub fn client(name: &str, kind: &str) -> PathBuf {
     built("tests/clients/build.sh", &[name, kind])
 }
 
-/// Runs a script that builds a program, and returns the path in its last line.
+pub fn chromium() -> PathBuf {
+    built("tests/status-page/chromium.sh", &[])
+}
+
+/// Runs a script that builds or finds a program, and returns the path in its last line.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {
     let output = Command::new("bash")
         .arg(script)

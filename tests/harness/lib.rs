@@ -10,6 +10,7 @@ pub mod apiserver;
 pub mod backend;
 pub mod binaries;
 mod bootstrap_roles;
+pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
