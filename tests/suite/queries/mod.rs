@@ -7,6 +7,7 @@ mod cel;
 mod discovery;
 mod live;
 mod others;
+mod page;
 mod plugin;
 mod random_expressions;
 mod refusals;
