@@ -59,8 +59,9 @@ impl From<Status> for Unselected {
 
 impl From<BypassReason> for Unselected {
     fn from(reason: BypassReason) -> Self {
-        let why = reason.as_str();
-        sharded::status(reason, format!("the cache cannot answer: {why}")).into()
+        let (why, advice) = (reason.as_str(), reason.advice());
+        let message = format!("the cache cannot answer: {why}. {advice}");
+        sharded::status(reason, message).into()
     }
 }
 
