@@ -97,6 +97,16 @@ impl Cell {
         }
     }
 
+    /// Compares two values of an order. What is absent comes last in both directions.
+    pub(crate) fn compare(&self, other: &Self, descending: bool) -> Ordering {
+        let is_absent = |cell: &Self| matches!(cell, Self::Absent);
+        match is_absent(self).cmp(&is_absent(other)) {
+            Ordering::Equal if descending => other.cmp(self),
+            Ordering::Equal => self.cmp(other),
+            order => order,
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Self::Bool(_) => 0,

@@ -1,6 +1,6 @@
 //! An order of all selected objects that is kept, and changes with the objects.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -245,19 +245,31 @@ pub fn rows<'c, C: Candidate + 'c>(
 }
 
 /// A value by which objects are ordered. All values of one key have the same direction.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Directed {
-    Ascending(Cell),
-    Descending(Reverse<Cell>),
+#[derive(Clone, Debug)]
+struct Directed {
+    cell: Cell,
+    descending: bool,
 }
 
-impl Directed {
-    fn cell(&self) -> &Cell {
-        match self {
-            Self::Ascending(cell) | Self::Descending(Reverse(cell)) => cell,
-        }
+impl Ord for Directed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.cell.compare(&other.cell, self.descending)
     }
 }
+
+impl PartialOrd for Directed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Directed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Directed {}
 
 /// An object at its place in an order. Objects with equal values are in the order of
 /// lists.
@@ -269,9 +281,9 @@ struct Placed<C> {
 impl<C: Candidate> Placed<C> {
     fn new(plan: &Plan, values: Vec<Cell>, object: C) -> Self {
         let values = values.into_iter().zip(&plan.order);
-        let values = values.map(|(value, key)| match key.descending {
-            false => Directed::Ascending(value),
-            true => Directed::Descending(Reverse(value)),
+        let values = values.map(|(cell, key)| Directed {
+            cell,
+            descending: key.descending,
         });
         Self {
             values: values.collect(),
@@ -283,7 +295,7 @@ impl<C: Candidate> Placed<C> {
     /// values.
     fn held_bytes(&self) -> usize {
         let values = self.values.iter().map(|value| {
-            let text = value.cell().held_bytes();
+            let text = value.cell.held_bytes();
             size_of::<Directed>().saturating_add(text)
         });
         values.fold(size_of::<Self>().saturating_mul(2), usize::saturating_add)

@@ -101,10 +101,7 @@ fn held(values: &[Cell]) -> usize {
 fn compare<C>(keys: &[Key], a: &Placed<C>, b: &Placed<C>) -> Ordering {
     let values = a.values.iter().zip(&b.values);
     for (key, (a, b)) in keys.iter().zip(values) {
-        let order = match key.descending {
-            true => b.cmp(a),
-            false => a.cmp(b),
-        };
+        let order = a.compare(b, key.descending);
         if order.is_ne() {
             return order;
         }

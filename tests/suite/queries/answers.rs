@@ -104,6 +104,16 @@ fn compare(a: Option<Value>, b: Option<Value>) -> Ordering {
     }
 }
 
+/// Compares as an order does: what has no value comes last.
+fn directed(a: Option<Value>, b: Option<Value>, descending: bool) -> Ordering {
+    let is_absent = |value: &Option<Value>| value.as_ref().is_none_or(Value::is_null);
+    match is_absent(&a).cmp(&is_absent(&b)) {
+        Ordering::Equal if descending => compare(b, a),
+        Ordering::Equal => compare(a, b),
+        order => order,
+    }
+}
+
 fn pods(rng: &mut StdRng, n: usize) -> Value {
     let node = match rng.random_range(0..4) {
         0 => None,
@@ -190,10 +200,9 @@ async fn answers_are_what_a_list_shows() {
         }
         expected.retain(|pod| is_selected(pod) == Some(json!(true)));
         expected.sort_by(|a, b| {
-            let keys = order.iter().map(|(n, descending)| {
-                let order = compare(VALUES[*n].1(a), VALUES[*n].1(b));
-                if *descending { order.reverse() } else { order }
-            });
+            let keys = order
+                .iter()
+                .map(|(n, descending)| directed(VALUES[*n].1(a), VALUES[*n].1(b), *descending));
             keys.fold(Ordering::Equal, Ordering::then)
         });
         let told = format!("round {round}, seed {seed}: {spec:#}");

@@ -381,3 +381,35 @@ async fn live_answers_are_counted_and_end_with_the_process() {
     let ((), ends) = tokio::join!(front.stop(), ends);
     assert_eq!(ends, [End::Clean, End::Clean]);
 }
+
+/// The windows of one user are updated together. Each hears of a change.
+#[tokio::test]
+async fn many_windows_hear_of_a_change() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let cluster = Cluster::quiet();
+    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let namespace = cluster.namespace("live").await;
+    let maps = maps(&namespace);
+    let spec = json!({
+        "resource": { "version": "v1", "resource": "configmaps" },
+        "namespaces": [namespace],
+        "columns": [{ "name": "n", "expression": "object.data.n" }],
+        "orderBy": [{ "column": "n" }],
+    });
+    let mut open = Vec::new();
+    for _ in 0..200 {
+        let mut watch = Watch::post(&through, LIVE, &query(&spec)).await;
+        assert_eq!(watch.next().await.expect("the first event").kind, "ADDED");
+        open.push(watch);
+    }
+    for n in 0..3 {
+        let name = format!("m{n}");
+        let map = config_map(&name, json!({}), json!({ "n": n.to_string() }));
+        admin.post(&maps, &map).await.expect(201);
+        for watch in &mut open {
+            let event = watch.next().await.expect("an event");
+            let change = &event.object["status"]["changes"][0];
+            assert_eq!(change["row"]["name"], name, "{}", event.line);
+        }
+    }
+}

@@ -170,6 +170,15 @@ pub(crate) fn random_spec() -> impl Strategy<Value = QuerySpec> {
     random_parts().prop_map(|parts| spec_of(&parts))
 }
 
+/// Compares as an order does: what has no value comes last.
+fn directed(a: &Option<Value>, b: &Option<Value>, descending: bool) -> Ordering {
+    match rank(a).max(rank(b)) {
+        4 => rank(a).cmp(&rank(b)),
+        _ if descending => compare(b, a),
+        _ => compare(a, b),
+    }
+}
+
 #[test]
 fn answers_are_those_of_a_plain_evaluation() {
     let mut runner = TestRunner::deterministic();
@@ -187,10 +196,9 @@ fn answers_are_those_of_a_plain_evaluation() {
             .filter(|object| condition(object) == Some(json!(true)))
             .collect();
         expected.sort_by(|a, b| {
-            let keys = order.iter().map(|(n, descending)| {
-                let order = compare(&VALUES[*n].1(a), &VALUES[*n].1(b));
-                if *descending { order.reverse() } else { order }
-            });
+            let keys = order
+                .iter()
+                .map(|(n, descending)| directed(&VALUES[*n].1(a), &VALUES[*n].1(b), *descending));
             keys.fold(Ordering::Equal, Ordering::then)
         });
         let answer = all(&spec, &objects);

@@ -260,8 +260,6 @@ impl Live {
     /// Evaluates what changed. Returns `None` if the page and its numbers are as before.
     async fn update(&mut self) -> Result<Option<Bytes>, End> {
         self.updated = Instant::now();
-        let snapshot = self.followed.store.snapshot();
-        let version = snapshot.resource_version;
         let window = self.window.clone();
         let (process, plan) = (self.process.clone(), self.plan.clone());
         let (followed, shown) = (self.followed.clone(), self.shown.clone());
@@ -269,9 +267,12 @@ impl Live {
         let work = move || {
             let name = user.as_ref().map(|user| user.name.as_str());
             let asked = followed.asked(&plan, name);
+            // Windows that are updated together show one state.
+            let snapshot = followed.store.snapshot();
             let read = |order: &KeptOrder<_>| order.page(&plan);
-            let page = followed.read_order(&process, &asked, &snapshot, read);
-            page.map(|page| window.lock().turn(page, |changed| shown.rows(changed)))
+            let page = followed.read_order(&process, &asked, &snapshot, read)?;
+            let turned = window.lock().turn(page, |changed| shown.rows(changed));
+            Ok((snapshot.resource_version, turned?))
         };
         let flow = self.process.flow.clone();
         let by = OffloadUser::of(&flow, self.user.as_ref());
@@ -288,9 +289,8 @@ impl Live {
             return Ok(None);
         };
         self.lost = 0;
-        let difference = match turned {
-            Ok(Ok(difference)) => difference,
-            Ok(Err(failed)) => return Err(status_of(failed).into()),
+        let (version, difference) = match turned {
+            Ok(turned) => turned,
             Err(NotKept::Failed(Failed::GivenUp) | NotKept::OfLater) => {
                 self.progress.mark_changed();
                 return Ok(None);
