@@ -1,6 +1,7 @@
 //! Counts objects by the values of expressions.
 
 use std::collections::HashMap;
+use std::mem;
 
 use crate::cell::Cell;
 use crate::spec::Count;
@@ -19,6 +20,13 @@ const BYTES_OF_COUNT: usize = 64;
 #[error("spec.countBy: there are more than {MAX_COUNTS} different values, or {} MiB of them", MAX_BYTES >> 20)]
 pub struct TooMany;
 
+/// Equal numbers count together, and are shown in one form.
+fn simplify(values: &mut [Cell]) {
+    for value in values {
+        *value = mem::replace(value, Cell::Absent).simplified();
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Counts {
     counts: HashMap<Vec<Cell>, u64>,
@@ -26,9 +34,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn add(&mut self, values: Vec<Cell>) -> Result<(), TooMany> {
-        // Equal numbers count together, and are shown in one form.
-        let values: Vec<Cell> = values.into_iter().map(Cell::simplified).collect();
+    pub(crate) fn add(&mut self, mut values: Vec<Cell>) -> Result<(), TooMany> {
+        simplify(&mut values);
         if let Some(count) = self.counts.get_mut(&values) {
             *count = count.saturating_add(1);
             return Ok(());
@@ -43,13 +50,14 @@ impl Counts {
     }
 
     /// Takes back what was added.
-    pub(crate) fn remove(&mut self, values: &[Cell]) {
-        let Some(count) = self.counts.get_mut(values) else {
+    pub(crate) fn remove(&mut self, mut values: Vec<Cell>) {
+        simplify(&mut values);
+        let Some(count) = self.counts.get_mut(&values) else {
             return;
         };
         *count = count.saturating_sub(1);
         if *count == 0 {
-            self.counts.remove(values);
+            self.counts.remove(&values);
             let bytes = values.iter().map(Cell::held_bytes).sum();
             self.bytes = self.bytes.saturating_sub(bytes);
         }

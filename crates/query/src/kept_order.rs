@@ -118,7 +118,7 @@ impl<C: Candidate + Clone> KeptOrder<C> {
                 let values = evaluation.values(&object)?;
                 self.forget(&object, &evaluation.take_notes());
                 if let Some(Values { order, counted }) = values {
-                    self.uncount(counted);
+                    self.counts.remove(counted);
                     let place = Placed::new(&plan, order, object);
                     if self.order.remove(&place) {
                         self.bytes = self.bytes.saturating_sub(place.held_bytes());
@@ -224,11 +224,6 @@ impl<C: Candidate + Clone> KeptOrder<C> {
             self.counts.add(values)?;
         }
         Ok(())
-    }
-
-    fn uncount(&mut self, values: Vec<Cell>) {
-        let values: Vec<Cell> = values.into_iter().map(Cell::simplified).collect();
-        self.counts.remove(&values);
     }
 }
 
