@@ -1,33 +1,11 @@
 //! The window of a watch: the page of rows that it shows, and the counts.
 
-use apifront_query::{Column, Count, QueryStatus, Row};
+use apifront_query::{Column, Count, QueryStatus, Row, RowChange};
 use serde::Deserialize;
 
 /// The most rows. A page has at most 1,000, and between two changes of one update there may
 /// be as many that come as go.
 const MAX_ROWS: usize = 2_000;
-
-/// One change. Its indexes are about the window as the changes before it left it.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(tag = "type")]
-pub(super) enum Change {
-    Added {
-        index: usize,
-        row: Row,
-    },
-    Removed {
-        index: usize,
-    },
-    /// The row is taken out at `from`, and then put in at `index`.
-    Moved {
-        from: usize,
-        index: usize,
-    },
-    Changed {
-        index: usize,
-        row: Row,
-    },
-}
 
 /// The status of an update: what is different since the one before.
 #[derive(Debug, Default, Deserialize)]
@@ -37,7 +15,7 @@ pub(super) struct Update {
     pub(super) total: u64,
     /// `None` if they are as before.
     pub(super) counts: Option<Vec<Count>>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<RowChange>,
 }
 
 /// What a change did to which row.
@@ -114,19 +92,19 @@ impl Window {
         Ok(Changes { rows, counts })
     }
 
-    fn apply(&mut self, change: Change) -> Result<Changed, WrongChange> {
+    fn apply(&mut self, change: RowChange) -> Result<Changed, WrongChange> {
         let (mark, row) = match change {
-            Change::Added { index, row } => {
+            RowChange::Added { index, row } => {
                 self.insert(index, row.clone())?;
                 (Mark::Added, row)
             }
-            Change::Removed { index } => (Mark::Removed, self.remove(index)?),
-            Change::Moved { from, index } => {
+            RowChange::Removed { index } => (Mark::Removed, self.remove(index)?),
+            RowChange::Moved { from, index } => {
                 let row = self.remove(from)?;
                 self.insert(index, row.clone())?;
                 (Mark::Moved, row)
             }
-            Change::Changed { index, row } => {
+            RowChange::Changed { index, row } => {
                 let rows = self.rows.len();
                 let place = self.rows.get_mut(index);
                 *place.ok_or(WrongChange::Outside { index, rows })? = row.clone();
@@ -164,24 +142,24 @@ impl Window {
         let gone = gone.filter(|(_, row)| !other.rows.iter().any(|kept| is_same(kept, row)));
         let gone: Vec<usize> = gone.map(|(index, _)| index).collect();
         for index in gone {
-            rows.push(self.apply(Change::Removed { index })?);
+            rows.push(self.apply(RowChange::Removed { index })?);
         }
         for (index, row) in other.rows.iter().enumerate() {
             let from = self.rows.iter().position(|own| is_same(own, row));
             match from {
                 None => {
                     let row = row.clone();
-                    rows.push(self.apply(Change::Added { index, row })?);
+                    rows.push(self.apply(RowChange::Added { index, row })?);
                     continue;
                 }
                 Some(from) if from != index => {
-                    rows.push(self.apply(Change::Moved { from, index })?);
+                    rows.push(self.apply(RowChange::Moved { from, index })?);
                 }
                 Some(_) => {}
             }
             if self.rows.get(index) != Some(row) {
                 let row = row.clone();
-                rows.push(self.apply(Change::Changed { index, row })?);
+                rows.push(self.apply(RowChange::Changed { index, row })?);
             }
         }
         let counts = recounted(&self.counts, &other.counts);
@@ -316,7 +294,7 @@ mod tests {
             json!({ "type": "Vanished", "index": 0 }),
         ] {
             assert!(
-                serde_json::from_value::<Change>(change.clone()).is_err(),
+                serde_json::from_value::<RowChange>(change.clone()).is_err(),
                 "{change}"
             );
         }

@@ -128,11 +128,7 @@ impl Order {
             store, snapshot, ..
         } = wanted;
         let envelope = Arc::new(store.resource.envelope.clone());
-        let objects = self.selections.objects(snapshot).into_iter();
-        let objects = objects.map(|object| QueriedObject {
-            object: object.clone(),
-            envelope: envelope.clone(),
-        });
+        let objects = self.selections.objects(snapshot, &envelope);
         let kept = KeptOrder::new(self.plan.clone(), objects, MAX_BYTES, wanted.goes_on)?;
         Ok(Box::new(Made {
             store: Arc::downgrade(store),

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use apifront_watch_cache::read::{self, ListPlan, Selection};
 use apifront_watch_cache::store::{Snapshot, StoredObject, Visible};
 use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::Envelope;
+
+use super::object::QueriedObject;
 
 /// What tells selections apart. Who has equal ones sees the same objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,12 +27,20 @@ pub struct Selections {
 
 impl Selections {
     /// Returns the objects in the order of lists.
-    pub fn objects<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s Arc<StoredObject>> {
-        let mut all = Vec::new();
+    pub fn objects<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        envelope: &Arc<Envelope>,
+    ) -> impl Iterator<Item = QueriedObject> + use<'s> {
+        let mut all: Vec<&'s Arc<StoredObject>> = Vec::new();
         for (selection, plan) in &self.lists {
             all.extend(read::page(snapshot, selection, plan).objects());
         }
-        all
+        let envelope = envelope.clone();
+        all.into_iter().map(move |object| QueriedObject {
+            object: object.clone(),
+            envelope: envelope.clone(),
+        })
     }
 
     pub(super) fn selects(&self, object: &StoredObject) -> bool {

@@ -84,9 +84,7 @@ impl Windows {
             updates: self.updates.clone(),
         })
     }
-}
 
-impl Windows {
     fn queue(&self, user: &str) -> Arc<Queue> {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get(user).and_then(Weak::upgrade) {

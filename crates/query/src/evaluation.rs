@@ -12,7 +12,7 @@ use crate::warnings::{Note, Warnings};
 pub(crate) struct Evaluation<'p> {
     plan: &'p Plan,
     scope: Scope<'p>,
-    /// What went wrong for the last object.
+    /// These went wrong for the last object.
     notes: Vec<Note>,
 }
 

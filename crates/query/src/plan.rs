@@ -65,8 +65,8 @@ pub struct Plan {
     pub(crate) selecting: Projection,
     /// The parts of an object that its row shows.
     pub(crate) showing: Projection,
-    /// What of the query decides which objects are selected, in which order, and how
-    /// they are counted. It is equal for queries that differ in no such thing.
+    /// The text of all that selects, orders and counts objects. Queries that do so in the
+    /// same way have the same.
     identity: String,
 }
 

@@ -128,12 +128,7 @@ fn kept_orders_and_windows_are_those_of_a_plain_evaluation() {
                 let mut given = kept.answer(plan).unwrap();
                 given.spent = expected.spent;
                 assert_eq!(given, expected, "{spec:?}");
-                comparisons += 2 + expected.counts.len();
-                comparisons += expected
-                    .rows
-                    .iter()
-                    .map(|row| 3 + row.cells.len())
-                    .sum::<usize>();
+                comparisons += compared(&expected.rows, &expected.counts);
             }
             if let Some(difference) = window
                 .turn(kept.page(&first), |changed| {
@@ -145,16 +140,17 @@ fn kept_orders_and_windows_are_those_of_a_plain_evaluation() {
             }
             let expected = Read::of(answer(&first, objects.values(), || true).unwrap());
             assert_eq!(read, expected, "{spec:?}");
-            comparisons += 2 + expected.counts.len();
-            comparisons += expected
-                .rows
-                .iter()
-                .map(|row| 3 + row.cells.len())
-                .sum::<usize>();
+            comparisons += compared(&expected.rows, &expected.counts);
         }
     }
     assert!(comparisons > 20 * rounds, "{comparisons}");
     println!("{comparisons} comparisons");
+}
+
+/// Returns the number of values that were compared: the total, the warnings, rows and counts.
+fn compared(rows: &[Row], counts: &[Count]) -> usize {
+    let cells: usize = rows.iter().map(|row| 3 + row.cells.len()).sum();
+    2 + counts.len() + cells
 }
 
 /// Names the keys of an order by their expressions.

@@ -9,7 +9,7 @@ use kubernetes_wire::api::{Reason, Status};
 use kubernetes_wire::request::Deadline;
 
 use super::Unanswered;
-use crate::queries::{self, QueriedObject, Shown};
+use crate::queries::{self, Shown};
 use crate::server::answer::cached::Selected;
 use crate::server::offload::{OffloadRefusal, OffloadUser};
 use crate::server::stage::Identified;
@@ -89,11 +89,7 @@ fn is_small(selected: &Selected) -> bool {
 /// Evaluates a plan without an order that is kept.
 fn plain(plan: &Plan, selected: &Selected, goes_on: impl Fn() -> bool) -> Result<Answer, Failed> {
     let envelope = Arc::new(selected.store.resource.envelope.clone());
-    let objects = selected.selections.objects(&selected.snapshot).into_iter();
-    let objects = objects.map(|object| QueriedObject {
-        object: object.clone(),
-        envelope: envelope.clone(),
-    });
+    let objects = selected.selections.objects(&selected.snapshot, &envelope);
     apifront_query::answer(plan, objects, goes_on)
 }
 
