@@ -3,6 +3,7 @@
 //! `--cors-allowed-origins` and `--strict-transport-security-directives`.
 
 use http::HeaderValue;
+use kubernetes_wire::api::go_regexp;
 use regex::{Regex, RegexBuilder};
 
 /// A longer origin matches no pattern. A host name has 253 bytes at most.
@@ -37,7 +38,9 @@ impl OriginPattern {
         if !begins || !ends {
             return Err("must say where the host begins (^ or //) and ends ($ or :)".to_owned());
         }
-        let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
+        let compiled = RegexBuilder::new(&go_regexp::translated(pattern))
+            .size_limit(PATTERN_BYTES)
+            .build();
         let compiled = compiled.map_err(|error| format!("is no regular expression: {error}"));
         Ok(Self(compiled?))
     }

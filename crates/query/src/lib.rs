@@ -34,6 +34,7 @@ mod expression;
 mod kept_order;
 mod order;
 mod plan;
+mod quantity;
 mod ranked;
 mod spec;
 mod warnings;

@@ -17,6 +17,7 @@ mod validate;
 
 use std::collections::BTreeMap;
 
+use kubernetes_wire::api::go_regexp;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
@@ -127,7 +128,7 @@ impl Schema {
                 .get("pattern")
                 .and_then(Value::as_str)
                 .and_then(|pattern| {
-                    let mut builder = RegexBuilder::new(pattern);
+                    let mut builder = RegexBuilder::new(&go_regexp::translated(pattern));
                     builder.size_limit(PATTERN_BYTES).build().ok()
                 }),
             list: match text("x-kubernetes-list-type").as_str() {

@@ -6,7 +6,11 @@ use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators,
 };
 
-use super::functions::{ADD, DOUBLE_TEXT, DURATION_TEXT, OWNER, SPEND};
+use super::internal::{ADD, DOUBLE_TEXT, DURATION_TEXT, HELD, OWNER, SPEND};
+use super::libraries::{DISTINCT_OF, INDEX_OF, JOIN, LAST_INDEX_OF, RANGE_OF, REPLACE, SPLIT};
+
+/// The expansion of `sortBy`.
+const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
 
 /// Returns the cost of one evaluation, with one turn of each loop.
 pub(super) fn cost(expression: &IdedExpr) -> u64 {
@@ -60,14 +64,14 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
             Expr::Select(select)
         }
         Expr::List(mut list) => {
-            list.elements = list.elements.into_iter().map(metered).collect();
+            list.elements = list.elements.into_iter().map(held).collect();
             Expr::List(list)
         }
         Expr::Map(mut map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    entry.key = metered(std::mem::take(&mut entry.key));
-                    entry.value = metered(std::mem::take(&mut entry.value));
+                    entry.key = held(std::mem::take(&mut entry.key));
+                    entry.value = held(std::mem::take(&mut entry.value));
                 }
             }
             Expr::Map(map)
@@ -75,20 +79,8 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
         Expr::Call(mut call) => {
             call.target = call.target.map(|target| Box::new(metered(*target)));
             call.args = call.args.into_iter().map(metered).collect();
-            call.func_name = match call.func_name.trim_start_matches('.') {
-                operators::ADD => ADD.to_owned(),
-                name => name.to_owned(),
-            };
-            let read_by = match call.func_name.as_str() {
-                "duration" => Some(DURATION_TEXT),
-                "string" => Some(DOUBLE_TEXT),
-                _ => None,
-            };
-            if let Some(function) = read_by {
-                let args = call.args.into_iter();
-                call.args = args.map(|arg| called(function, arg)).collect();
-            }
-            Expr::Call(call)
+            call.func_name = call.func_name.trim_start_matches('.').to_owned();
+            Expr::Call(bounded(call))
         }
         Expr::Comprehension(comprehension) => {
             Expr::Comprehension(Box::new(metered_loop(*comprehension)))
@@ -96,6 +88,53 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
         other => other,
     };
     IdedExpr { id, expr }
+}
+
+/// Makes a part of a list or map, which is a copy.
+fn held(part: IdedExpr) -> IdedExpr {
+    match &part.expr {
+        Expr::Literal(_) => part,
+        _ => called(HELD, metered(part)),
+    }
+}
+
+/// Makes a call of a function that has bounds, or whose arguments have.
+fn bounded(mut call: CallExpr) -> CallExpr {
+    let is_method = call.target.is_some();
+    let replaced = match call.func_name.as_str() {
+        operators::ADD => Some(ADD),
+        "indexOf" if is_method => Some(INDEX_OF),
+        "join" if is_method => Some(JOIN),
+        "lastIndexOf" if is_method => Some(LAST_INDEX_OF),
+        "replace" if is_method => Some(REPLACE),
+        "split" if is_method => Some(SPLIT),
+        _ => None,
+    };
+    if let Some(function) = replaced {
+        function.clone_into(&mut call.func_name);
+        let args = call.target.take().into_iter().map(|target| *target);
+        call.args = args.chain(call.args).collect();
+        return call;
+    }
+    let [of_target, of_args] = match call.func_name.as_str() {
+        "distinct" => [Some(DISTINCT_OF), None],
+        "duration" => [None, Some(DURATION_TEXT)],
+        "flatten" | "reverse" | "slice" | "sort" | SORT_BY_KEYS => [Some(HELD), None],
+        "format" => [Some(HELD), Some(HELD)],
+        "quote" => [None, Some(HELD)],
+        "range" => [None, Some(RANGE_OF)],
+        "string" => [None, Some(DOUBLE_TEXT)],
+        _ => [None, None],
+    };
+    if let Some(function) = of_target {
+        let target = call.target.map(|target| called(function, *target));
+        call.target = target.map(Box::new);
+    }
+    if let Some(function) = of_args {
+        let args = call.args.into_iter();
+        call.args = args.map(|arg| called(function, arg)).collect();
+    }
+    call
 }
 
 /// Makes an expression the argument of an internal function.
@@ -168,7 +207,8 @@ fn metered_step(step: IdedExpr, accu: &str, cost: u64) -> IdedExpr {
                     Expr::List(list) => list.elements,
                     _ => Vec::new(),
                 };
-                let elements = elements.into_iter().map(|e| spending(metered(e), cost));
+                let elements = elements.into_iter();
+                let elements = elements.map(|e| called(HELD, spending(metered(e), cost)));
                 let expr = Expr::List(ListExpr::new(elements.collect()));
                 vec![first, IdedExpr { id, expr }]
             }

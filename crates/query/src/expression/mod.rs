@@ -8,6 +8,9 @@
 //! functions that it may call: [`parse`]) and while it runs ([`meter`]).
 
 mod functions;
+mod internal;
+mod libraries;
+mod literals;
 mod meter;
 mod metered;
 mod object;
@@ -60,6 +63,11 @@ pub enum TooExpensive {
     ForOneObject,
     #[error("the query costs more than {} for all objects", meter::MAX_OF_ALL)]
     ForAll,
+    #[error(
+        "the expression makes values of more than {} bytes for one object",
+        meter::MAX_HELD
+    )]
+    Memory,
 }
 
 impl Expression {

@@ -1,11 +1,10 @@
 //! Reads an expression within bounds.
 
-use std::sync::{Arc, LazyLock};
-
+use cel::IdedExpr;
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
-use cel::{Env, IdedExpr};
 
-use super::{MAX_BYTES, functions};
+use super::functions::DECLARED;
+use super::{MAX_BYTES, functions, literals};
 
 /// The deepest nesting of an expression. Evaluation takes some kilobytes of stack for
 /// each level.
@@ -62,11 +61,6 @@ pub enum InvalidExpression {
     Message(String),
 }
 
-pub(super) fn environment() -> &'static Arc<Env> {
-    static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(functions::environment()));
-    &ENVIRONMENT
-}
-
 pub(super) fn parse(source: &str) -> Result<IdedExpr, InvalidExpression> {
     if source.trim().is_empty() {
         return Err(InvalidExpression::Empty);
@@ -74,7 +68,7 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, InvalidExpression> {
     if source.len() > MAX_BYTES {
         return Err(InvalidExpression::TooLong);
     }
-    let parser = environment().parser();
+    let parser = DECLARED.env().parser();
     let depth = u16::try_from(MAX_DEPTH).unwrap_or(u16::MAX);
     let parser = parser.max_recursion_depth(depth).error_recovery_limit(4);
     let expression = parser.parse(source).map_err(|errors| {
@@ -135,21 +129,19 @@ impl Check {
             Expr::Struct(message) => Err(InvalidExpression::Message(message.type_name.clone())),
             Expr::Call(call) => {
                 let target = call.target.as_deref();
-                let namespace = target.and_then(|target| qualified(&target.expr));
-                let namespace = namespace.filter(|name| functions::is_namespace(name));
                 let name = call.func_name.trim_start_matches('.');
-                let is_known = match &namespace {
-                    Some(namespace) => functions::is_known(&format!("{namespace}.{name}")),
-                    None => functions::is_known(name),
-                };
-                if !is_known {
+                // As in cel-go, `ip.isCanonical(…)` is a function, even beside a variable
+                // `ip`, and `ip.contains(…)` is not.
+                let namespace = target
+                    .and_then(|target| qualified(&target.expr))
+                    .filter(|namespace| functions::is_known(&format!("{namespace}.{name}")));
+                if namespace.is_none() && !functions::is_known(name) {
                     return Err(InvalidExpression::UnknownFunction(name.to_owned()));
                 }
                 if let Some(Expr::Literal(LiteralValue::String(text))) =
                     call.args.last().map(|arg| &arg.expr)
                 {
-                    functions::check_literal(name, text.inner())
-                        .map_err(InvalidExpression::Argument)?;
+                    literals::check(name, text.inner()).map_err(InvalidExpression::Argument)?;
                 }
                 if let (Some(target), None) = (target, namespace) {
                     self.expression(target)?;

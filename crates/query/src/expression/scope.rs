@@ -5,9 +5,10 @@ use std::sync::Arc;
 use cel::{Context, ExecutionError};
 use kubernetes_wire::representation::{Projection, scan};
 
+use super::functions::DECLARED;
 use super::meter::{MAX_OF_ALL, Spent};
 use super::object::ObjectValue;
-use super::parse::{OBJECT, environment};
+use super::parse::OBJECT;
 use super::{TooExpensive, Valueless};
 use crate::candidate::{Candidate, Unreadable};
 use crate::cell::Cell;
@@ -27,7 +28,7 @@ impl Scope<'_> {
     pub(crate) fn new() -> Self {
         Self {
             json: Vec::new(),
-            context: Context::with_env(Arc::clone(environment())),
+            context: Context::with_env(Arc::clone(DECLARED.env())),
             is_read: false,
             left: MAX_OF_ALL,
         }
@@ -63,6 +64,7 @@ impl Scope<'_> {
         self.left = self.left.saturating_sub(spent.units);
         match (spent.is_exhausted, spent.is_of_one) {
             (false, _) => Ok(()),
+            _ if spent.is_full => Err(TooExpensive::Memory),
             (true, true) => Err(TooExpensive::ForOneObject),
             (true, false) => Err(TooExpensive::ForAll),
         }

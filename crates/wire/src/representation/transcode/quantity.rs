@@ -6,22 +6,17 @@
 
 use super::NotTranscodable::{Unsupported, WrongType};
 use super::Result;
+use crate::api::quantity::{
+    BINARY_SUFFIXES, DECIMAL_SUFFIXES, InvalidQuantity, QuantityFormat, QuantityText,
+};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Decimal,
-    Exponent,
-    Binary,
-}
-
-struct Parts<'a> {
-    negative: bool,
-    /// The digits before the point, without leading zeros, but never empty.
-    whole: &'a [u8],
-    fraction: &'a [u8],
-    format: Format,
-    /// The exponent of ten, or of two in the binary format.
-    exponent: i32,
+impl From<InvalidQuantity> for super::NotTranscodable {
+    fn from(invalid: InvalidQuantity) -> Self {
+        match invalid {
+            InvalidQuantity::Malformed => WrongType,
+            InvalidQuantity::ExponentTooLarge => Unsupported,
+        }
+    }
 }
 
 /// The most digits of a decimal. An i128 holds all such numbers.
@@ -35,7 +30,7 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         out.push(b'0');
         return Ok(());
     }
-    let parts = split(text)?;
+    let parts = QuantityText::split(text)?;
     let digits = parts.whole.len().saturating_add(parts.fraction.len());
     if digits > MAX_DIGITS {
         return Err(Unsupported);
@@ -46,7 +41,7 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         value.checked_mul(10)?.checked_add(digit.into())
     });
     let unsigned = unsigned.ok_or(Unsupported)?;
-    let binary = parts.format == Format::Binary;
+    let binary = parts.format == QuantityFormat::Binary;
     let mut exponent = if binary { 0 } else { parts.exponent };
     exponent = exponent.saturating_sub(parts.fraction.len() as i32);
 
@@ -114,18 +109,23 @@ fn divided(value: i128, power: i128) -> Result<(i128, i128)> {
 }
 
 /// Appends `value * 10^exponent`.
-fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u8>) -> Result {
+fn canonical(
+    mut value: i128,
+    mut exponent: i32,
+    format: QuantityFormat,
+    out: &mut Vec<u8>,
+) -> Result {
     if value == 0 {
         out.push(b'0');
         return Ok(());
     }
     let mut format = format;
-    if format == Format::Binary {
+    if format == QuantityFormat::Binary {
         let power = power_of_ten(exponent.saturating_neg())?;
         let (whole, rest) = divided(value, power)?;
         if whole.abs() >= 1024 && rest == 0 {
             value = whole;
-            let mut suffixes = BINARY.iter();
+            let mut suffixes = BINARY_SUFFIXES.iter();
             let mut suffix: &[u8] = b"";
             while value % 1024 == 0 {
                 value /= 1024;
@@ -135,7 +135,7 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
             out.extend_from_slice(suffix);
             return Ok(());
         }
-        format = Format::Decimal;
+        format = QuantityFormat::Decimal;
     }
     while value % 10 == 0 {
         value /= 10;
@@ -146,91 +146,16 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
         exponent = exponent.saturating_sub(1);
     }
     out.extend_from_slice(value.to_string().as_bytes());
-    if format == Format::Exponent {
+    if format == QuantityFormat::Exponent {
         if exponent != 0 {
             out.extend_from_slice(format!("e{exponent}").as_bytes());
         }
         return Ok(());
     }
     // Go writes no suffix for an exponent that has none: it writes 1000E as 1.
-    let suffix = DECIMAL.iter().find(|(_, of)| *of == exponent);
+    let suffix = DECIMAL_SUFFIXES.iter().find(|(_, of)| *of == exponent);
     out.extend_from_slice(suffix.map_or(b"", |(suffix, _)| suffix));
     Ok(())
-}
-
-const DECIMAL: &[(&[u8], i32)] = &[
-    (b"", 0),
-    (b"n", -9),
-    (b"u", -6),
-    (b"m", -3),
-    (b"k", 3),
-    (b"M", 6),
-    (b"G", 9),
-    (b"T", 12),
-    (b"P", 15),
-    (b"E", 18),
-];
-
-const BINARY: &[(&[u8], i32)] = &[
-    (b"Ki", 10),
-    (b"Mi", 20),
-    (b"Gi", 30),
-    (b"Ti", 40),
-    (b"Pi", 50),
-    (b"Ei", 60),
-];
-
-/// The largest exponent of ten that is accepted. Go's integers wrap at much larger
-/// ones.
-const MAX_EXPONENT: i32 = 1000;
-
-fn split(text: &[u8]) -> Result<Parts<'_>> {
-    let (negative, rest) = match text {
-        [] => return Err(WrongType),
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
-    let zeros = rest.iter().position(|b| *b != b'0').unwrap_or(rest.len());
-    let rest = rest.get(zeros..).unwrap_or_default();
-    let (whole, rest) = digits(rest);
-    let whole = if whole.is_empty() { b"0" } else { whole };
-    let (fraction, suffix) = match rest {
-        [b'.', after @ ..] => digits(after),
-        rest => (&[][..], rest),
-    };
-    let (format, exponent) = interpret(suffix)?;
-    Ok(Parts {
-        negative,
-        whole,
-        fraction,
-        format,
-        exponent,
-    })
-}
-
-fn digits(text: &[u8]) -> (&[u8], &[u8]) {
-    let end = text.iter().position(|b| !b.is_ascii_digit());
-    text.split_at(end.unwrap_or(text.len()))
-}
-
-fn interpret(suffix: &[u8]) -> Result<(Format, i32)> {
-    let of = |table: &[(&[u8], i32)]| table.iter().find(|(s, _)| *s == suffix).map(|(_, e)| *e);
-    if let Some(exponent) = of(DECIMAL) {
-        return Ok((Format::Decimal, exponent));
-    }
-    if let Some(exponent) = of(BINARY) {
-        return Ok((Format::Binary, exponent));
-    }
-    let [b'e' | b'E', exponent @ ..] = suffix else {
-        return Err(WrongType);
-    };
-    let exponent = std::str::from_utf8(exponent).map_err(|_| WrongType)?;
-    let exponent: i32 = exponent.parse().map_err(|_| WrongType)?;
-    if exponent.abs() > MAX_EXPONENT {
-        return Err(Unsupported);
-    }
-    Ok((Format::Exponent, exponent))
 }
 
 #[cfg(test)]

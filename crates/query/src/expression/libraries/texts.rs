@@ -1,0 +1,167 @@
+//! Text functions that search, or whose result may be longer than their arguments.
+//! Expressions are rewritten to call them by names of their own, because the `cel` crate
+//! has functions of the names that they replace.
+
+use cel::ExecutionError;
+use cel::common::types::{DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE};
+use cel::common::value::CowVal;
+
+use super::super::meter;
+use super::values::{self, Arguments, failed};
+use super::{Called, Declarations};
+
+pub(in super::super) const INDEX_OF: &str = "@indexOf";
+pub(in super::super) const JOIN: &str = "@join";
+pub(in super::super) const LAST_INDEX_OF: &str = "@lastIndexOf";
+pub(in super::super) const REPLACE: &str = "@replace";
+pub(in super::super) const SPLIT: &str = "@split";
+
+pub(super) fn declare(declarations: &mut Declarations) {
+    let (text, int) = (&STRING_TYPE, &INT_TYPE);
+    declarations.function(INDEX_OF, &[text, text], index_of);
+    declarations.function(INDEX_OF, &[text, text, int], index_of);
+    declarations.function(INDEX_OF, &[&LIST_TYPE, &DYN_TYPE], index_of_element);
+    declarations.function(LAST_INDEX_OF, &[text, text], last_index_of);
+    declarations.function(LAST_INDEX_OF, &[text, text, int], last_index_of);
+    declarations.function(
+        LAST_INDEX_OF,
+        &[&LIST_TYPE, &DYN_TYPE],
+        last_index_of_element,
+    );
+    declarations.function(JOIN, &[&LIST_TYPE], join);
+    declarations.function(JOIN, &[&LIST_TYPE, text], join);
+    declarations.function(REPLACE, &[text, text, text], replace);
+    declarations.function(REPLACE, &[text, text, text, int], replace);
+    declarations.function(SPLIT, &[text, text], split);
+    declarations.function(SPLIT, &[text, text, int], split);
+}
+
+/// Tells where a search is to begin: the number of characters, and of bytes, before it.
+/// Fails if the text is shorter.
+fn offset(
+    function: &'static str,
+    args: &Arguments<'_, '_, '_>,
+) -> Result<Option<(usize, usize)>, ExecutionError> {
+    if !args.has(2) {
+        return Ok(None);
+    }
+    let offset = args.int(2)?;
+    let out_of_range = || failed(function, format!("index out of range: {offset}"));
+    let characters = usize::try_from(offset).map_err(|_| out_of_range())?;
+    let (text, wanted) = (args.text(0)?, args.text(1)?);
+    let bytes = text.char_indices().nth(characters).map(|(bytes, _)| bytes);
+    match bytes {
+        Some(bytes) => Ok(Some((characters, bytes))),
+        None if wanted.is_empty() => Ok(Some((text.chars().count(), text.len()))),
+        None => Err(out_of_range()),
+    }
+}
+
+fn characters(text: &str, bytes: Option<usize>) -> Option<usize> {
+    Some(text.get(..bytes?)?.chars().count())
+}
+
+fn index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("indexOf", &args);
+    let (text, wanted) = (args.text(0)?, args.text(1)?);
+    let (_, from) = offset("indexOf", &args)?.unwrap_or_default();
+    let found = text.get(from..).and_then(|rest| rest.find(wanted));
+    values::place(characters(text, found.map(|at| at.saturating_add(from))))
+}
+
+fn last_index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("lastIndexOf", &args);
+    let (text, wanted) = (args.text(0)?, args.text(1)?);
+    let (_, from) = offset("lastIndexOf", &args)?.unwrap_or((0, text.len()));
+    // What is found begins there or before it.
+    let end = from.saturating_add(wanted.len()).min(text.len());
+    let end = (0..=end).rev().find(|end| text.is_char_boundary(*end));
+    let before = text.get(..end.unwrap_or_default());
+    values::place(characters(text, before.and_then(|text| text.rfind(wanted))))
+}
+
+fn index_of_element<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("indexOf", &args);
+    let wanted = args.value(1)?;
+    values::place(
+        args.list(0)?
+            .iter()
+            .position(|element| element.equals(wanted)),
+    )
+}
+
+fn last_index_of_element<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("lastIndexOf", &args);
+    let wanted = args.value(1)?;
+    values::place(
+        args.list(0)?
+            .iter()
+            .rposition(|element| element.equals(wanted)),
+    )
+}
+
+/// Spends the cost of a text of this length, unless it is too long.
+fn make(length: usize) -> Result<(), ExecutionError> {
+    meter::make(u64::try_from(length).unwrap_or(u64::MAX))
+}
+
+fn join<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("join", &args);
+    let between = if args.has(1) { args.text(1)? } else { "" };
+    let texts = args.texts(0)?;
+    let gaps = texts.len().saturating_sub(1);
+    let length: usize = texts.iter().map(|text| text.len()).sum();
+    make(length.saturating_add(between.len().saturating_mul(gaps)))?;
+    values::text(texts.join(between))
+}
+
+/// Returns the most times that something is done, which may be any number.
+fn most(args: &Arguments<'_, '_, '_>, at: usize) -> Result<usize, ExecutionError> {
+    let most = if args.has(at) { args.int(at)? } else { -1 };
+    Ok(usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+fn replace<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("replace", &args);
+    let (text, old, new) = (args.text(0)?, args.text(1)?, args.text(2)?);
+    let most = most(&args, 3)?;
+    let found = text.matches(old).take(most).count();
+    make(text.len().saturating_add(new.len().saturating_mul(found)))?;
+    values::text(text.replacen(old, new, most))
+}
+
+/// Splits a text into at most so many parts. The last has the rest.
+fn split<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let args = Arguments::of("split", &args);
+    let (text, between) = (args.text(0)?, args.text(1)?);
+    let most = most(&args, 2)?;
+    let parts = match between {
+        "" => text.chars().count().min(most),
+        between => text.matches(between).count().saturating_add(1).min(most),
+    };
+    values::hold_texts(text.len(), parts)?;
+    let parts: Vec<&str> = match between {
+        "" => characters_of(text, most),
+        between => text.splitn(most, between).collect(),
+    };
+    values::texts_held(&parts)
+}
+
+fn characters_of(text: &str, most: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while parts.len() < most
+        && let Some(first) = rest.chars().next()
+    {
+        let is_last = parts.len().saturating_add(1) == most;
+        let end = if is_last {
+            rest.len()
+        } else {
+            first.len_utf8()
+        };
+        let (part, after) = rest.split_at(end);
+        parts.push(part);
+        rest = after;
+    }
+    parts
+}
