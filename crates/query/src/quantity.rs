@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use cel::Value;
 use kubernetes_wire::api::quantity::{InvalidQuantity, QuantityFormat, QuantityText};
 use num_bigint::BigInt;
 
@@ -48,8 +49,11 @@ impl Quantity {
         if digits > MAX_DIGITS {
             return Err(NotAQuantity::TooLong);
         }
-        let amount = small(&text, digits).unwrap_or_else(|| large(&text));
-        Ok(Self(amount))
+        match small(&text, digits) {
+            Some(amount) => Ok(Self(amount)),
+            None if text.has_digits => Ok(Self(large(&text))),
+            None => Err(InvalidQuantity::Malformed.into()),
+        }
     }
 
     pub(crate) fn sign(&self) -> i8 {
@@ -87,6 +91,19 @@ impl Quantity {
         match exponent {
             0 => value,
             exponent => value * power_of_ten(exponent),
+        }
+    }
+
+    /// Returns a whole number, if it is one, or else a double.
+    pub(crate) fn to_number(&self) -> Value {
+        let (value, exponent) = self.large();
+        let power = times_power(BigInt::from(1), exponent.saturating_neg());
+        let whole = times_power(value.clone(), exponent);
+        let whole = whole.checked_div(&power).unwrap_or_default();
+        let is_whole = exponent >= 0 || whole.checked_mul(&power).as_ref() == Some(&value);
+        match i64::try_from(&whole) {
+            Ok(whole) if is_whole => Value::Int(whole),
+            _ => Value::Float(self.as_f64()),
         }
     }
 
@@ -359,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused() {
-        for text in ["", "a", "1x", "1.2.3", "1e", "Gi1", "1 ", "1e2000"] {
+        for text in ["", "a", "1x", "1.2.3", "1e", "Gi1", "1 ", "1e2000", "e-10"] {
             assert!(Quantity::parse(text).is_err(), "{text}");
         }
         let long = "9".repeat(MAX_DIGITS + 1);

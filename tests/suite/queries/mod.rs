@@ -10,6 +10,7 @@ mod others;
 mod page;
 mod plugin;
 mod random_expressions;
+mod random_libraries;
 mod refusals;
 mod rights;
 mod tables;

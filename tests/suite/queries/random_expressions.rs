@@ -92,7 +92,7 @@ fn text_literal(text: &str) -> String {
 }
 
 impl Generator<'_> {
-    fn below(&mut self, percent: u32) -> bool {
+    pub(super) fn below(&mut self, percent: u32) -> bool {
         self.rng.random_range(0..100) < percent
     }
 
@@ -123,7 +123,7 @@ impl Generator<'_> {
         }
     }
 
-    fn text(&mut self, depth: u32) -> String {
+    pub(super) fn text(&mut self, depth: u32) -> String {
         if depth == 0 || self.below(40) {
             return match self.below(30) {
                 true => text_literal(
@@ -165,11 +165,11 @@ impl Generator<'_> {
         }
     }
 
-    fn grouped_text(&mut self, depth: u32) -> String {
+    pub(super) fn grouped_text(&mut self, depth: u32) -> String {
         format!("({})", self.text(depth))
     }
 
-    fn int(&mut self, depth: u32) -> String {
+    pub(super) fn int(&mut self, depth: u32) -> String {
         if depth == 0 || self.below(40) {
             return match self.below(40) {
                 true => ["0", "1", "2", "-7", "9223372036854775807", "100"]
@@ -193,7 +193,7 @@ impl Generator<'_> {
         }
     }
 
-    fn double(&mut self, depth: u32) -> String {
+    pub(super) fn double(&mut self, depth: u32) -> String {
         if depth == 0 || self.below(50) {
             return ["0.5", "-1.25", "2.0", "1e10", "0.0"]
                 .choose(self.rng)
@@ -208,7 +208,7 @@ impl Generator<'_> {
         }
     }
 
-    fn list(&mut self, depth: u32) -> String {
+    pub(super) fn list(&mut self, depth: u32) -> String {
         if depth == 0 || self.below(50) {
             return match self.rng.random_range(0..5) {
                 0 => "[1, 2, 3]".to_owned(),
@@ -256,7 +256,7 @@ impl Generator<'_> {
         format!("{range}.{name}({variable}, {body})")
     }
 
-    fn boolean(&mut self, depth: u32) -> String {
+    pub(super) fn boolean(&mut self, depth: u32) -> String {
         if depth == 0 || self.below(15) {
             return match self.below(40) {
                 true => ["true", "false"].choose(self.rng).unwrap().to_string(),
@@ -354,8 +354,8 @@ impl Generator<'_> {
         }
     }
 
-    fn any(&mut self, depth: u32) -> String {
-        match self.rng.random_range(0..9) {
+    pub(super) fn any(&mut self, depth: u32) -> String {
+        match self.rng.random_range(0..11) {
             0 | 1 => self.boolean(depth),
             2 => self.int(depth),
             3 | 4 => self.text(depth),
@@ -364,7 +364,8 @@ impl Generator<'_> {
             7 => self
                 .part(None)
                 .map_or("null".to_owned(), |(source, _)| source),
-            _ => self.time(),
+            8 => self.time(),
+            _ => self.library(),
         }
     }
 

@@ -7,6 +7,7 @@ use cel::common::types::{
     CelBool, CelDouble, CelMap, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, OPTIONAL_TYPE,
 };
 use cel::common::value::CowVal;
+use kubernetes_wire::api::go_float::Printed;
 
 use super::libraries::{Called, Declarations, argument, held_bytes, no_overload};
 use super::literals::is_duration;
@@ -53,30 +54,9 @@ fn double_text<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let value = argument(args)?;
     let double = value.downcast_ref::<CelDouble>().map(|d| *d.inner());
     Ok(match double {
-        Some(double) => CowVal::owned(CelString::from(go_text(double))),
+        Some(double) => CowVal::owned(CelString::from(Printed(double).to_string())),
         None => value,
     })
-}
-
-/// The exponent of 10 from which Go writes a double with its exponent.
-const PLAIN_BELOW: i32 = 6;
-
-/// Returns the text of a double as Go's `strconv.FormatFloat(double, 'g', -1, 64)`.
-fn go_text(double: f64) -> String {
-    if double.is_infinite() {
-        return if double > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let scientific = format!("{double:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..PLAIN_BELOW).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-        }
-        _ => double.to_string(),
-    }
 }
 
 /// Returns the argument of `duration`, if Go would read it.

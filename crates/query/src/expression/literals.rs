@@ -8,7 +8,7 @@ use super::libraries::check_pattern;
 /// with it.
 pub(super) fn check(function: &str, text: &str) -> Result<(), String> {
     match function {
-        "matches" | "find" => check_pattern(text),
+        "matches" | "find" | "findAll" => check_pattern(text),
         "duration" if !is_duration(text) => Err(format!("is no duration: {text:?}")),
         "timestamp" => DateTime::parse_from_rfc3339(text)
             .map(drop)

@@ -7,7 +7,9 @@ use cel::common::ast::{
 };
 
 use super::internal::{ADD, DOUBLE_TEXT, DURATION_TEXT, HELD, OWNER, SPEND};
-use super::libraries::{DISTINCT_OF, INDEX_OF, JOIN, LAST_INDEX_OF, RANGE_OF, REPLACE, SPLIT};
+use super::libraries::{
+    DISTINCT_OF, FORMAT, INDEX_OF, JOIN, LAST_INDEX_OF, RANGE_OF, REPLACE, SPLIT,
+};
 
 /// The expansion of `sortBy`.
 const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
@@ -103,6 +105,7 @@ fn bounded(mut call: CallExpr) -> CallExpr {
     let is_method = call.target.is_some();
     let replaced = match call.func_name.as_str() {
         operators::ADD => Some(ADD),
+        "format" if is_method => Some(FORMAT),
         "indexOf" if is_method => Some(INDEX_OF),
         "join" if is_method => Some(JOIN),
         "lastIndexOf" if is_method => Some(LAST_INDEX_OF),
@@ -120,7 +123,6 @@ fn bounded(mut call: CallExpr) -> CallExpr {
         "distinct" => [Some(DISTINCT_OF), None],
         "duration" => [None, Some(DURATION_TEXT)],
         "flatten" | "reverse" | "slice" | "sort" | SORT_BY_KEYS => [Some(HELD), None],
-        "format" => [Some(HELD), Some(HELD)],
         "quote" => [None, Some(HELD)],
         "range" => [None, Some(RANGE_OF)],
         "string" => [None, Some(DOUBLE_TEXT)],

@@ -114,7 +114,8 @@ impl Expression {
         }
         let meter = Meter::start(scope.left(), scope.object_bytes(), self.cost);
         let (value, spent) = meter::while_metered(meter, || {
-            cel::Value::resolve(&self.expression, scope.context()?)
+            let value = cel::Value::resolve_val(&self.expression, scope.context()?)?;
+            libraries::result(value.as_ref())
         });
         scope.settle(spent)?;
         match value {

@@ -132,14 +132,22 @@ impl Check {
                 let name = call.func_name.trim_start_matches('.');
                 // As in cel-go, `ip.isCanonical(…)` is a function, even beside a variable
                 // `ip`, and `ip.contains(…)` is not.
-                let namespace = target
-                    .and_then(|target| qualified(&target.expr))
-                    .filter(|namespace| functions::is_known(&format!("{namespace}.{name}")));
+                let namespace =
+                    target
+                        .and_then(|target| qualified(&target.expr))
+                        .filter(|namespace| {
+                            let namespace = namespace.trim_start_matches('.');
+                            functions::is_known(&format!("{namespace}.{name}"))
+                        });
                 if namespace.is_none() && !functions::is_known(name) {
                     return Err(InvalidExpression::UnknownFunction(name.to_owned()));
                 }
+                let checked = match name {
+                    "findAll" => call.args.first(),
+                    _ => call.args.last(),
+                };
                 if let Some(Expr::Literal(LiteralValue::String(text))) =
-                    call.args.last().map(|arg| &arg.expr)
+                    checked.map(|arg| &arg.expr)
                 {
                     literals::check(name, text.inner()).map_err(InvalidExpression::Argument)?;
                 }

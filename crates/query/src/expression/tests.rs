@@ -173,6 +173,10 @@ fn values() {
             json!(0),
         ),
         ("quantity('2Gi').sub(1).asInteger()", json!(2_147_483_647)),
+        ("quantity('1.5Gi')", json!(1_610_612_736)),
+        ("quantity('250m')", json!(0.25)),
+        ("object.?spec.?nodeName", json!("n1")),
+        ("object.?spec.?absent", json!(null)),
         ("semver('v1.30', true).minor()", json!(30)),
         ("semver('1.2.3').isLessThan(semver('1.10.0'))", json!(true)),
         ("sets.contains([1, 2, 3], [3.0])", json!(true)),
@@ -293,10 +297,16 @@ fn failures() {
             "{source}: {failed:?}"
         );
     }
-    let Err(Valueless::Failed(text)) = evaluate("object.spec.nodeName + 1", pod()) else {
-        panic!();
-    };
-    assert!(text.contains("'_+_'"), "{text}");
+    for (source, reason) in [
+        ("object.spec.nodeName + 1", "'_+_'"),
+        ("semver('1.0.0')", "a kubernetes.Semver is no result"),
+        ("[quantity('1')]", "a kubernetes.Quantity is no result"),
+    ] {
+        let Err(Valueless::Failed(text)) = evaluate(source, pod()) else {
+            panic!("{source}");
+        };
+        assert!(text.contains(reason), "{text}");
+    }
 }
 
 #[test]

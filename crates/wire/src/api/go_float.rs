@@ -64,7 +64,11 @@ fn decimal(text: &str) -> (String, i32) {
 
 fn write(number: f64, style: &Style, f: &mut Formatter<'_>) -> fmt::Result {
     if !number.is_finite() {
-        return write!(f, "{number}");
+        return f.write_str(match number {
+            f64::INFINITY => "+Inf",
+            f64::NEG_INFINITY => "-Inf",
+            _ => "NaN",
+        });
     }
     if number.is_sign_negative() {
         f.write_str("-")?;

@@ -25,7 +25,15 @@ pub fn translated(pattern: &str) -> String {
                     }));
                     out.push_str(&translated(after));
                 }
-                Some(escaped) => out.extend(['\\', escaped]),
+                Some(escaped) => {
+                    out.extend(['\\', escaped]);
+                    // `\p{Greek}`, `\x{e4}`
+                    if matches!(escaped, 'p' | 'P' | 'x') && chars.peek() == Some(&'{') {
+                        while let Some(c) = chars.next_if(|c| *c != '}') {
+                            out.push(c);
+                        }
+                    }
+                }
                 None => out.push('\\'),
             },
             '[' if !is_in_class => {
@@ -56,12 +64,29 @@ pub fn translated(pattern: &str) -> String {
                 is_in_class = false;
                 out.push(']');
             }
+            '{' if !is_in_class && !is_repetition(chars.clone()) => out.push_str(r"\{"),
             '&' | '~' if is_in_class => out.extend(['\\', c]),
             '-' if is_in_class && chars.peek() == Some(&'-') => out.push_str(r"\-"),
             other => out.push(other),
         }
     }
     out
+}
+
+/// Tells whether a `{` begins a number of repetitions: `{2}`, `{2,}` or `{2,3}`.
+fn is_repetition(after: impl Iterator<Item = char>) -> bool {
+    let mut least = 0usize;
+    let mut commas = 0usize;
+    for c in after {
+        match c {
+            '}' => return least > 0 && commas < 2,
+            ',' => commas = commas.saturating_add(1),
+            c if !c.is_ascii_digit() => return false,
+            _ if commas == 0 => least = least.saturating_add(1),
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -88,6 +113,10 @@ mod tests {
             (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "web-1", true),
             (r"^\$\{(\w+)\}$", "${A_1}", true),
             (r"a]", "a]", true),
+            (r"^a{2}$", "aa", true),
+            (r"^a{2!}$", "a{2!}", true),
+            (r"^{{a}}$", "{{a}}", true),
+            (r"^\x{e4}\p{Greek}$", "äα", true),
         ] {
             let regex = regex::Regex::new(&translated(pattern));
             let regex = regex.unwrap_or_else(|error| panic!("{pattern}: {error}"));

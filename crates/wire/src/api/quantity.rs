@@ -22,6 +22,8 @@ pub struct QuantityText<'a> {
     pub whole: &'a [u8],
     /// The digits after the point.
     pub fraction: &'a [u8],
+    /// Whether there is any digit. Go reads `m` as 0, and does not read `e-10`.
+    pub has_digits: bool,
     /// How it is written.
     pub format: QuantityFormat,
     /// The exponent of ten, or of two in the binary format.
@@ -51,6 +53,7 @@ impl<'a> QuantityText<'a> {
         let zeros = rest.iter().position(|b| *b != b'0').unwrap_or(rest.len());
         let rest = rest.get(zeros..).unwrap_or_default();
         let (whole, rest) = digits(rest);
+        let has_digits = zeros > 0 || !whole.is_empty();
         let whole = if whole.is_empty() { b"0" } else { whole };
         let (fraction, suffix) = match rest {
             [b'.', after @ ..] => digits(after),
@@ -61,6 +64,7 @@ impl<'a> QuantityText<'a> {
             negative,
             whole,
             fraction,
+            has_digits: has_digits || !fraction.is_empty(),
             format,
             exponent,
         })

@@ -4,6 +4,7 @@
 //! does.
 
 mod declarations;
+mod formatting;
 mod lists;
 mod opaque;
 mod patterns;
@@ -14,13 +15,15 @@ mod texts;
 mod values;
 
 pub(super) use declarations::Declarations;
+pub(super) use formatting::FORMAT;
 pub(super) use lists::{DISTINCT_OF, RANGE_OF};
 pub(super) use texts::{INDEX_OF, JOIN, LAST_INDEX_OF, REPLACE, SPLIT};
-pub(super) use values::{Called, argument, held_bytes, no_overload};
+pub(super) use values::{Called, argument, held_bytes, no_overload, result};
 
 pub(super) use patterns::check_pattern;
 
 pub(super) fn declare(declarations: &mut Declarations) {
+    formatting::declare(declarations);
     lists::declare(declarations);
     patterns::declare(declarations);
     quantities::declare(declarations);

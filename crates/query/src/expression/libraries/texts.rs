@@ -36,48 +36,54 @@ pub(super) fn declare(declarations: &mut Declarations) {
     declarations.function(SPLIT, &[text, text, int], split);
 }
 
-/// Tells where a search is to begin: the number of characters, and of bytes, before it.
-/// Fails if the text is shorter.
+/// Tells before which byte a search is to begin. The text may be shorter: then nothing is
+/// there but an empty text, which is at its end.
 fn offset(
     function: &'static str,
     args: &Arguments<'_, '_, '_>,
-) -> Result<Option<(usize, usize)>, ExecutionError> {
-    if !args.has(2) {
-        return Ok(None);
-    }
-    let offset = args.int(2)?;
-    let out_of_range = || failed(function, format!("index out of range: {offset}"));
-    let characters = usize::try_from(offset).map_err(|_| out_of_range())?;
+) -> Result<Option<usize>, ExecutionError> {
     let (text, wanted) = (args.text(0)?, args.text(1)?);
+    let offset = args.int(2)?;
+    let characters = usize::try_from(offset)
+        .map_err(|_| failed(function, format!("index out of range: {offset}")))?;
     let bytes = text.char_indices().nth(characters).map(|(bytes, _)| bytes);
-    match bytes {
-        Some(bytes) => Ok(Some((characters, bytes))),
-        None if wanted.is_empty() => Ok(Some((text.chars().count(), text.len()))),
-        None => Err(out_of_range()),
-    }
+    Ok(bytes.or(wanted.is_empty().then_some(text.len())))
 }
 
-fn characters(text: &str, bytes: Option<usize>) -> Option<usize> {
-    Some(text.get(..bytes?)?.chars().count())
+/// Returns the number of characters before this byte as the place of what was found.
+fn place_in<'b, 'v>(text: &str, found: Option<usize>) -> Called<'b, 'v> {
+    let before = found.and_then(|found| text.get(..found));
+    values::place(before.map(|before| before.chars().count()))
 }
 
 fn index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("indexOf", &args);
     let (text, wanted) = (args.text(0)?, args.text(1)?);
-    let (_, from) = offset("indexOf", &args)?.unwrap_or_default();
-    let found = text.get(from..).and_then(|rest| rest.find(wanted));
-    values::place(characters(text, found.map(|at| at.saturating_add(from))))
+    let from = match args.has(2) {
+        true => offset("indexOf", &args)?,
+        false => Some(0),
+    };
+    let found = from.and_then(|from| {
+        let found = text.get(from..)?.find(wanted)?;
+        found.checked_add(from)
+    });
+    place_in(text, found)
 }
 
 fn last_index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("lastIndexOf", &args);
     let (text, wanted) = (args.text(0)?, args.text(1)?);
-    let (_, from) = offset("lastIndexOf", &args)?.unwrap_or((0, text.len()));
-    // What is found begins there or before it.
-    let end = from.saturating_add(wanted.len()).min(text.len());
-    let end = (0..=end).rev().find(|end| text.is_char_boundary(*end));
-    let before = text.get(..end.unwrap_or_default());
-    values::place(characters(text, before.and_then(|text| text.rfind(wanted))))
+    let from = match args.has(2) {
+        true => offset("lastIndexOf", &args)?,
+        false => Some(text.len()),
+    };
+    let found = from.and_then(|from| {
+        // What is found begins there or before it.
+        let end = from.saturating_add(wanted.len()).min(text.len());
+        let end = (0..=end).rev().find(|end| text.is_char_boundary(*end))?;
+        text.get(..end)?.rfind(wanted)
+    });
+    place_in(text, found)
 }
 
 fn index_of_element<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {

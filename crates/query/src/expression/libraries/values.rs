@@ -1,13 +1,14 @@
 //! The arguments and results of functions.
 
-use cel::ExecutionError;
 use cel::common::types::{
     CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelOptional, CelString,
 };
 use cel::common::value::{CowVal, FromVal, Val};
+use cel::{ExecutionError, Value};
 
 use super::super::meter;
 use super::opaque::{Opaque, OpaqueType};
+use crate::quantity::Quantity;
 
 pub(in super::super) type Called<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
@@ -128,6 +129,23 @@ pub(super) fn place<'b, 'v>(at: Option<usize>) -> Called<'b, 'v> {
 
 pub(super) fn failed(function: &str, error: impl ToString) -> ExecutionError {
     ExecutionError::function_error(function, error)
+}
+
+/// Returns the value of an expression. Beyond what Kubernetes allows, it may be a
+/// quantity, which is its number, and an optional value.
+pub(in super::super) fn result(value: &dyn Val) -> Result<Value, ExecutionError> {
+    if let Some(quantity) = value.downcast_ref::<Opaque<Quantity>>() {
+        return Ok(quantity.0.to_number());
+    }
+    if let Some(optional) = value.downcast_ref::<CelOptional<'_>>() {
+        return optional.option().map_or(Ok(Value::Null), result);
+    }
+    Value::try_from(value).map_err(|error| match error {
+        ExecutionError::UnexpectedType { got, .. } => {
+            ExecutionError::InternalError(format!("a {got} is no result"))
+        }
+        other => other,
+    })
 }
 
 fn sum(bytes: usize, values: usize) -> u64 {

@@ -56,7 +56,8 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
     };
     let shift = if binary { parts.exponent } else { 0 };
     let scaled = unsigned.checked_mul(1 << shift);
-    if room && exponent >= NANO && scaled.is_some_and(|s| i64::try_from(s).is_ok()) {
+    let is_short = room && exponent >= NANO;
+    if is_short && scaled.is_some_and(|s| i64::try_from(s).is_ok()) {
         let first = parts.whole.first();
         let kept = if binary {
             unsigned & 7 != 0
@@ -68,6 +69,9 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
             out.extend_from_slice(text);
             return Ok(());
         }
+    }
+    if !parts.has_digits && !is_short {
+        return Err(WrongType);
     }
     let mut value = match scaled {
         Some(scaled) => scaled,
@@ -178,6 +182,7 @@ mod tests {
             ("-", "0"),
             ("1.", "1."),
             (".5", "500m"),
+            ("m", "0"),
             ("128Mi", "128Mi"),
             ("1024Mi", "1Gi"),
             ("8Gi", "8Gi"),
