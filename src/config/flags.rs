@@ -142,6 +142,12 @@ pub struct Flags {
           default_missing_value = "true")]
     pub enable_priority_and_fairness: Option<bool>,
 
+    /// Answer questions about what is in memory: select, sort, count and page, for
+    /// `kubectl query` [queries.enabled; default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub enable_queries: Option<bool>,
+
     /// Requests and watches at a time on one HTTP/2 connection
     /// [serving.http2MaxStreamsPerConnection; default: 1000]
     #[arg(long, value_name = "COUNT")]

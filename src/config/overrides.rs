@@ -56,6 +56,7 @@ impl Flags {
             max_requests_inflight => serving.max_requests_inflight;
             max_mutating_requests_inflight => serving.max_mutating_requests_inflight;
             enable_priority_and_fairness => flow.enable_priority_and_fairness;
+            enable_queries => queries.enabled;
             http2_max_streams_per_connection => serving.http2_max_streams_per_connection;
             goaway_chance => serving.goaway_chance;
             cors_allowed_origins as without_empty => serving.cors_allowed_origins;

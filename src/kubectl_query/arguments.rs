@@ -27,8 +27,9 @@ Examples:
 /// Ask apifront a Query: objects, sorted, filtered and counted by any field
 ///
 /// It asks the API server of your kubeconfig, without a proxy. That must be an apifront with
-/// `queries.enabled: true`. Expressions are CEL with the variable `object`. As a kubectl plugin it is a link to
-/// the program in a folder of PATH: `ln -s apifront kubectl-query`.
+/// `--enable-queries` or `queries.enabled: true`. Expressions are CEL with the variable
+/// `object`. As a kubectl plugin it is a link to the program in a folder of PATH:
+/// `ln -s apifront kubectl-query`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-query", max_term_width = 100, after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -97,6 +98,12 @@ pub struct Arguments {
     #[arg(short, long, help_heading = SHOWN)]
     pub(super) watch: bool,
 
+    /// Changes of a watch in a second [default: 1; at most 10]
+    #[arg(long, value_name = "N", help_heading = SHOWN, requires = "watch")]
+    #[arg(default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = clap::value_parser!(i64).range(0..))]
+    updates_per_second: i64,
+
     #[command(flatten)]
     pub(super) access: Access,
 }
@@ -148,6 +155,7 @@ impl Arguments {
             limit: self.limit,
             offset: self.offset,
             count_by: self.count_by.clone(),
+            max_updates_per_second: self.updates_per_second,
             ..QuerySpec::default()
         }
     }
@@ -216,6 +224,9 @@ mod tests {
             "5",
             "--offset",
             "2",
+            "--watch",
+            "--updates-per-second",
+            "4",
         ]);
         let spec = parsed_spec(arguments.unwrap());
         let expected = json!({
@@ -236,6 +247,7 @@ mod tests {
             "countBy": ["object.d"],
             "limit": 5,
             "offset": 2,
+            "maxUpdatesPerSecond": 4,
         });
         assert_eq!(spec, expected);
         let least = parsed_spec(parsed(&["pods"]).unwrap());
@@ -268,6 +280,7 @@ mod tests {
             &[""],
             &["pods", "--sort"],
             &["pods", "--limit", "-1"],
+            &["pods", "--updates-per-second", "2"],
             &["pods", "--column", "=object.kind"],
             &["pods", "-o", "wide"],
             &["pods", "--nothing"],

@@ -54,6 +54,9 @@ pub(super) struct Window {
     pub(super) resource_version: String,
     pub(super) total: u64,
     pub(super) columns: Vec<Column>,
+    /// Whether the first cell of a row is the name, as in a Table. It is taken out: names
+    /// are shown anyway.
+    pub(super) has_names: bool,
     pub(super) rows: Vec<Row>,
     pub(super) counts: Vec<Count>,
     pub(super) warnings: Vec<String>,
@@ -61,21 +64,43 @@ pub(super) struct Window {
 
 impl From<QueryStatus> for Window {
     fn from(status: QueryStatus) -> Self {
-        Self {
+        let mut columns = status.columns;
+        let is_of_table = |column: &Column| column.expression.is_empty();
+        if columns.iter().all(is_of_table) {
+            // As kubectl prints them.
+            for column in &mut columns {
+                column.name = column.name.to_uppercase();
+            }
+        }
+        let has_names = columns
+            .first()
+            .is_some_and(|first| is_of_table(first) && first.name == "NAME");
+        if has_names {
+            columns.remove(0);
+        }
+        let mut window = Self {
             resource_version: status.resource_version,
             total: status.total,
-            columns: status.columns,
+            columns,
+            has_names,
             rows: status.rows,
             counts: status.counts,
             warnings: status.warnings,
-        }
+        };
+        let mut rows = std::mem::take(&mut window.rows);
+        rows.iter_mut().for_each(|row| window.take_name(row));
+        window.rows = rows;
+        window
     }
 }
 
 impl Window {
     pub(super) fn update(&mut self, update: Update) -> Result<Changes, WrongChange> {
         let mut rows = Vec::with_capacity(update.changes.len());
-        for change in update.changes {
+        for mut change in update.changes {
+            if let RowChange::Added { row, .. } | RowChange::Changed { row, .. } = &mut change {
+                self.take_name(row);
+            }
             rows.push(self.apply(change)?);
         }
         self.resource_version = update.resource_version;
@@ -90,6 +115,12 @@ impl Window {
             recounted(&before, &self.counts)
         });
         Ok(Changes { rows, counts })
+    }
+
+    fn take_name(&self, row: &mut Row) {
+        if self.has_names && !row.cells.is_empty() {
+            row.cells.remove(0);
+        }
     }
 
     fn apply(&mut self, change: RowChange) -> Result<Changed, WrongChange> {
@@ -199,6 +230,33 @@ mod tests {
             uid: format!("uid-{name}"),
             cells: vec![json!(cell)],
         }
+    }
+
+    #[test]
+    fn names_of_a_table_are_not_shown_twice() {
+        let of = |name: &str, cells: Value| {
+            let row = json!({ "namespace": "a", "name": name, "cells": cells });
+            serde_json::from_value::<Row>(row).unwrap()
+        };
+        let status = json!({
+            "columns": [{ "name": "Name" }, { "name": "Age" }],
+            "rows": [of("x", json!(["x", "1d"])), of("y", json!([]))],
+        });
+        let mut window = Window::from(serde_json::from_value::<QueryStatus>(status).unwrap());
+        assert_eq!(window.columns.len(), 1);
+        assert_eq!(window.columns[0].name, "AGE");
+        assert_eq!(window.rows[0].cells, [json!("1d")]);
+        assert!(window.rows[1].cells.is_empty());
+        let row = of("z", json!(["z", "2d"]));
+        let update = Update {
+            total: 3,
+            changes: vec![RowChange::Added { index: 2, row }],
+            ..Update::default()
+        };
+        let changes = window.update(update).unwrap();
+        assert_eq!(changes.rows[0].row.cells, [json!("2d")]);
+        let again = window.clone();
+        assert_eq!(window.replace(again), Ok(Changes::default()));
     }
 
     fn count(value: &str, count: u64) -> Count {

@@ -2,6 +2,7 @@
 //! `kubectl proxy`.
 
 use http::Method;
+use serde_json::json;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
@@ -66,5 +67,31 @@ async fn acts_as_the_user_of_the_kubeconfig() {
         .send(Method::GET, path, &spoofed, "")
         .await
         .expect(200);
+    front.stop().await;
+}
+
+/// The owner may ask queries, also without any right to ask them in the cluster.
+#[tokio::test]
+async fn it_answers_queries_if_it_is_told_to() {
+    skip_under_oracle!("kube-apiserver has no personal mode");
+    let cluster = Cluster::shared();
+    let folder = process::temporary_folder("personal");
+    let who = Credential::Token("token-of-root");
+    let server = cluster.server_url();
+    let config = kubeconfig::write(&folder, "token", &server, Some(cluster.ca()), who);
+    let front = Apifront::personal_with_flags(&config, &["--enable-queries"]).await;
+    let query = json!({
+        "apiVersion": "query.apifront.dev/v1alpha1",
+        "kind": "Query",
+        "spec": {
+            "resource": { "version": "v1", "resource": "namespaces" },
+            "where": "object.metadata.name == 'default'",
+        },
+    });
+    let path = "/apis/query.apifront.dev/v1alpha1/queries";
+    let plain = Client::plain(front.address);
+    let answer = plain.post(path, &query).await.expect(201);
+    assert_eq!(answer["status"]["total"], 1);
+    assert_eq!(answer["status"]["rows"][0]["name"], "default");
     front.stop().await;
 }

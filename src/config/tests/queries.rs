@@ -12,6 +12,8 @@ fn queries_are_off_unless_they_are_enabled() {
     ] {
         let config = load_text(&minimal_with("queries", lines), &[]).unwrap();
         assert_eq!(config.queries, QueriesSettings { enabled }, "{lines}");
+        let flag = load_text(&minimal_with("queries", lines), &["--enable-queries"]).unwrap();
+        assert!(flag.queries.enabled, "{lines}");
     }
 }
 

@@ -38,7 +38,11 @@ async fn each_wrong_field_is_named() {
         ("namespaces", json!(["a", "../b"]), "spec.namespaces[1]"),
         ("namespaces", json!(vec!["a"; 101]), "spec.namespaces"),
         ("where", json!("object.spec.nodeName =="), "spec.where"),
-        ("where", json!("quantity('1') > 0"), "spec.where"),
+        (
+            "where",
+            json!("base64.decode('YQ==') == b'a'"),
+            "spec.where",
+        ),
         ("where", json!("self.spec"), "spec.where"),
         ("where", json!("x".repeat(4097)), "spec.where"),
         (
