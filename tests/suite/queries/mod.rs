@@ -11,6 +11,7 @@ mod page;
 mod plugin;
 mod random_expressions;
 mod random_libraries;
+mod random_rights;
 mod refusals;
 mod rights;
 mod tables;
