@@ -18,8 +18,8 @@ use crate::harness::objects::config_map;
 use crate::harness::volume;
 use crate::views::world::{MAPS, SOON, World};
 
-const QUESTIONS: &str = "APIFRONT_TEST_QUESTIONS";
-const DEFAULT_QUESTIONS: usize = 400;
+const QUERIES_ASKED: &str = "APIFRONT_TEST_QUERIES";
+const DEFAULT_QUERIES: usize = 400;
 const NAMESPACES: usize = 5;
 const USERS: usize = 4;
 
@@ -233,7 +233,7 @@ async fn nothing_is_shown_or_counted_that_may_not_be_listed() {
         clients.push(front);
     }
     let (mut answered, mut refused) = (0, 0);
-    for _ in 0..volume::work(QUESTIONS, DEFAULT_QUESTIONS) {
+    for _ in 0..volume::work(QUERIES_ASKED, DEFAULT_QUERIES) {
         let question = Question::random(&mut rng);
         let who = rng.random_range(0..=USERS);
         let admin_client = world.front.admin_client().with_header(DEBUG.0, DEBUG.1);
