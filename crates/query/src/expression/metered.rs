@@ -82,7 +82,7 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
             call.target = call.target.map(|target| Box::new(metered(*target)));
             call.args = call.args.into_iter().map(metered).collect();
             call.func_name = call.func_name.trim_start_matches('.').to_owned();
-            Expr::Call(bounded(call))
+            Expr::Call(guarded(call))
         }
         Expr::Comprehension(comprehension) => {
             Expr::Comprehension(Box::new(metered_loop(*comprehension)))
@@ -101,7 +101,7 @@ fn held(part: IdedExpr) -> IdedExpr {
 }
 
 /// Makes a call of a function that has bounds, or whose arguments have.
-fn bounded(mut call: CallExpr) -> CallExpr {
+fn guarded(mut call: CallExpr) -> CallExpr {
     let is_method = call.target.is_some();
     let replaced = match call.func_name.as_str() {
         operators::ADD => Some(ADD),
