@@ -1,12 +1,11 @@
 //! Checks the names of objects (apimachinery `util/validation`).
 
-use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN, is_dns_label, is_dns_subdomain};
+use kubernetes_wire::api::dns_name::{
+    LABEL_RULE, MAX_LABEL, MAX_SUBDOMAIN, SUBDOMAIN_RULE, is_dns_label, is_dns_subdomain,
+};
 use kubernetes_wire::api::query::go_quote;
 
 use super::resource::Resource;
-
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 /// Checks the name of an object. The error is the message of a cause.
 pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
@@ -27,7 +26,7 @@ fn dns_subdomain_problem(name: &str) -> Option<String> {
     if name.len() > MAX_SUBDOMAIN {
         return Some(format!("must be no more than {MAX_SUBDOMAIN} bytes"));
     }
-    (!is_dns_subdomain(name)).then(|| SUBDOMAIN.to_owned())
+    (!is_dns_subdomain(name)).then(|| SUBDOMAIN_RULE.to_owned())
 }
 
 fn label_problem(name: &str) -> Option<String> {
@@ -37,7 +36,7 @@ fn label_problem(name: &str) -> Option<String> {
     if name.len() > MAX_LABEL {
         return Some(format!("must be no more than {MAX_LABEL} bytes"));
     }
-    (!is_dns_label(name)).then(|| LABEL.to_owned())
+    (!is_dns_label(name)).then(|| LABEL_RULE.to_owned())
 }
 
 fn path_segment_problem(name: &str) -> Option<String> {

@@ -4,17 +4,16 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use chrono::{DateTime, NaiveDate};
+use kubernetes_wire::api::formats::{is_base64, is_date, is_datetime, is_uuid};
 
 pub fn text(format: &str, text: &str) -> bool {
     match format {
-        "date-time" => DateTime::parse_from_rfc3339(text).is_ok(),
-        "date" => text.len() == 10 && NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
-        "byte" => STANDARD.decode(text).is_ok(),
+        "date-time" => is_datetime(text),
+        "date" => is_date(text),
+        "byte" => is_base64(text),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "uuid" => uuid::Uuid::parse_str(text).is_ok(),
+        "uuid" => is_uuid(text),
         "email" => text
             .split_once('@')
             .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()),

@@ -6,6 +6,17 @@ pub const MAX_LABEL: usize = 63;
 /// The most bytes of a subdomain.
 pub const MAX_SUBDOMAIN: usize = 253;
 
+/// What Kubernetes says of a text that is no label.
+pub const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
+    characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
+    '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+/// What Kubernetes says of a text that is no subdomain.
+pub const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
+    alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+    (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
 /// Tells whether `text` is one part of a DNS name, such as the name of a
 /// namespace.
 pub fn is_dns_label(text: &str) -> bool {
@@ -19,11 +30,13 @@ pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= MAX_SUBDOMAIN && is_subdomain_of_any_length(text)
 }
 
-pub(super) fn is_subdomain_of_any_length(text: &str) -> bool {
+/// Tells whether `text` is a subdomain, or would be if it were shorter.
+pub fn is_subdomain_of_any_length(text: &str) -> bool {
     text.split('.').all(is_label_of_any_length)
 }
 
-fn is_label_of_any_length(text: &str) -> bool {
+/// Tells whether `text` is a label, or would be if it were shorter.
+pub fn is_label_of_any_length(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
     bytes.first().is_some_and(alphanumeric)

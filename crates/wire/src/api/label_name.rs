@@ -1,15 +1,11 @@
 //! The rules for keys and values of labels, with the messages of apimachinery
-//! `util/validation`.
+//! `validate/content`.
 
-use super::dns_name::{MAX_SUBDOMAIN, is_subdomain_of_any_length};
+use super::dns_name::{MAX_SUBDOMAIN, SUBDOMAIN_RULE, is_subdomain_of_any_length};
 
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
     and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
     '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const PREFIX_PART: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case \
-    alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
-    (e.g. 'example.com', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const WHOLE_KEY: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
     '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an \
@@ -20,11 +16,12 @@ const INVALID_VALUE: &str = "a valid label must be an empty string or consist of
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const NAME_BYTES: usize = 63;
 
-pub(super) fn key_error(key: &str) -> Option<String> {
+/// Returns what is wrong with the key of a label, which is a qualified name.
+pub fn key_errors(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
         None => key,
-        Some((_, name)) if name.contains('/') => return Some(WHOLE_KEY.to_owned()),
+        Some((_, name)) if name.contains('/') => return vec![WHOLE_KEY.to_owned()],
         Some((prefix, name)) => {
             if prefix.is_empty() {
                 wrong.push("prefix part must be non-empty".to_owned());
@@ -33,7 +30,7 @@ pub(super) fn key_error(key: &str) -> Option<String> {
                     wrong.push(format!("prefix part {}", too_long(MAX_SUBDOMAIN)));
                 }
                 if !is_subdomain_of_any_length(prefix) {
-                    wrong.push(PREFIX_PART.to_owned());
+                    wrong.push(format!("prefix part {SUBDOMAIN_RULE}"));
                 }
             }
             name
@@ -47,10 +44,11 @@ pub(super) fn key_error(key: &str) -> Option<String> {
     if !is_qualified(name) {
         wrong.push(NAME_PART.to_owned());
     }
-    (!wrong.is_empty()).then(|| wrong.join("; "))
+    wrong
 }
 
-pub(super) fn value_error(value: &str) -> Option<String> {
+/// Returns what is wrong with the value of a label.
+pub fn value_errors(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > NAME_BYTES {
         wrong.push(too_long(NAME_BYTES));
@@ -58,7 +56,7 @@ pub(super) fn value_error(value: &str) -> Option<String> {
     if !value.is_empty() && !is_qualified(value) {
         wrong.push(INVALID_VALUE.to_owned());
     }
-    (!wrong.is_empty()).then(|| wrong.join("; "))
+    wrong
 }
 
 fn too_long(most: usize) -> String {
@@ -82,13 +80,13 @@ mod tests {
     #[test]
     fn keys_and_values() {
         for key in ["app", "A_b.c", "x.test/app", "1/2"] {
-            assert_eq!(key_error(key), None, "{key}");
+            assert_eq!(key_errors(key), Vec::<String>::new(), "{key}");
         }
         for key in ["", "/a", "a/", "a/b/c", "A/b", "x..y/a", "-a", "a\u{e9}"] {
-            assert!(key_error(key).is_some(), "{key}");
+            assert!(!key_errors(key).is_empty(), "{key}");
         }
-        assert_eq!(value_error(""), None);
-        assert!(value_error(&"a".repeat(64)).is_some());
-        assert!(value_error("-3").is_some());
+        assert!(value_errors("").is_empty());
+        assert!(!value_errors(&"a".repeat(64)).is_empty());
+        assert!(!value_errors("-3").is_empty());
     }
 }

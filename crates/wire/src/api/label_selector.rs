@@ -1,7 +1,7 @@
 //! Label selectors: `app=web,tier in (a,b),!canary`.
 
 use super::Labels;
-use super::label_name::{key_error, value_error};
+use super::label_name::{key_errors, value_errors};
 
 /// How a requirement compares a label with its values (`labels.Requirement` of
 /// apimachinery).
@@ -194,7 +194,9 @@ impl<'a> Parser<'a> {
         if !is_identifier(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        if let Some(error) = key_error(key) {
+        let errors = key_errors(key);
+        if !errors.is_empty() {
+            let error = errors.join("; ");
             let quoted = super::query::go_quote(key);
             return Err(format!("<nil>: Invalid value: {quoted}: {error}"));
         }
@@ -311,7 +313,9 @@ fn check_values(key: &str, operator: &Operator, values: &[String]) -> Result<(),
         }
     }
     for (n, value) in values.iter().enumerate() {
-        if let Some(error) = value_error(value) {
+        let errors = value_errors(value);
+        if !errors.is_empty() {
+            let error = errors.join("; ");
             let quoted = super::query::go_quote(value);
             wrong.push(format!(
                 "values[{n}][{key}]: Invalid value: {quoted}: {error}"

@@ -100,9 +100,18 @@ fn escape(text: &[u8], out: &mut String) {
 /// error, here `None`. Bytes that are not UTF-8 become U+FFFD: no valid name
 /// contains either.
 pub(crate) fn unescape(text: &str) -> Option<String> {
-    let octets = unescaped_octets(text)?;
-    let text = String::from_utf8(octets);
-    Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Some(go_text(&unescaped_octets(text)?))
+}
+
+/// Returns the text that Go's JSON has for a string: each octet that is not UTF-8
+/// becomes U+FFFD.
+pub fn go_text(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len());
+    for chunk in octets.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 fn unescaped_octets(text: &str) -> Option<Vec<u8>> {
@@ -125,8 +134,24 @@ pub fn has_whole_escapes(octets: &[u8]) -> bool {
 
 /// Like Go's `strconv.Quote`, with which Go prints a string for `%q`.
 pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().saturating_add(2));
+    go_quote_octets(text.as_bytes())
+}
+
+/// The same for a string of any octets.
+pub fn go_quote_octets(octets: &[u8]) -> String {
+    let mut out = String::with_capacity(octets.len().saturating_add(2));
     out.push('"');
+    for chunk in octets.utf8_chunks() {
+        quote(chunk.valid(), &mut out);
+        for octet in chunk.invalid() {
+            out.push_str(&format!("\\x{octet:02x}"));
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn quote(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
@@ -141,16 +166,39 @@ pub fn go_quote(text: &str) -> String {
             c if (c as u32) < 0x20 || c as u32 == 0x7f => {
                 out.push_str(&format!("\\x{:02x}", c as u32));
             }
-            c => out.push(c),
+            c if c.is_ascii() || is_printable(c) => out.push(c),
+            c if c as u32 <= 0xffff => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push_str(&format!("\\U{:08x}", c as u32)),
         }
     }
-    out.push('"');
-    out
+}
+
+/// Tells whether Go prints a character as it is. Rust does so, too, but escapes marks
+/// unless they follow another character.
+fn is_printable(c: char) -> bool {
+    c.escape_debug().eq([c]) || String::from_iter(['a', c]).escape_debug().nth(1) == Some(c)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_go_does() {
+        for (octets, quoted) in [
+            ("aé\u{301}\u{1f600}".as_bytes(), "\"aé\u{301}\u{1f600}\""),
+            ("\u{301}'".as_bytes(), "\"\u{301}'\""),
+            (b"\"\\\n\x01\x7f", r#""\"\\\n\x01\x7f""#),
+            (
+                "\u{85}\u{200b}\u{e0001}".as_bytes(),
+                r#""\u0085\u200b\U000e0001""#,
+            ),
+            (b"\xff\xe2\x82", r#""\xff\xe2\x82""#),
+        ] {
+            assert_eq!(go_quote_octets(octets), quoted);
+        }
+        assert_eq!(go_text(b"a\xe2\x82\xc3\xa9"), "a\u{fffd}\u{fffd}é");
+    }
 
     #[test]
     fn pairs_decode_as_go_does() {
