@@ -31,6 +31,8 @@ mod continue_token;
 mod counts;
 mod evaluation;
 mod expression;
+mod go_address;
+mod go_url;
 mod kept_order;
 mod order;
 mod plan;

@@ -14,7 +14,7 @@ pub(super) struct Generator<'r> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Type {
+pub(super) enum Type {
     Bool,
     Int,
     Double,
@@ -83,7 +83,7 @@ fn collect(value: &Value, source: &str, found: &mut Vec<(String, Value)>) {
     }
 }
 
-fn text_literal(text: &str) -> String {
+pub(super) fn text_literal(text: &str) -> String {
     let escaped = text
         .replace('\\', "\\\\")
         .replace('\'', "\\'")
@@ -110,7 +110,7 @@ impl Generator<'_> {
         found.choose(self.rng).cloned()
     }
 
-    fn part_or(&mut self, wanted: Type, literal: &str) -> String {
+    pub(super) fn part_or(&mut self, wanted: Type, literal: &str) -> String {
         let part = self.part(Some(wanted)).map(|(source, _)| source);
         let Some(part) = part else {
             return literal.to_owned();
@@ -355,7 +355,7 @@ impl Generator<'_> {
     }
 
     pub(super) fn any(&mut self, depth: u32) -> String {
-        match self.rng.random_range(0..11) {
+        match self.rng.random_range(0..12) {
             0 | 1 => self.boolean(depth),
             2 => self.int(depth),
             3 | 4 => self.text(depth),
@@ -365,6 +365,7 @@ impl Generator<'_> {
                 .part(None)
                 .map_or("null".to_owned(), |(source, _)| source),
             8 => self.time(),
+            9 => self.network(),
             _ => self.library(),
         }
     }

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use super::random_expressions::Generator;
 
 impl Generator<'_> {
-    fn one_of(&mut self, choices: &[&str]) -> String {
+    pub(super) fn one_of(&mut self, choices: &[&str]) -> String {
         (*choices.choose(self.rng).unwrap()).to_owned()
     }
 

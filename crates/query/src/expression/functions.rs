@@ -116,5 +116,7 @@ pub(super) fn names() -> String {
         .collect();
     names.retain(|name| !name.starts_with('@'));
     names.sort_unstable();
+    // Libraries add overloads to some of the functions.
+    names.dedup();
     names.join(", ")
 }

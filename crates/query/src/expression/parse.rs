@@ -19,7 +19,7 @@ pub(super) const OBJECT: &str = "object";
 /// The same name where a loop has a variable called like it.
 pub(super) const OUTER_OBJECT: &str = ".object";
 
-/// Names of types, with which `type(x)` can be compared.
+/// Names of types, with which `type(x)` can be compared. Libraries may have more.
 const TYPES: [&str; 12] = [
     "bool",
     "bytes",
@@ -110,7 +110,7 @@ impl Check {
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 if let Some(name) = qualified(expression)
-                    && TYPES.contains(&name.trim_start_matches('.'))
+                    && is_type(&name)
                 {
                     return Ok(());
                 }
@@ -132,13 +132,12 @@ impl Check {
                 let name = call.func_name.trim_start_matches('.');
                 // As in cel-go, `ip.isCanonical(…)` is a function, even beside a variable
                 // `ip`, and `ip.contains(…)` is not.
-                let namespace =
-                    target
-                        .and_then(|target| qualified(&target.expr))
-                        .filter(|namespace| {
-                            let namespace = namespace.trim_start_matches('.');
-                            functions::is_known(&format!("{namespace}.{name}"))
-                        });
+                let is_function = |namespace: &String| {
+                    let namespace = namespace.trim_start_matches('.');
+                    functions::is_known(&format!("{namespace}.{name}"))
+                };
+                let namespace = target.and_then(|target| qualified(&target.expr));
+                let namespace = namespace.filter(is_function);
                 if namespace.is_none() && !functions::is_known(name) {
                     return Err(InvalidExpression::UnknownFunction(name.to_owned()));
                 }
@@ -179,13 +178,18 @@ impl Check {
 
     fn variable(&self, name: &str) -> Checked {
         let is_known = matches!(name, OBJECT | OUTER_OBJECT)
-            || TYPES.contains(&name.trim_start_matches('.'))
+            || is_type(name)
             || self.variables.iter().any(|variable| variable == name);
         match is_known {
             true => Ok(()),
             false => Err(InvalidExpression::UnknownVariable(name.to_owned())),
         }
     }
+}
+
+fn is_type(name: &str) -> bool {
+    let name = name.trim_start_matches('.');
+    TYPES.contains(&name) || DECLARED.has_type(name)
 }
 
 /// Returns the name that selections from a variable spell: `a.b.c`.

@@ -194,6 +194,76 @@ fn values() {
         ("'a1b22'.findAll('\\\\d+')", json!(["1", "22"])),
         ("['a', 'b'].includes('b')", json!(true)),
         ("['x.y'].map(ip, ip.contains('.'))", json!([true])),
+        (
+            "ip('::1').isLoopback() && ip('10.0.0.1').family() == 4",
+            json!(true),
+        ),
+        (
+            "isIP('010.0.0.1') || isIP('::ffff:1.2.3.4') || isIP('fe80::1%a')",
+            json!(false),
+        ),
+        ("ip.isCanonical('2001:DB8::1')", json!(false)),
+        (
+            "string(ip('2001:DB8:0:0::1')) + string(cidr('::/0'))",
+            json!("2001:db8::1::/0"),
+        ),
+        ("cidr('10.0.0.0/8').containsIP('10.1.2.3')", json!(true)),
+        (
+            "cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))",
+            json!(true),
+        ),
+        (
+            "string(cidr('10.1.2.3/12').masked()) + string(cidr('::1/8').ip())",
+            json!("10.0.0.0/12::1"),
+        ),
+        (
+            "isCIDR('10.0.0.0/08') || isCIDR('10.0.0.0/+8')",
+            json!(false),
+        ),
+        (
+            "type(ip('::')) == net.IP && type(cidr('::/0')) == .net.CIDR",
+            json!(true),
+        ),
+        ("[{'IP': 1}].map(net, net.IP)", json!([1])),
+        (
+            "['::1'].map(ip, ip(ip).isLoopback() && .ip.isCanonical(ip))",
+            json!([true]),
+        ),
+        (
+            "url('https://u@[::1]:80/a b?c#d').getHost()",
+            json!("[::1]:80"),
+        ),
+        (
+            "url('/a b').getEscapedPath() + url('HTTP:').getScheme()",
+            json!("/a%20bhttp"),
+        ),
+        (
+            "url('/?a=1&b=%zz&a=2&c;d').getQuery()",
+            json!({ "a": ["1", "2"] }),
+        ),
+        (
+            "isURL('a') || isURL('/%') || isURL('http://a:b')",
+            json!(false),
+        ),
+        ("url('HTTP://a') == url('http://a')", json!(true)),
+        (
+            "['/x'].all(url, url.startsWith('/') && isURL(url))",
+            json!(true),
+        ),
+        (
+            "format.dns1123Label().validate('a.b').value()",
+            json!(["must not contain dots"]),
+        ),
+        (
+            "format.named('uri').value().validate('a').orValue([])",
+            json!(["parse \"a\": invalid URI for request"]),
+        ),
+        (
+            "format.dns1123LabelPrefix().validate('a-').hasValue()",
+            json!(false),
+        ),
+        ("format.named('email').hasValue()", json!(false)),
+        ("['%s!'].map(format, format.format(['a']))", json!(["a!"])),
         ("1.0 / 3.0 > 0.3 || 1 / 0 > 1", json!(true)),
         (
             "object.spec.containers.map(c, [c.name].map(n, n + '!'))",
@@ -290,6 +360,14 @@ fn failures() {
         "int('x')",
         "'a'.matches('(' + '')",
         "duration('1s' + ')')",
+        "ip('1.2.3')",
+        "cidr('::1')",
+        "cidr('10.0.0.0/8').containsIP('10.1.2')",
+        "ip('::1').getHost()",
+        "ip('::1')",
+        "url('http://a:b')",
+        "string(url('/'))",
+        "format.named('email').value()",
     ] {
         let failed = evaluate(source, pod());
         assert!(
@@ -458,6 +536,10 @@ fn expressions_that_fill_the_memory_are_stopped() {
         format!("[{}]", many("object.text + object.text", 120)),
         format!("[{}]", many("object.text.replace('x', 'y')", 120)),
         format!("[{}]", many("object.text.findAll('x')", 150)),
+        format!("[{}]", many("url('/' + object.text)", 150)),
+        "[object.text.substring(0, 9000).replace('x', 'a&')].map(t, object.list.map(i, url('/?' + t).getQuery()))"
+            .to_owned(),
+        "object.list.map(i, format.uri().validate(object.text))".to_owned(),
         format!(
             "{{{}}}",
             (0..300)

@@ -15,6 +15,7 @@ pub(in super::super) type Function = for<'b, 'v> fn(Vec<CowVal<'b, 'v>>) -> Call
 pub(in super::super) struct Declarations {
     env: Arc<Env>,
     names: BTreeSet<&'static str>,
+    types: BTreeSet<&'static str>,
 }
 
 impl Declarations {
@@ -22,7 +23,15 @@ impl Declarations {
         Self {
             env: Arc::new(env),
             names: BTreeSet::new(),
+            types: BTreeSet::new(),
         }
+    }
+
+    /// Lets expressions name a type: `type(x) == net.IP`.
+    pub(in super::super) fn named_type(&mut self, of: &'static Type) {
+        self.types.insert(of.name());
+        let added = Arc::get_mut(&mut self.env).map(|env| env.add_type(of.to_owned()));
+        debug_assert!(matches!(added, Some(Ok(()))), "{}: {added:?}", of.name());
     }
 
     /// Declares `name(args)`.
@@ -70,6 +79,10 @@ impl Declarations {
 
     pub(in super::super) fn has(&self, name: &str) -> bool {
         self.names.contains(name)
+    }
+
+    pub(in super::super) fn has_type(&self, name: &str) -> bool {
+        self.types.contains(name)
     }
 
     pub(in super::super) fn names(&self) -> impl Iterator<Item = &'static str> {

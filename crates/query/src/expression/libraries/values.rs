@@ -1,7 +1,9 @@
 //! The arguments and results of functions.
 
+use std::collections::HashMap;
+
 use cel::common::types::{
-    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelOptional, CelString,
+    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelOptional, CelString,
 };
 use cel::common::value::{CowVal, FromVal, Val};
 use cel::{ExecutionError, Value};
@@ -11,6 +13,9 @@ use super::opaque::{Opaque, OpaqueType};
 use crate::quantity::Quantity;
 
 pub(in super::super) type Called<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+
+/// Parsing takes about so many times the time of reading.
+const PARSED: usize = 8;
 
 /// About the memory of a value beside the texts in it.
 pub(super) const VALUE_BYTES: u64 = 48;
@@ -49,6 +54,13 @@ impl<'a, 'b, 'v> Arguments<'a, 'b, 'v> {
     pub(super) fn text(&self, at: usize) -> Result<&'a str, ExecutionError> {
         let text = self.of_type::<CelString<'v>>(at)?.inner();
         meter::read(text.len())?;
+        Ok(text)
+    }
+
+    /// Returns a text, and spends the cost of parsing it.
+    pub(super) fn parsed_text(&self, at: usize) -> Result<&'a str, ExecutionError> {
+        let text = self.text(at)?;
+        meter::read(text.len().saturating_mul(PARSED))?;
         Ok(text)
     }
 
@@ -102,6 +114,12 @@ pub(super) fn double<'b, 'v>(value: f64) -> Called<'b, 'v> {
     Ok(CowVal::owned(CelDouble::from(value)))
 }
 
+/// Makes an optional value.
+pub(super) fn optional<'b, 'v>(value: Option<CowVal<'b, 'v>>) -> Called<'b, 'v> {
+    let value = value.map(CowVal::into_owned);
+    Ok(CowVal::owned(CelOptional::from(value)))
+}
+
 /// Makes a list of texts, and holds its memory.
 pub(super) fn texts<'b, 'v>(texts: &[&str]) -> Called<'b, 'v> {
     hold_texts(texts.iter().map(|text| text.len()).sum(), texts.len())?;
@@ -115,11 +133,25 @@ pub(super) fn hold_texts(bytes: usize, texts: usize) -> Result<(), ExecutionErro
 
 /// Makes a list of texts whose memory is held already.
 pub(super) fn texts_held<'b, 'v>(texts: &[&str]) -> Called<'b, 'v> {
+    Ok(CowVal::owned(list(texts)))
+}
+
+fn list<'v>(texts: &[&str]) -> CelList<'v> {
     let texts = texts.iter().map(|text| {
         let text: Box<dyn Val> = Box::new(CelString::from((*text).to_owned()));
         text
     });
-    Ok(CowVal::owned(CelList::from(texts.collect::<Vec<_>>())))
+    CelList::from(texts.collect::<Vec<_>>())
+}
+
+/// Makes a map of lists of texts whose memory is held already.
+pub(super) fn map_held<'b, 'v>(lists: HashMap<&str, Vec<&str>>) -> Called<'b, 'v> {
+    let lists = lists.into_iter().map(|(key, texts)| {
+        let texts: Box<dyn Val + 'v> = Box::new(list(&texts));
+        (CelMapKey::from(key.to_owned()), texts)
+    });
+    let map: HashMap<CelMapKey<'v>, Box<dyn Val + 'v>> = lists.collect();
+    Ok(CowVal::owned(CelMap::from(map)))
 }
 
 /// Returns the place of an element, which is -1 if there is none.
