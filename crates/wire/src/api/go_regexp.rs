@@ -48,15 +48,14 @@ pub fn translated(pattern: &str) -> String {
                 }
             }
             '[' => {
-                let is_named = chars.peek() == Some(&':');
-                out.push_str(if is_named { "[" } else { r"\[" });
-                if is_named {
-                    // `[:alpha:]`
-                    for c in chars.by_ref() {
-                        out.push(c);
-                        if c == ']' {
-                            break;
-                        }
+                // `[:alpha:]`
+                let name: String = chars.clone().take_while(|c| *c != ']').collect();
+                match name.len() > 1 && name.starts_with(':') && name.ends_with(':') {
+                    false => out.push_str(r"\["),
+                    true => {
+                        out.push('[');
+                        out.extend(chars.by_ref().take(name.chars().count()));
+                        out.extend(chars.next());
                     }
                 }
             }
@@ -108,6 +107,7 @@ mod tests {
             (r"^[]a]+$", "]a", true),
             (r"^[^]a]+$", "b", true),
             (r"^[[:alpha:]-]+$", "a-b", true),
+            (r"^[[:alpha: ]+$", "[: hap", true),
             (r"^\Qa.b\E\d$", "a.b1", true),
             (r"^\Qa.b\E\d$", "axb1", false),
             (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "web-1", true),
