@@ -47,6 +47,7 @@ async fn queries() {
         .configure(|config| config["queries"] = json!({ "enabled": true }))
         .await;
     servers.warm("pods").await;
+    servers.rest().await;
     let front = servers.front();
     ask_all(&front, count("times", 20)).await;
     list_all(&servers).await;

@@ -107,6 +107,22 @@ impl Servers {
             .await;
     }
 
+    /// Waits until both servers do next to nothing. After it has given out many objects,
+    /// kube-apiserver works on for a while, on the core that both share.
+    pub async fn rest(&self) {
+        const INTERVAL: Duration = Duration::from_secs(1);
+        const IDLE: Duration = Duration::from_millis(50);
+        let cpu = || self.direct().cpu() + self.front().cpu();
+        for _ in 0..120 {
+            let before = cpu();
+            tokio::time::sleep(INTERVAL).await;
+            if cpu().saturating_sub(before) < IDLE {
+                return;
+            }
+        }
+        panic!("the servers do not come to rest");
+    }
+
     pub async fn configure(&self, change: impl FnOnce(&mut Value)) {
         let mut config = self.apifront.read_config();
         change(&mut config);

@@ -64,6 +64,11 @@ pub struct Arguments {
     )]
     condition: String,
 
+    /// Answer from memory as it is (resourceVersion 0), without asking whether it is the newest
+    /// state. Of many objects, asking takes longer than answering
+    #[arg(long, help_heading = OBJECTS)]
+    cached: bool,
+
     /// Show a value; may be repeated
     #[arg(long = "column", value_name = "NAME=CEL", help_heading = SHOWN)]
     #[arg(value_parser = column, allow_hyphen_values = true)]
@@ -155,6 +160,7 @@ impl Arguments {
             limit: self.limit,
             offset: self.offset,
             count_by: self.count_by.clone(),
+            resource_version: if self.cached { "0" } else { "" }.to_owned(),
             max_updates_per_second: self.updates_per_second,
             ..QuerySpec::default()
         }
@@ -227,6 +233,7 @@ mod tests {
             "--watch",
             "--updates-per-second",
             "4",
+            "--cached",
         ]);
         let spec = parsed_spec(arguments.unwrap());
         let expected = json!({
@@ -248,6 +255,7 @@ mod tests {
             "limit": 5,
             "offset": 2,
             "maxUpdatesPerSecond": 4,
+            "resourceVersion": "0",
         });
         assert_eq!(spec, expected);
         let least = parsed_spec(parsed(&["pods"]).unwrap());
