@@ -8,8 +8,8 @@ use cel::ExecutionError;
 use cel::common::types::Type;
 use cel::common::value::{CowVal, StaticVal, Val};
 
-use super::Called;
-use super::values::Arguments;
+use super::values::{self, Arguments};
+use super::{Called, Declarations};
 
 /// A type of values without operators except `==`.
 pub(super) trait OpaqueType: Clone + Debug + PartialEq + Send + Sync + 'static {
@@ -50,8 +50,22 @@ pub(super) fn value<'b, 'v, T: OpaqueType>(value: T) -> Called<'b, 'v> {
     Ok(CowVal::owned(Opaque(value)))
 }
 
+/// Declares how values of a type are compared.
+pub(super) fn declare_order<T: OpaqueType + Ord>(declarations: &mut Declarations) {
+    let of = T::type_of();
+    declarations.method(of, "isGreaterThan", &[of], |args| {
+        values::bool(compared::<T>("isGreaterThan", &args)?.is_gt())
+    });
+    declarations.method(of, "isLessThan", &[of], |args| {
+        values::bool(compared::<T>("isLessThan", &args)?.is_lt())
+    });
+    declarations.method(of, "compareTo", &[of], |args| {
+        values::int(compared::<T>("compareTo", &args)? as i64)
+    });
+}
+
 /// Compares the two arguments of a function.
-pub(super) fn compared<T: OpaqueType + Ord>(
+fn compared<T: OpaqueType + Ord>(
     function: &'static str,
     args: &[CowVal<'_, '_>],
 ) -> Result<Ordering, ExecutionError> {

@@ -23,9 +23,7 @@ pub(super) fn declare(declarations: &mut Declarations) {
     declarations.method(of, "isInteger", &[], is_integer);
     declarations.method(of, "asInteger", &[], as_integer);
     declarations.method(of, "asApproximateFloat", &[], as_approximate_float);
-    declarations.method(of, "isGreaterThan", &[of], is_greater_than);
-    declarations.method(of, "isLessThan", &[of], is_less_than);
-    declarations.method(of, "compareTo", &[of], compare_to);
+    opaque::declare_order::<Quantity>(declarations);
     declarations.method(of, "add", &[of], add);
     declarations.method(of, "add", &[&INT_TYPE], add_int);
     declarations.method(of, "sub", &[of], sub);
@@ -62,18 +60,6 @@ fn as_integer<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
 fn as_approximate_float<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let quantity: &Quantity = Arguments::of("asApproximateFloat", &args).opaque(0)?;
     values::double(quantity.as_f64())
-}
-
-fn is_greater_than<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::bool(opaque::compared::<Quantity>("isGreaterThan", &args)?.is_gt())
-}
-
-fn is_less_than<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::bool(opaque::compared::<Quantity>("isLessThan", &args)?.is_lt())
-}
-
-fn compare_to<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::int(opaque::compared::<Quantity>("compareTo", &args)? as i64)
 }
 
 fn add<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {

@@ -46,9 +46,7 @@ pub(super) fn declare(declarations: &mut Declarations) {
     declarations.function("semver", &[&STRING_TYPE, &BOOL_TYPE], semver);
     declarations.function("isSemver", &[&STRING_TYPE], is_semver);
     declarations.function("isSemver", &[&STRING_TYPE, &BOOL_TYPE], is_semver);
-    declarations.method(of, "isGreaterThan", &[of], is_greater_than);
-    declarations.method(of, "isLessThan", &[of], is_less_than);
-    declarations.method(of, "compareTo", &[of], compare_to);
+    opaque::declare_order::<Semver>(declarations);
     declarations.method(of, "major", &[], major);
     declarations.method(of, "minor", &[], minor);
     declarations.method(of, "patch", &[], patch);
@@ -98,18 +96,6 @@ fn semver<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
 
 fn is_semver<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     values::bool(read(&Arguments::of("isSemver", &args))?.is_ok())
-}
-
-fn is_greater_than<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::bool(opaque::compared::<Semver>("isGreaterThan", &args)?.is_gt())
-}
-
-fn is_less_than<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::bool(opaque::compared::<Semver>("isLessThan", &args)?.is_lt())
-}
-
-fn compare_to<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
-    values::int(opaque::compared::<Semver>("compareTo", &args)? as i64)
 }
 
 fn major<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
