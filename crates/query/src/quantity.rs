@@ -56,6 +56,17 @@ impl Quantity {
         }
     }
 
+    /// Returns about the number of digits with which it is calculated, beyond 64 bits.
+    pub(crate) fn digits(&self) -> u64 {
+        match &self.0 {
+            Amount::Small { exponent, .. } => exponent.unsigned_abs().into(),
+            Amount::Large { value, exponent } => {
+                let bits = value.bits() / 3;
+                bits.saturating_add(exponent.unsigned_abs().into())
+            }
+        }
+    }
+
     pub(crate) fn sign(&self) -> i8 {
         match &self.0 {
             Amount::Small { value, .. } => match value.cmp(&0) {

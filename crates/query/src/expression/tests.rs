@@ -459,6 +459,9 @@ fn dear_expressions_are_stopped() {
         .replace("(b, a+a+a+a+a+a+a+a+a+a+a+a", "(b, b+b+b+b+b+b+b+b+b+b+b+b")
         .replace("(c, a+a+a+a+a+a+a+a+a+a+a+a", "(c, c+c+c+c+c+c+c+c+c+c+c+c"),
         format!("{list}.all(a, {list}.all(b, '{long}'.matches('(x+x+)+y') || true))"),
+        // Each search reads all of the text, and finds its first character.
+        format!("{list}.all(a, {list}.all(b, '{long}'.findAll('.*y|x').size() > 0))"),
+        format!("{list}.all(a, {list}.all(b, quantity('1e1000') < quantity('1e-1000') || true))"),
     ] {
         let began = Instant::now();
         let expression = parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
@@ -548,6 +551,8 @@ fn expressions_that_fill_the_memory_are_stopped() {
                 .join(",")
         ),
         vec!["[object, object]"; 40].join("+"),
+        "object.text.findAll('.*y|x')".to_owned(),
+        "object.text.split('').distinct()".to_owned(),
         "object.data.map(k, object)".to_owned(),
         "object.data.map(k, {'o': object})".to_owned(),
         "object.data.filter(k, true).map(k, object.data.filter(l, true))".to_owned(),

@@ -84,7 +84,12 @@ fn find_all<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let pattern = pattern("findAll", &args)?;
     let most = if args.has(2) { args.int(2)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let found = pattern.find_iter(args.text(0)?).take(most);
-    let texts: Vec<&str> = found.map(|found| found.as_str()).collect();
+    let text = args.text(0)?;
+    let mut texts = Vec::new();
+    for found in pattern.find_iter(text).take(most) {
+        texts.push(found.as_str());
+        // Each search may read all of the rest.
+        meter::read(text.len().saturating_sub(found.end()) / 2)?;
+    }
     values::texts(&texts)
 }

@@ -3,6 +3,7 @@
 use cel::common::types::{INT_TYPE, STRING_TYPE, Type};
 use cel::common::value::CowVal;
 
+use super::super::meter;
 use super::opaque::{self, OpaqueType};
 use super::values::{self, Arguments, failed};
 use super::{Called, Declarations};
@@ -32,8 +33,9 @@ pub(super) fn declare(declarations: &mut Declarations) {
 
 fn quantity<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let text = Arguments::of("quantity", &args).text(0)?;
-    let quantity = Quantity::parse(text);
-    opaque::value(quantity.map_err(|error| failed("quantity", error))?)
+    let quantity = Quantity::parse(text).map_err(|error| failed("quantity", error))?;
+    meter::spend_units(quantity.digits())?;
+    opaque::value(quantity)
 }
 
 fn is_quantity<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
