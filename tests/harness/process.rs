@@ -179,15 +179,30 @@ impl Process {
     }
 
     pub fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
-            .expect("the process lives");
-        status
-            .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:"))
-            .and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-            .expect("VmRSS")
-            * 1024
+        resident_bytes(self.pid())
     }
+
+    pub fn peak_bytes(&self) -> u64 {
+        peak_bytes(self.pid())
+    }
+}
+
+pub fn resident_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// Returns the most resident memory that the process had.
+pub fn peak_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+fn status_bytes(pid: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.expect(field) * 1024
 }
 
 /// Returns the CPU time, user and system, of all threads of a process, including

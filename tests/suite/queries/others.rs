@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::{QUERIES, enable, front, query};
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::objects::config_map;
 
 /// Returns a query that costs the most it may.
 fn dear() -> Value {
@@ -69,5 +70,50 @@ async fn nobody_waits_for_queries_of_clients_that_are_gone() {
         .metric("apifront_queries_total", &outcomes("refused"))
         .await;
     assert!(refused < 24.0, "{refused}");
+    front.stop().await;
+}
+
+/// What queries make of a large object stays within bounds, though they name it often.
+#[tokio::test]
+async fn queries_do_not_fill_the_memory() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    /// The memory of two queries at a time, and of the object that each reads.
+    const GROWTH: u64 = 300 << 20;
+    let cluster = Cluster::shared();
+    let front = Apifront::start(cluster, enable).await;
+    let client = front.admin_client();
+    let namespace = cluster.namespace("large").await;
+    let large = config_map("large", json!({}), json!({ "text": "x".repeat(900_000) }));
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    cluster.admin_client().post(&path, &large).await.expect(201);
+    let ask = async |condition: &str| {
+        let query = query(&json!({
+            "resource": { "version": "v1", "resource": "configmaps" },
+            "namespaces": [namespace],
+            "fieldSelector": "metadata.name=large",
+            "where": condition,
+        }));
+        client.post(QUERIES, &query).await
+    };
+    let answer = ask("object.data.text.size() == 900000").await.expect(201);
+    assert_eq!(answer["status"]["total"], 1);
+    let before = front.process.peak_bytes();
+    for part in [
+        "object",
+        "object.data.text + 'y'",
+        "object.data.text.split('')",
+        "object.data.text.replace('x', 'yy')",
+        "object.data.text.findAll('x')",
+    ] {
+        let condition = format!("size([{}]) > 0", vec![part; 100].join(", "));
+        let asked = (0..8).map(|_| ask(&condition));
+        for answer in join_all(asked).await {
+            let status = answer.expect(400);
+            let message = status["message"].as_str().unwrap();
+            assert!(message.contains(" for one object"), "{part}: {message}");
+        }
+        let grown = front.process.peak_bytes().saturating_sub(before);
+        assert!(grown < GROWTH, "{part}: {} MiB", grown >> 20);
+    }
     front.stop().await;
 }
