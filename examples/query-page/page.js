@@ -74,7 +74,8 @@ async function answer(own, name, spec) {
   let isOther = true;
   async function* events() {
     resource = await find(name, signal);
-    yield* watchQuery({ resource, ...spec }, signal);
+    // Any state will do to begin with, since its changes follow.
+    yield* watchQuery({ resource, resourceVersion: "0", ...spec }, signal);
   }
   const tell = {
     event(event) {

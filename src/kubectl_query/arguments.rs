@@ -65,7 +65,7 @@ pub struct Arguments {
     condition: String,
 
     /// Answer from memory as it is (resourceVersion 0), without asking whether it is the newest
-    /// state. Of many objects, asking takes longer than answering
+    /// state. Of many objects, asking takes longer than answering. A watch always begins so
     #[arg(long, help_heading = OBJECTS)]
     cached: bool,
 
@@ -160,9 +160,16 @@ impl Arguments {
             limit: self.limit,
             offset: self.offset,
             count_by: self.count_by.clone(),
-            resource_version: if self.cached { "0" } else { "" }.to_owned(),
+            resource_version: self.resource_version().to_owned(),
             max_updates_per_second: self.updates_per_second,
             ..QuerySpec::default()
+        }
+    }
+
+    fn resource_version(&self) -> &'static str {
+        match self.cached || self.watch {
+            true => "0",
+            false => "",
         }
     }
 }
