@@ -1,7 +1,7 @@
 //! Reads an expression within bounds.
 
 use cel::IdedExpr;
-use cel::common::ast::{EntryExpr, Expr, LiteralValue};
+use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 
 use super::functions::DECLARED;
 use super::{MAX_BYTES, functions, literals};
@@ -55,7 +55,7 @@ pub enum InvalidExpression {
         names = functions::names()
     )]
     UnknownFunction(String),
-    #[error("has an argument that {0}")]
+    #[error("has a value that {0}")]
     Argument(String),
     #[error("constructs the message {0:?}, which is not available")]
     Message(String),
@@ -150,6 +150,12 @@ impl Check {
                 {
                     literals::check(name, text.inner()).map_err(InvalidExpression::Argument)?;
                 }
+                if let [left, right] = call.args.as_slice()
+                    && matches!(name, operators::EQUALS | operators::NOT_EQUALS)
+                {
+                    check_equality(left, right)?;
+                    check_equality(right, left)?;
+                }
                 if let (Some(target), None) = (target, namespace) {
                     self.expression(target)?;
                 }
@@ -184,6 +190,24 @@ impl Check {
             true => Ok(()),
             false => Err(InvalidExpression::UnknownVariable(name.to_owned())),
         }
+    }
+}
+
+/// Refuses `ip(…) == '10.0.0.1'`, which is never true: a value of a library equals only
+/// others of its type.
+fn check_equality(left: &IdedExpr, right: &IdedExpr) -> Checked {
+    let Expr::Call(call) = &left.expr else {
+        return Ok(());
+    };
+    let function = call.func_name.trim_start_matches('.');
+    let is_value = matches!(function, "cidr" | "ip" | "quantity" | "semver" | "url");
+    match &right.expr {
+        Expr::Literal(LiteralValue::Null) => Ok(()),
+        Expr::Literal(_) if is_value && !call.args.is_empty() => {
+            let error = format!("is compared with {function}(…): write {function}(…) there, too");
+            Err(InvalidExpression::Argument(error))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -414,6 +414,8 @@ fn what_is_not_there_is_refused_by_name() {
     }
     for source in [
         "'a'.matches('(')",
+        "ip(object.spec.podIP) == '10.0.0.1'",
+        "1 != quantity(object.spec.x)",
         "matches('a', '[')",
         "duration('1 s')",
         "duration('')",
