@@ -1,139 +1,22 @@
 //! The page of the examples, in Chromium behind `kubectl proxy`.
 
+mod ended;
+mod shown;
+
 use std::path::Path;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
+use shown::{SORTED, STATE, Shown, TOTAL};
 
 use super::{enable, front};
 use crate::harness::apifront::Apifront;
-use crate::harness::browser::Page;
-use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::kubeconfig::{self, Credential};
-use crate::harness::kubectl::Kubectl;
 use crate::harness::objects::pod_on_node;
 use crate::harness::process;
-use crate::kubectl::kubeconfig_of;
-
-const STATE: &str = "document.getElementById('state').textContent";
-const TOTAL: &str = "document.getElementById('total').textContent";
-const NAMES: &str =
-    "[...document.querySelectorAll('#rows tbody th')].map((cell) => cell.textContent)";
-const COUNTS: &str = "[...document.querySelectorAll('#counts li')].map((item) => item.textContent)";
-const SORTED: &str = "Object.fromEntries([...document.querySelectorAll('#rows [aria-sort]')].map((head) => [head.querySelector('span').textContent, head.ariaSort]))";
 
 const MARKUP: &str = "<script>window.harmed=1</script><img src=x onerror=window.harmed=1>";
-
-/// A browser with the page, the kubectl that serves it, and a namespace to look at.
-struct Shown {
-    page: Page,
-    namespace: String,
-    pods: String,
-    admin: Client,
-    origin: String,
-    _kubectl: Child,
-    /// kubectl would end if it wrote to nobody.
-    _lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Shown {
-    /// Opens the page as the administrator.
-    async fn open(front: &Apifront) -> Self {
-        let cluster = Cluster::quiet();
-        let namespace = cluster.namespace("shop").await;
-        Self::open_as(&kubeconfig_of(cluster, front), namespace).await
-    }
-
-    async fn open_as(kubeconfig: &Path, namespace: String) -> Self {
-        let mut kubectl = Kubectl::new(kubeconfig).start(&[
-            "proxy",
-            "--port=0",
-            "--www=examples/query-page",
-            "--www-prefix=/query-page/",
-        ]);
-        let out = kubectl.stdout.take().expect("piped");
-        let mut lines = BufReader::new(out).lines();
-        let line = lines.next_line().await.unwrap().expect("a line");
-        let address = line.strip_prefix("Starting to serve on ");
-        let origin = format!("http://{}", address.expect("an address"));
-        Self {
-            page: Page::open(&format!("{origin}/query-page/")).await,
-            pods: format!("/api/v1/namespaces/{namespace}/pods"),
-            namespace,
-            admin: Cluster::quiet().admin_client(),
-            origin,
-            _kubectl: kubectl,
-            _lines: lines,
-        }
-    }
-
-    /// Waits until the page is live, and lets it show the namespace alone.
-    async fn begin(&self) {
-        self.page.shows(STATE, &json!("Live")).await;
-        self.fill("namespaces", &self.namespace).await;
-    }
-
-    /// Writes a text into a field, and leaves it.
-    async fn fill(&self, field: &str, text: &str) {
-        let script = format!(
-            "(() => {{ const field = document.getElementById({}); field.value = {}; \
-             field.dispatchEvent(new Event('change', {{ bubbles: true }})); }})()",
-            json!(field),
-            json!(text)
-        );
-        self.page.evaluate(&script).await;
-    }
-
-    async fn click(&self, selector: &str) {
-        let script = format!("document.querySelector({}).click()", json!(selector));
-        self.page.evaluate(&script).await;
-    }
-
-    /// Clicks the head of a column.
-    async fn sort(&self, column: &str, with_shift: bool) {
-        let script = format!(
-            "[...document.querySelectorAll('#rows thead button')] \
-             .find((button) => button.firstChild.textContent === {}) \
-             .dispatchEvent(new MouseEvent('click', {{ bubbles: true, shiftKey: {with_shift} }}))",
-            json!(column)
-        );
-        self.page.evaluate(&script).await;
-    }
-
-    async fn names(&self, expected: &[String]) {
-        self.page.shows(NAMES, &json!(expected)).await;
-    }
-
-    async fn counts(&self, expected: &[&str]) {
-        self.page.shows(COUNTS, &json!(expected)).await;
-    }
-
-    async fn create(&self, pod: &Value) {
-        self.admin.post(&self.pods, pod).await.expect(201);
-    }
-
-    async fn set_phase(&self, name: &str, phase: &str) {
-        let path = format!("{}/{name}/status", self.pods);
-        let patch = json!({ "status": { "phase": phase } });
-        let answer = self.admin.patch(&path, "merge-patch+json", &patch).await;
-        answer.expect(200);
-    }
-
-    /// Checks that the console is empty, and that nothing was loaded from elsewhere.
-    async fn is_quiet(&self) {
-        assert_eq!(self.page.call("console", &json!([])).await, json!([]));
-        let requests = self.page.call("requests", &json!([])).await;
-        for request in requests.as_array().unwrap() {
-            let request = request.as_str().unwrap();
-            let is_own = request.starts_with(&format!("{}/", self.origin));
-            let is_none = request.starts_with("data:") || request == "about:blank";
-            assert!(is_own || is_none, "{request}");
-        }
-    }
-}
 
 /// A pod of a test: its name, node and phase.
 #[derive(Clone)]
@@ -543,26 +426,6 @@ async fn text_of_the_cluster_stays_text() {
     let harm = "[document.images.length, document.scripts.length, window.harmed ?? null]";
     assert_eq!(shown.page.evaluate(harm).await, json!([0, 1, null]));
     shown.is_quiet().await;
-}
-
-#[tokio::test]
-async fn an_answer_that_ended_is_asked_for_again() {
-    skip_under_oracle!("kube-apiserver has no queries");
-    let mut front = Apifront::start_directly(Cluster::quiet(), enable).await;
-    let shown = Shown::open(&front).await;
-    shown.create(&pod_on_node("a", json!({}), "node-1")).await;
-    shown.begin().await;
-    shown.names(&["a".to_owned()]).await;
-    front.process.kill();
-    shown
-        .page
-        .is_true(&format!("{STATE}.startsWith('Not live. ')"))
-        .await;
-    shown.names(&["a".to_owned()]).await;
-    shown.create(&pod_on_node("b", json!({}), "node-1")).await;
-    front.restart().await;
-    shown.names(&["a".to_owned(), "b".to_owned()]).await;
-    shown.page.shows(STATE, &json!("Live")).await;
 }
 
 #[tokio::test]
