@@ -107,16 +107,40 @@ pub(super) fn is_known(name: &str) -> bool {
     DECLARED_BEFORE.contains(&name) || OPERATORS.contains(&name) || DECLARED.has(name)
 }
 
-/// Returns the names of the functions, for people.
-pub(super) fn names() -> String {
-    let mut names: Vec<&str> = DECLARED_BEFORE
-        .iter()
-        .copied()
-        .chain(DECLARED.names())
-        .collect();
-    names.retain(|name| !name.starts_with('@'));
-    names.sort_unstable();
-    // Libraries add overloads to some of the functions.
-    names.dedup();
-    names.join(", ")
+/// Loops. With another number of arguments they are unknown functions.
+const LOOPS: [&str; 9] = [
+    "all",
+    "exists",
+    "existsOne",
+    "exists_one",
+    "filter",
+    "map",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+];
+
+/// Says what to write in place of an unknown function.
+pub(super) fn hint(unknown: &str) -> String {
+    if LOOPS.contains(&unknown) {
+        return "loops have one variable here: list.all(x, …), .exists, .exists_one, .filter, .map"
+            .to_owned();
+    }
+    let beginning = |name: &str| name.chars().take(3).collect::<String>().to_lowercase();
+    let wanted = beginning(unknown);
+    let is_alike = |name: &&str| {
+        let last = name.rsplit('.').next().unwrap_or_default();
+        !name.starts_with('@') && [*name, last].map(beginning).contains(&wanted)
+    };
+    let known = DECLARED_BEFORE.iter().copied().chain(DECLARED.names());
+    let mut alike: Vec<&str> = known.filter(is_alike).collect();
+    alike.sort_unstable();
+    alike.dedup();
+    match alike.as_slice() {
+        [] => "this function is not available".to_owned(),
+        alike => format!(
+            "this function is not available; alike are {}",
+            alike.join(", ")
+        ),
+    }
 }

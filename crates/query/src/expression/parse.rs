@@ -50,10 +50,7 @@ pub enum InvalidExpression {
     Syntax(String),
     #[error("undeclared reference to {0:?}: the only variable is {OBJECT:?}")]
     UnknownVariable(String),
-    #[error(
-        "undeclared reference to {0:?}: this function is not available; those that are: {names}",
-        names = functions::names()
-    )]
+    #[error("undeclared reference to {0:?}: {hint}", hint = functions::hint(.0))]
     UnknownFunction(String),
     #[error("has a value that {0}")]
     Argument(String),

@@ -403,6 +403,18 @@ fn what_is_not_there_is_refused_by_name() {
             other => panic!("{source}: {:?}", other.err()),
         }
     }
+    for (source, hint) in [
+        (
+            "object.labels.all(k, v, v == '')",
+            "loops have one variable here: ",
+        ),
+        ("isUrl('a')", "; alike are isURL, isUnspecified"),
+        ("set.intersect([], [])", "; alike are int, sets.intersects"),
+        ("xyz()", "this function is not available"),
+    ] {
+        let error = parse(source).err().unwrap().to_string();
+        assert!(error.contains(hint), "{source}: {error}");
+    }
     for source in [
         "x",
         "self.spec",
