@@ -77,7 +77,7 @@ async fn nobody_waits_for_queries_of_clients_that_are_gone() {
 #[tokio::test]
 async fn queries_do_not_fill_the_memory() {
     skip_under_oracle!("kube-apiserver has no queries");
-    /// The memory of two queries at a time, and of the object that each reads.
+    /// The memory of eight queries at a time, and of the object that each reads.
     const GROWTH: u64 = 300 << 20;
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, enable).await;
