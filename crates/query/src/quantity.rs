@@ -6,17 +6,11 @@
 use std::cmp::Ordering;
 
 use cel::Value;
-use kubernetes_wire::api::quantity::{InvalidQuantity, QuantityFormat, QuantityText};
+use kubernetes_wire::api::quantity::{InvalidQuantity, NANO, QuantityFormat, QuantityText};
 use num_bigint::BigInt;
 
 /// The most digits of a quantity. Go has no limit.
 const MAX_DIGITS: usize = 1000;
-
-/// The most digits of a number that is kept in 64 bits.
-const MAX_SMALL_DIGITS: usize = 18;
-
-/// The smallest exponent of ten. Go rounds up what comes after it.
-const NANO: i32 = -9;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Quantity(Amount);
@@ -45,12 +39,11 @@ pub(crate) enum NotAQuantity {
 impl Quantity {
     pub(crate) fn parse(text: &str) -> Result<Self, NotAQuantity> {
         let text = QuantityText::split(text.as_bytes())?;
-        let digits = text.whole.len().saturating_add(text.fraction.len());
-        if digits > MAX_DIGITS {
+        if text.digits() > MAX_DIGITS {
             return Err(NotAQuantity::TooLong);
         }
-        match small(&text, digits) {
-            Some(amount) => Ok(Self(amount)),
+        match text.short() {
+            Some((value, exponent)) => Ok(Self(Amount::Small { value, exponent })),
             None if text.has_digits => Ok(Self(large(&text))),
             None => Err(InvalidQuantity::Malformed.into()),
         }
@@ -220,37 +213,6 @@ impl PartialEq for Quantity {
 }
 
 impl Eq for Quantity {}
-
-/// Returns the number in Go's first form, if Go would.
-fn small(text: &QuantityText<'_>, digits: usize) -> Option<Amount> {
-    let fraction = i32::try_from(text.fraction.len()).ok()?;
-    let (most, factor, exponent) = match text.format {
-        QuantityFormat::Binary => {
-            // About the decimal digits of the suffix.
-            let of_suffix = usize::try_from(text.exponent.checked_mul(3)? / 10).ok()?;
-            let most = 14usize.checked_sub(of_suffix)?;
-            let factor = 1i64.checked_shl(u32::try_from(text.exponent).ok()?)?;
-            (if fraction == 0 { most } else { return None }, factor, 0)
-        }
-        _ => (MAX_SMALL_DIGITS, 1, text.exponent.checked_sub(fraction)?),
-    };
-    if digits > most || exponent < NANO {
-        return None;
-    }
-    let mut all = text.whole.iter().chain(text.fraction);
-    let value = all.try_fold(0i64, |value, digit| {
-        value
-            .checked_mul(10)?
-            .checked_add(i64::from(digit.checked_sub(b'0')?))
-    })?;
-    let value = value.checked_mul(factor)?;
-    let value = if text.negative {
-        value.checked_neg()?
-    } else {
-        value
-    };
-    Some(Amount::Small { value, exponent })
-}
 
 fn large(text: &QuantityText<'_>) -> Amount {
     let digits = [text.whole, text.fraction].concat();

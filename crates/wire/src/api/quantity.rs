@@ -2,6 +2,12 @@
 
 use InvalidQuantity::{ExponentTooLarge, Malformed};
 
+/// The smallest exponent of ten. Go rounds up what comes after it.
+pub const NANO: i32 = -9;
+
+/// The most digits of a number that Go keeps in 64 bits.
+const MAX_SHORT_DIGITS: usize = 18;
+
 /// How a quantity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityFormat {
@@ -68,6 +74,41 @@ impl<'a> QuantityText<'a> {
             format,
             exponent,
         })
+    }
+
+    /// Returns the number of digits before and after the point.
+    pub fn digits(&self) -> usize {
+        self.whole.len().saturating_add(self.fraction.len())
+    }
+
+    /// Returns the number as `value * 10^exponent`, if Go keeps it in 64 bits.
+    pub fn short(&self) -> Option<(i64, i32)> {
+        let fraction = i32::try_from(self.fraction.len()).ok()?;
+        let (most, factor, exponent) = match self.format {
+            QuantityFormat::Binary if fraction > 0 => return None,
+            QuantityFormat::Binary => {
+                // About the decimal digits of the suffix: in Go this is
+                // float32(exponent)*3/10.
+                let of_suffix = usize::try_from(self.exponent.checked_mul(3)? / 10).ok()?;
+                let factor = 1i64.checked_shl(u32::try_from(self.exponent).ok()?)?;
+                (14usize.checked_sub(of_suffix)?, factor, 0)
+            }
+            _ => (MAX_SHORT_DIGITS, 1, self.exponent.checked_sub(fraction)?),
+        };
+        if self.digits() > most || exponent < NANO {
+            return None;
+        }
+        let mut all = self.whole.iter().chain(self.fraction);
+        let value = all.try_fold(0i64, |value, digit| {
+            let digit = char::from(*digit).to_digit(10)?;
+            value.checked_mul(10)?.checked_add(digit.into())
+        })?;
+        let value = value.checked_mul(factor)?;
+        let value = match self.negative {
+            true => value.checked_neg()?,
+            false => value,
+        };
+        Some((value, exponent))
     }
 }
 

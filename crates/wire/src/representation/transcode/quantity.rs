@@ -7,7 +7,7 @@
 use super::NotTranscodable::{Unsupported, WrongType};
 use super::Result;
 use crate::api::quantity::{
-    BINARY_SUFFIXES, DECIMAL_SUFFIXES, InvalidQuantity, QuantityFormat, QuantityText,
+    BINARY_SUFFIXES, DECIMAL_SUFFIXES, InvalidQuantity, NANO, QuantityFormat, QuantityText,
 };
 
 impl From<InvalidQuantity> for super::NotTranscodable {
@@ -21,8 +21,6 @@ impl From<InvalidQuantity> for super::NotTranscodable {
 
 /// The most digits of a decimal. An i128 holds all such numbers.
 const MAX_DIGITS: usize = 38;
-/// The smallest exponent. Go drops digits after it, and rounds up.
-const NANO: i32 = -9;
 
 /// Appends a quantity as Go writes it.
 pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
@@ -31,8 +29,7 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         return Ok(());
     }
     let parts = QuantityText::split(text)?;
-    let digits = parts.whole.len().saturating_add(parts.fraction.len());
-    if digits > MAX_DIGITS {
+    if parts.digits() > MAX_DIGITS {
         return Err(Unsupported);
     }
     let mut all = parts.whole.iter().chain(parts.fraction);
@@ -46,18 +43,10 @@ pub(crate) fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
     exponent = exponent.saturating_sub(parts.fraction.len() as i32);
 
     // Go's fast path, which may keep the text.
-    let room = if binary {
-        // This is float32(exponent)*3/10 for exponents that are multiples of
-        // ten.
-        let spare = 14i32.saturating_sub(parts.exponent.saturating_mul(3) / 10);
-        parts.fraction.is_empty() && spare >= digits as i32
-    } else {
-        digits <= 18
-    };
     let shift = if binary { parts.exponent } else { 0 };
     let scaled = unsigned.checked_mul(1 << shift);
-    let is_short = room && exponent >= NANO;
-    if is_short && scaled.is_some_and(|s| i64::try_from(s).is_ok()) {
+    let is_short = parts.short().is_some();
+    if is_short {
         let first = parts.whole.first();
         let kept = if binary {
             unsigned & 7 != 0
