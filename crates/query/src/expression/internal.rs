@@ -9,7 +9,7 @@ use cel::common::types::{
 use cel::common::value::CowVal;
 use kubernetes_wire::api::go_float::Printed;
 
-use super::libraries::{Called, Declarations, argument, held_bytes, no_overload};
+use super::libraries::{Called, Declarations, argument, hold, no_overload};
 use super::literals::is_duration;
 use super::meter;
 
@@ -82,9 +82,8 @@ fn add<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     };
     meter::make(size(left).saturating_add(size(right)))?;
     if left.get_type() == &LIST_TYPE {
-        for list in [left, right] {
-            meter::hold(held_bytes(list.as_ref(), meter::holdable()))?;
-        }
+        hold(left.as_ref())?;
+        hold(right.as_ref())?;
     }
     let adder = left.as_adder().ok_or_else(|| no_overload("_+_", &args))?;
     let sum = adder.add(right.as_ref()).map_err(|error| match error {
@@ -99,6 +98,6 @@ fn add<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
 /// Returns a value that is going to be copied, or to which something of its size is made.
 fn held<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let value = argument(args)?;
-    meter::hold(held_bytes(value.as_ref(), meter::holdable()))?;
+    hold(value.as_ref())?;
     Ok(value)
 }

@@ -379,6 +379,7 @@ fn failures() {
         ("object.spec.nodeName + 1", "'_+_'"),
         ("semver('1.0.0')", "a kubernetes.Semver is no result"),
         ("[quantity('1')]", "a kubernetes.Quantity is no result"),
+        ("'%s'.format([ip('::1')])", "a value of type net.IP"),
     ] {
         let Err(Valueless::Failed(text)) = evaluate(source, pod()) else {
             panic!("{source}");

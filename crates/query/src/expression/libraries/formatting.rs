@@ -1,7 +1,9 @@
 //! `'%s has %d'.format([name, count])`, as Kubernetes' version of the text library does it.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
+use cel::Env;
 use cel::common::types::{
     CelBool, CelBytes, CelDouble, CelDuration, CelInt, CelList, CelMap, CelNull, CelString,
     CelTimestamp, CelType, CelUInt, LIST_TYPE, STRING_TYPE,
@@ -10,9 +12,7 @@ use cel::common::value::{CowVal, Val};
 use kubernetes_wire::api::go_float::Printed;
 use kubernetes_wire::api::query::go_quote;
 
-use super::super::functions::DECLARED;
-use super::super::meter;
-use super::values::{self, Arguments, failed, held_bytes};
+use super::values::{self, Arguments};
 use super::{Called, Declarations};
 
 pub(in super::super) const FORMAT: &str = "@format";
@@ -27,9 +27,9 @@ pub(super) fn declare(declarations: &mut Declarations) {
 fn format<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("format", &args);
     let (text, list) = (args.text(0)?, args.list(1)?);
-    meter::hold(held_bytes(args.value(1)?, meter::holdable()))?;
-    let text = formatted(text, list).map_err(|error| failed("format", error))?;
-    meter::make(u64::try_from(text.len()).unwrap_or(u64::MAX))?;
+    values::hold(args.value(1)?)?;
+    let text = formatted(text, list).map_err(|error| args.failed(error))?;
+    values::make(text.len())?;
     values::text(text)
 }
 
@@ -208,8 +208,10 @@ fn append_text(value: &dyn Val, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the text that the function `string` has for a value.
+/// Returns the text that CEL's function `string` has for a value. Values of libraries
+/// have none.
 fn string(value: &dyn Val) -> Result<String, String> {
+    static STANDARD: LazyLock<Env> = LazyLock::new(Env::stdlib);
     let args = vec![CowVal::Owned(value.clone_as_boxed())];
     let no_text = || {
         format!(
@@ -217,7 +219,7 @@ fn string(value: &dyn Val) -> Result<String, String> {
             value.get_type().name()
         )
     };
-    let function = DECLARED.env().find_overload("string", &args);
+    let function = STANDARD.find_overload("string", &args);
     let text = function.ok_or_else(no_text)?(args).map_err(|error| error.to_string())?;
     let text = text.downcast_ref::<CelString<'_>>();
     Ok(text.ok_or_else(no_text)?.inner().to_owned())

@@ -12,7 +12,7 @@ use cel::common::value::{CowVal, Val};
 use super::super::meter;
 use super::sets::spend_pairs;
 use super::values::{self, Arguments, failed};
-use super::{Called, Declarations, argument, held_bytes, no_overload};
+use super::{Called, Declarations, argument, no_overload};
 
 /// The argument of `distinct`, which compares each element with each.
 pub(in super::super) const DISTINCT_OF: &str = "@distinct_of";
@@ -135,7 +135,7 @@ fn distinct_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let list = argument(args)?;
     let elements = list.as_sizer().map_or(0, |sizer| *sizer.size().inner());
     spend_pairs(list.as_ref(), usize::try_from(elements).unwrap_or_default())?;
-    meter::hold(held_bytes(list.as_ref(), meter::holdable()))?;
+    values::hold(list.as_ref())?;
     Ok(list)
 }
 

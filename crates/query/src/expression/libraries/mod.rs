@@ -23,7 +23,7 @@ use declarations::Function;
 pub(super) use formatting::FORMAT;
 pub(super) use lists::{DISTINCT_OF, RANGE_OF};
 pub(super) use texts::{INDEX_OF, JOIN, LAST_INDEX_OF, REPLACE, SPLIT};
-pub(super) use values::{Called, argument, held_bytes, no_overload, result};
+pub(super) use values::{Called, argument, hold, no_overload, result};
 
 pub(super) use patterns::check_pattern;
 

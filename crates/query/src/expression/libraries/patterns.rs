@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use cel::ExecutionError;
 use cel::common::types::{INT_TYPE, STRING_TYPE};
 use cel::common::value::CowVal;
+use kubernetes_wire::api::go_regexp;
 use regex::{Regex, RegexBuilder};
 
 use super::super::meter;
-use super::values::{self, Arguments, failed};
+use super::values::{self, Arguments};
 use super::{Called, Declarations};
-use kubernetes_wire::api::go_regexp;
 
 /// The most memory of a compiled pattern.
 const MAX_PATTERN_BYTES: usize = 256 << 10;
@@ -43,7 +43,7 @@ fn compiled(text: &str) -> Result<Regex, String> {
 
 /// Returns the pattern of the second argument, and spends the cost of looking for it in
 /// the first.
-fn pattern(function: &'static str, args: &Arguments<'_, '_, '_>) -> Result<Regex, ExecutionError> {
+fn pattern(args: &Arguments<'_, '_, '_>) -> Result<Regex, ExecutionError> {
     thread_local! {
         static PATTERNS: RefCell<Vec<(String, Regex)>> = const { RefCell::new(Vec::new()) };
     }
@@ -56,7 +56,7 @@ fn pattern(function: &'static str, args: &Arguments<'_, '_, '_>) -> Result<Regex
         }
         let length = u64::try_from(pattern.len()).unwrap_or(u64::MAX);
         meter::spend(length.saturating_mul(64))?;
-        let regex = compiled(pattern).map_err(|error| failed(function, error))?;
+        let regex = compiled(pattern).map_err(|error| args.failed(error))?;
         if patterns.len() >= REMEMBERED_PATTERNS {
             patterns.remove(0);
         }
@@ -68,22 +68,21 @@ fn pattern(function: &'static str, args: &Arguments<'_, '_, '_>) -> Result<Regex
 /// Matches a text with a pattern, anywhere in the text.
 fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("matches", &args);
-    let pattern = pattern("matches", &args)?;
+    let pattern = pattern(&args)?;
     values::bool(pattern.is_match(args.text(0)?))
 }
 
 fn find<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("find", &args);
-    let pattern = pattern("find", &args)?;
+    let pattern = pattern(&args)?;
     let found = pattern.find(args.text(0)?);
     values::text(found.map_or("", |found| found.as_str()))
 }
 
 fn find_all<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("findAll", &args);
-    let pattern = pattern("findAll", &args)?;
-    let most = if args.has(2) { args.int(2)? } else { -1 };
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let pattern = pattern(&args)?;
+    let most = args.most(2)?;
     let text = args.text(0)?;
     let mut texts = Vec::new();
     for found in pattern.find_iter(text).take(most) {

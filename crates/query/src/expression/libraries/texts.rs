@@ -6,8 +6,7 @@ use cel::ExecutionError;
 use cel::common::types::{DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE};
 use cel::common::value::CowVal;
 
-use super::super::meter;
-use super::values::{self, Arguments, failed};
+use super::values::{self, Arguments};
 use super::{Called, Declarations};
 
 pub(in super::super) const INDEX_OF: &str = "@indexOf";
@@ -38,14 +37,11 @@ pub(super) fn declare(declarations: &mut Declarations) {
 
 /// Tells before which byte a search is to begin. The text may be shorter: then nothing is
 /// there but an empty text, which is at its end.
-fn offset(
-    function: &'static str,
-    args: &Arguments<'_, '_, '_>,
-) -> Result<Option<usize>, ExecutionError> {
+fn offset(args: &Arguments<'_, '_, '_>) -> Result<Option<usize>, ExecutionError> {
     let (text, wanted) = (args.text(0)?, args.text(1)?);
     let offset = args.int(2)?;
     let characters = usize::try_from(offset)
-        .map_err(|_| failed(function, format!("index out of range: {offset}")))?;
+        .map_err(|_| args.failed(format!("index out of range: {offset}")))?;
     let bytes = text.char_indices().nth(characters).map(|(bytes, _)| bytes);
     Ok(bytes.or(wanted.is_empty().then_some(text.len())))
 }
@@ -60,7 +56,7 @@ fn index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("indexOf", &args);
     let (text, wanted) = (args.text(0)?, args.text(1)?);
     let from = match args.has(2) {
-        true => offset("indexOf", &args)?,
+        true => offset(&args)?,
         false => Some(0),
     };
     let found = from.and_then(|from| {
@@ -74,14 +70,13 @@ fn last_index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("lastIndexOf", &args);
     let (text, wanted) = (args.text(0)?, args.text(1)?);
     let from = match args.has(2) {
-        true => offset("lastIndexOf", &args)?,
+        true => offset(&args)?,
         false => Some(text.len()),
     };
     let found = from.and_then(|from| {
         // What is found begins there or before it.
         let end = from.saturating_add(wanted.len()).min(text.len());
-        let end = (0..=end).rev().find(|end| text.is_char_boundary(*end))?;
-        text.get(..end)?.rfind(wanted)
+        text.get(..text.floor_char_boundary(end))?.rfind(wanted)
     });
     place_in(text, found)
 }
@@ -106,33 +101,22 @@ fn last_index_of_element<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     )
 }
 
-/// Spends the cost of a text of this length, unless it is too long.
-fn make(length: usize) -> Result<(), ExecutionError> {
-    meter::make(u64::try_from(length).unwrap_or(u64::MAX))
-}
-
 fn join<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("join", &args);
     let between = if args.has(1) { args.text(1)? } else { "" };
     let texts = args.texts(0)?;
     let gaps = texts.len().saturating_sub(1);
     let length: usize = texts.iter().map(|text| text.len()).sum();
-    make(length.saturating_add(between.len().saturating_mul(gaps)))?;
+    values::make(length.saturating_add(between.len().saturating_mul(gaps)))?;
     values::text(texts.join(between))
-}
-
-/// Returns the most times that something is done, which may be any number.
-fn most(args: &Arguments<'_, '_, '_>, at: usize) -> Result<usize, ExecutionError> {
-    let most = if args.has(at) { args.int(at)? } else { -1 };
-    Ok(usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 fn replace<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("replace", &args);
     let (text, old, new) = (args.text(0)?, args.text(1)?, args.text(2)?);
-    let most = most(&args, 3)?;
+    let most = args.most(3)?;
     let found = text.matches(old).take(most).count();
-    make(text.len().saturating_add(new.len().saturating_mul(found)))?;
+    values::make(text.len().saturating_add(new.len().saturating_mul(found)))?;
     values::text(text.replacen(old, new, most))
 }
 
@@ -140,7 +124,7 @@ fn replace<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
 fn split<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Called<'b, 'v> {
     let args = Arguments::of("split", &args);
     let (text, between) = (args.text(0)?, args.text(1)?);
-    let most = most(&args, 2)?;
+    let most = args.most(2)?;
     let parts = match between {
         "" => text.chars().count().min(most),
         between => text.matches(between).count().saturating_add(1).min(most),

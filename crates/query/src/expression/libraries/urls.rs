@@ -78,7 +78,7 @@ fn part<'b, 'v>(
     part: impl FnOnce(&GoUrl) -> String,
 ) -> Called<'b, 'v> {
     let parsed = &Arguments::of(function, args).opaque::<Url>(0)?.0;
-    meter::make(u64::try_from(parsed.text.len()).unwrap_or(u64::MAX))?;
+    values::make(parsed.text.len())?;
     values::text(part(&parsed.url))
 }
 

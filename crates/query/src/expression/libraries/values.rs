@@ -76,6 +76,17 @@ impl<'a, 'b, 'v> Arguments<'a, 'b, 'v> {
         self.1.len() > at
     }
 
+    /// Returns how often something is done at most. Without the argument, or with a
+    /// negative one, that is any number of times.
+    pub(super) fn most(&self, at: usize) -> Result<usize, ExecutionError> {
+        let most = if self.has(at) { self.int(at)? } else { -1 };
+        Ok(usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn failed(&self, error: impl ToString) -> ExecutionError {
+        failed(self.0, error)
+    }
+
     pub(super) fn opaque<T: OpaqueType>(&self, at: usize) -> Result<&'a T, ExecutionError> {
         self.of_type::<Opaque<T>>(at).map(|opaque| &opaque.0)
     }
@@ -186,8 +197,18 @@ fn sum(bytes: usize, values: usize) -> u64 {
     bytes.saturating_add(values.saturating_mul(VALUE_BYTES))
 }
 
+/// Holds the memory of a copy of a value.
+pub(in super::super) fn hold(value: &dyn Val) -> Result<(), ExecutionError> {
+    meter::hold(held_bytes(value, meter::holdable()))
+}
+
+/// Spends the cost of a text of this length, unless it is too long.
+pub(super) fn make(length: usize) -> Result<(), ExecutionError> {
+    meter::make(u64::try_from(length).unwrap_or(u64::MAX))
+}
+
 /// Returns about the memory of a value, or any number above `limit` if it is more.
-pub(in super::super) fn held_bytes(value: &dyn Val, limit: u64) -> u64 {
+pub(super) fn held_bytes(value: &dyn Val, limit: u64) -> u64 {
     let mut bytes = VALUE_BYTES;
     let add = |bytes: &mut u64, value: &dyn Val| {
         let more = held_bytes(value, limit.saturating_sub(*bytes));
