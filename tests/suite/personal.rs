@@ -10,6 +10,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::kubectl::Kubectl;
 use crate::harness::process;
+use crate::queries::{QUERIES, query};
 
 #[tokio::test]
 async fn acts_as_the_user_of_the_kubeconfig() {
@@ -80,17 +81,12 @@ async fn it_answers_queries_if_it_is_told_to() {
     let server = cluster.server_url();
     let config = kubeconfig::write(&folder, "token", &server, Some(cluster.ca()), who);
     let front = Apifront::personal_with_flags(&config, &["--enable-queries"]).await;
-    let query = json!({
-        "apiVersion": "query.apifront.dev/v1alpha1",
-        "kind": "Query",
-        "spec": {
-            "resource": { "version": "v1", "resource": "namespaces" },
-            "where": "object.metadata.name == 'default'",
-        },
-    });
-    let path = "/apis/query.apifront.dev/v1alpha1/queries";
+    let query = query(&json!({
+        "resource": { "version": "v1", "resource": "namespaces" },
+        "where": "object.metadata.name == 'default'",
+    }));
     let plain = Client::plain(front.address);
-    let answer = plain.post(path, &query).await.expect(201);
+    let answer = plain.post(QUERIES, &query).await.expect(201);
     assert_eq!(answer["status"]["total"], 1);
     assert_eq!(answer["status"]["rows"][0]["name"], "default");
     front.stop().await;

@@ -26,9 +26,9 @@ use crate::harness::cluster::{Cluster, Once, once};
 const GROUP: &str = "query.apifront.dev";
 const VERSION: &str = "query.apifront.dev/v1alpha1";
 
-const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
+pub const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
 
-fn query(spec: &Value) -> Value {
+pub fn query(spec: &Value) -> Value {
     json!({ "apiVersion": VERSION, "kind": "Query", "spec": spec })
 }
 

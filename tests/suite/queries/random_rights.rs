@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::rights::may_ask;
 use super::{QUERIES, enable, query};
 use crate::harness::client::Client;
-use crate::harness::cluster::unique;
+use crate::harness::cluster::{grant, unique};
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
-use crate::harness::objects::config_map;
+use crate::harness::objects::{config_map, role, role_binding};
 use crate::harness::volume;
 use crate::views::world::{MAPS, SOON, World};
 
@@ -183,31 +183,12 @@ async fn nothing_is_shown_or_counted_that_may_not_be_listed() {
         let name = unique("user");
         may_ask(&world, &name).await;
         let allowed: Vec<bool> = (0..NAMESPACES).map(|_| rng.random_bool(0.5)).collect();
-        for (namespace, _) in world
-            .namespaces
-            .iter()
-            .zip(&allowed)
-            .filter(|(_, may)| **may)
-        {
-            let role = unique("reads");
-            let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
-            let rules =
-                json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] }]);
-            let body = json!({ "metadata": { "name": role }, "rules": rules });
-            admin
-                .post(&format!("{roles}/roles"), &body)
-                .await
-                .expect(201);
-            let group = "rbac.authorization.k8s.io";
-            let body = json!({
-                "metadata": { "name": role },
-                "subjects": [{ "kind": "User", "name": name, "apiGroup": group }],
-                "roleRef": { "kind": "Role", "name": role, "apiGroup": group },
-            });
-            admin
-                .post(&format!("{roles}/rolebindings"), &body)
-                .await
-                .expect(201);
+        let granted = world.namespaces.iter().zip(&allowed);
+        for (namespace, _) in granted.filter(|(_, may)| **may) {
+            let reads = unique("reads");
+            let role = role(&reads, &[""], &["configmaps"], &["list"]);
+            let binding = role_binding(&reads, &reads, "User", &name);
+            grant(&admin, namespace, &[role, binding]).await;
         }
         users.push(User { name, allowed });
     }
