@@ -36,7 +36,7 @@ esac
 
 # Go's servers spend a quarter of their time on garbage. What is measured beside
 # apifront keeps its defaults.
-[ "$tier" = measured ] || export GOGC=${GOGC:-400}
+[ "$tier" = measured ] || export GOGC=${GOGC:-800}
 
 built=$(cargo test --workspace --test suite --no-run --message-format=json |
   sed -nE 's/.*"name":"suite".*"executable":"([^"]+)".*/\1/p')

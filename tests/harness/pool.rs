@@ -17,6 +17,12 @@ use super::{eventually, objects, pace, process, shared};
 /// The time for which an unused cluster is kept. Keeping it that long costs less
 /// than a start.
 const LINGERS: Duration = Duration::from_secs(30);
+/// The number of clusters with the same flags from which on a test waits for one that
+/// is given back.
+const ENOUGH: usize = 4;
+/// The longest such wait. A test that has one cluster and wants another could otherwise
+/// wait for itself.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The time in which kube-apiserver must serve its first state again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);
 /// Keys whose objects stay in force for a while after their deletion:
@@ -35,7 +41,10 @@ const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io
 
 /// A cluster that one test has alone and gives back when it drops this. If the test
 /// stops the API server and does not start it again, the cluster ends with the test.
-pub struct Lease(Option<Pooled>);
+pub struct Lease {
+    pooled: Option<Pooled>,
+    _used: Used,
+}
 
 struct Pooled {
     cluster: Cluster,
@@ -45,6 +54,9 @@ struct Pooled {
     served: Served,
 }
 
+/// Counts a cluster with these flags among those that tests have.
+struct Used(Vec<String>);
+
 /// kube-apiserver's documents about its resources.
 #[derive(PartialEq)]
 struct Served([String; 3]);
@@ -52,54 +64,78 @@ struct Served([String; 3]);
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     idle: Vec::new(),
     cleaned: Vec::new(),
+    used: Vec::new(),
 });
 
 struct Pool {
     idle: Vec<Pooled>,
     /// The flags of clusters that will soon be idle.
     cleaned: Vec<Vec<String>>,
+    /// The flags of clusters that tests have.
+    used: Vec<Vec<String>>,
 }
 
 impl Cluster {
     /// Leases a cluster with these flags of kube-apiserver.
     pub async fn leased(flags: &[String]) -> Lease {
-        loop {
-            match next(flags) {
-                Next::Idle(pooled) => {
-                    process::count("cluster-again");
-                    return Lease(Some(*pooled));
-                }
+        let began = Instant::now();
+        let (idle, used) = loop {
+            match next(flags, began.elapsed() < PATIENCE) {
+                Next::Now(idle, used) => break (idle, used),
                 Next::Soon => pace::of_tries(Duration::from_millis(20)).await,
-                Next::New => break,
             }
+        };
+        if let Some(pooled) = idle {
+            process::count("cluster-again");
+            return Lease {
+                pooled: Some(*pooled),
+                _used: used,
+            };
         }
         let cluster = Cluster::start(flags).await;
         let first = Contents::settled(&cluster.etcd).await;
         let served = Served::read_as(&cluster.admin_client()).await;
-        Lease(Some(Pooled {
-            cluster,
-            flags: flags.to_vec(),
-            first,
-            served,
-        }))
+        Lease {
+            pooled: Some(Pooled {
+                cluster,
+                flags: flags.to_vec(),
+                first,
+                served,
+            }),
+            _used: used,
+        }
     }
 }
 
 enum Next {
-    Idle(Box<Pooled>),
+    /// A cluster, or the right to start one.
+    Now(Option<Box<Pooled>>, Used),
     Soon,
-    New,
 }
 
-fn next(flags: &[String]) -> Next {
+fn next(flags: &[String], patient: bool) -> Next {
     let mut pool = pool();
-    if let Some(at) = pool.idle.iter().position(|p| p.flags == flags) {
-        return Next::Idle(Box::new(pool.idle.swap_remove(at)));
-    }
-    if pool.cleaned.iter().any(|cleaned| cleaned == flags) {
+    let idle = pool.idle.iter().position(|p| p.flags == flags);
+    let idle = idle.map(|at| Box::new(pool.idle.swap_remove(at)));
+    let used = pool.used.iter().filter(|used| *used == flags).count();
+    let cleaned = pool.cleaned.iter().any(|cleaned| cleaned == flags);
+    if idle.is_none() && (cleaned || (patient && used >= ENOUGH)) {
         return Next::Soon;
     }
-    Next::New
+    pool.used.push(flags.to_vec());
+    Next::Now(idle, Used(flags.to_vec()))
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        remove(&mut pool().used, &self.0);
+    }
+}
+
+/// Removes one entry of these flags.
+fn remove(list: &mut Vec<Vec<String>>, flags: &[String]) {
+    let at = list.iter().position(|listed| *listed == flags);
+    list.swap_remove(at.expect("it was added"));
 }
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -110,19 +146,19 @@ impl Deref for Lease {
     type Target = Cluster;
 
     fn deref(&self) -> &Cluster {
-        &self.0.as_ref().expect("given back once").cluster
+        &self.pooled.as_ref().expect("given back once").cluster
     }
 }
 
 impl DerefMut for Lease {
     fn deref_mut(&mut self) -> &mut Cluster {
-        &mut self.0.as_mut().expect("given back once").cluster
+        &mut self.pooled.as_mut().expect("given back once").cluster
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let pooled = self.0.take().expect("given back once");
+        let pooled = self.pooled.take().expect("given back once");
         // A failed test's cluster is not reused, and kine does not know the
         // transactions that restore one.
         if std::thread::panicking() || Storage::under_test() == Storage::Kine {
@@ -134,8 +170,7 @@ impl Drop for Lease {
             let port = pooled.cluster.apiserver.port;
             let clean = shared::started(move || clean(pooled));
             let mut pool = pool();
-            let at = pool.cleaned.iter().position(|cleaned| *cleaned == flags);
-            pool.cleaned.swap_remove(at.expect("it was added"));
+            remove(&mut pool.cleaned, &flags);
             match clean {
                 Ok(Some(pooled)) => pool.idle.push(pooled),
                 Ok(None) => return,

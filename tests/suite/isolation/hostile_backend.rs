@@ -101,7 +101,7 @@ async fn an_api_server_without_end_takes_bounded_memory() {
     let front = front_of(&hostile).await;
     let client = front.admin_client();
     let before = front.process.resident_bytes();
-    let most = highest(&front, attack(&client, Duration::from_secs(20))).await;
+    let most = highest(&front, attack(&client, Duration::from_secs(10))).await;
     let sent = hostile.sent.load(Ordering::Relaxed) as u64;
     println!(
         "| {} hostile resources | limit {LIMIT} MiB | sent {} MiB | resident {} -> {} MiB |",
@@ -168,7 +168,7 @@ async fn a_backend_without_end_leaves_the_others_served() {
     let mut attacked = None;
     let both = async {
         let patched = patches(&other, &small, 300);
-        let during = Duration::from_secs(15);
+        let during = Duration::from_secs(8);
         let documents = async {
             for path in ["/apis", "/openapi/v2", "/openapi/v3"] {
                 assert_eq!(client.get(path).await.status, 200, "{path}");
