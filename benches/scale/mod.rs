@@ -10,7 +10,7 @@
 //! The plots are written to the folder `APIFRONT_BENCH_PLOTS` names.
 
 mod fan_out;
-mod pods;
+pub mod pods;
 mod size;
 mod watchers;
 

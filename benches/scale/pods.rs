@@ -60,6 +60,10 @@ pub fn node(n: usize) -> String {
     format!("node-{n:04}")
 }
 
+pub fn path(n: usize) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n))
+}
+
 fn name(n: usize) -> String {
     format!("app-{n:06}")
 }
@@ -107,7 +111,7 @@ impl Writers {
 pub async fn change(client: &Client, n: usize) {
     static CHANGES: AtomicUsize = AtomicUsize::new(0);
     let turn = CHANGES.fetch_add(1, Ordering::Relaxed);
-    let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n));
+    let path = path(n);
     let patch = json!({ "metadata": { "labels": { "turn": turn.to_string() } } });
     let answer = client.patch(&path, "merge-patch+json", &patch).await;
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -18,19 +18,28 @@ pub fn on<T>(core: usize, start: impl FnOnce() -> T) -> T {
 
 /// Moves a process with all its threads to `core`.
 pub fn pin(pid: u32, core: usize) {
-    taskset(&["--all-tasks"], &pid.to_string(), core);
+    taskset(&["--all-tasks"], &pid.to_string(), &core.to_string());
+}
+
+/// Lets a process run on both cores again.
+pub fn unpin(pid: u32) {
+    taskset(
+        &["--all-tasks"],
+        &pid.to_string(),
+        &format!("{SERVER},{CLIENT}"),
+    );
 }
 
 pub fn pin_thread(thread: Pid, core: usize) {
-    taskset(&[], &thread.to_string(), core);
+    taskset(&[], &thread.to_string(), &core.to_string());
 }
 
-fn taskset(options: &[&str], id: &str, core: usize) {
+fn taskset(options: &[&str], id: &str, cores: &str) {
     let status = Command::new("taskset")
         .args(options)
-        .args(["--cpu-list", "--pid", &core.to_string(), id])
+        .args(["--cpu-list", "--pid", cores, id])
         .stdout(Stdio::null())
         .status()
         .expect("taskset");
-    assert!(status.success(), "taskset: no core {core}?");
+    assert!(status.success(), "taskset: no cores {cores}?");
 }

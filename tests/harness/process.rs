@@ -197,12 +197,19 @@ pub fn peak_bytes(pid: u32) -> u64 {
 }
 
 fn status_bytes(pid: u32, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
-    let kilobytes = status
-        .lines()
-        .find_map(|line| line.strip_prefix(field))
-        .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.expect(field) * 1024
+    find_status_bytes(pid, field).expect("the process lives")
+}
+
+fn find_status_bytes(pid: u32, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Returns the CPU time and the most resident memory of a process that may have ended.
+pub fn used(pid: u32) -> Option<(Duration, u64)> {
+    Some((clock_of(pid)?, find_status_bytes(pid, "VmHWM:")?))
 }
 
 /// Returns the CPU time, user and system, of all threads of a process, including
