@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+/// The longest wait for the first byte of a reply.
+const REPLIES_WITHIN: Duration = Duration::from_secs(60);
+
 trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
 
@@ -27,7 +30,19 @@ impl RawConnection {
         self.stream.shutdown().await
     }
 
-    /// Returns what arrives until the peer closes or sends nothing for `quiet`.
+    /// Waits for a reply, and returns what arrives until the peer closes or then sends
+    /// nothing for `quiet`.
+    pub async fn read_reply(&mut self, quiet: Duration) -> Vec<u8> {
+        let mut first = [0];
+        // On a busy machine a reply takes longer than the pauses in it.
+        match tokio::time::timeout(REPLIES_WITHIN, self.stream.read(&mut first)).await {
+            Ok(Ok(1)) => [&first, &self.read_until_quiet(quiet).await[..]].concat(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns what arrives until the peer closes or sends nothing for `quiet`. That may
+    /// be nothing: see [`read_reply`](Self::read_reply).
     pub async fn read_until_quiet(&mut self, quiet: Duration) -> Vec<u8> {
         let mut all = Vec::new();
         let mut buffer = [0u8; 16 * 1024];

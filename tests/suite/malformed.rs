@@ -35,7 +35,7 @@ async fn status_of(client: &Client, bytes: &[u8]) -> Option<u16> {
     let mut connection = client.raw().await.expect("a connection");
     // The server may close before the end of the request.
     let _ = connection.write(bytes).await;
-    let answer = connection.read_until_quiet(QUIET).await;
+    let answer = connection.read_reply(QUIET).await;
     let text = String::from_utf8_lossy(&answer);
     text.strip_prefix("HTTP/1.1 ")
         .or_else(|| text.strip_prefix("HTTP/1.0 "))
@@ -185,7 +185,7 @@ async fn no_request_is_smuggled() {
         let bytes = request(line, &headers, &format!("0\r\n\r\n{hidden}"));
         let mut connection = front.raw().await.expect("a connection");
         let _ = connection.write(&bytes).await;
-        let answer = connection.read_until_quiet(QUIET).await;
+        let answer = connection.read_reply(QUIET).await;
         let text = String::from_utf8_lossy(&answer);
         assert!(
             oracle() || !text.contains("gitVersion"),

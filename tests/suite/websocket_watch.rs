@@ -53,7 +53,7 @@ pub async fn open(client: &Client, request: &str) -> RawConnection {
 
 async fn conversation(client: &Client, request: &str) -> Vec<u8> {
     let mut connection = open(client, request).await;
-    connection.read_until_quiet(END).await
+    connection.read_reply(END).await
 }
 
 /// Returns a client's frame, masked with zeros so that it is readable. Its length
@@ -352,7 +352,7 @@ async fn chat(words: &[u8]) -> (Vec<u8>, Vec<u8>) {
         // The write fails if a server ends the connection before it has read
         // everything.
         let _ = connection.write(words).await;
-        said.push(connection.read_until_quiet(END).await);
+        said.push(connection.read_reply(END).await);
     }
     let front = said.pop().unwrap_or_default();
     (said.pop().unwrap_or_default(), front)
@@ -430,7 +430,7 @@ async fn changes_arrive_each_in_a_frame_and_stopping_says_so() {
         assert_eq!(event["object"]["metadata"]["name"], name);
     }
     let stop = tokio::spawn(front.stop());
-    let last = connection.read_until_quiet(END).await;
+    let last = connection.read_reply(END).await;
     assert!(last.ends_with(b"\x88\x02\x03\xe9") || oracle(), "{last:?}");
     stop.await.expect("stopped");
 }

@@ -279,6 +279,9 @@ async fn bookmark_before_the_timeout(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "bookmark").await;
     let version = create(&subject, &list, "a").await;
+    // A bookmark tells a version that the client does not know.
+    let elsewhere = list_in(&subject, "beside-bookmark").await;
+    create(&subject, &elsewhere, "b").await;
     let started = Instant::now();
     let path = format!("{list}?watch=1&resourceVersion={version}&timeoutSeconds=5");
     let (with, without) = tokio::join!(

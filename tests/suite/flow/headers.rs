@@ -153,7 +153,7 @@ async fn the_names_are_written_as_go_writes_them() {
             .expect("a connection");
         let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         raw.write(head.as_bytes()).await.expect("it reads");
-        let answer = raw.read_until_quiet(Duration::from_secs(2)).await;
+        let answer = raw.read_reply(Duration::from_secs(2)).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let head = answer.split("\r\n\r\n").next().unwrap_or_default();
         let lines = head

@@ -94,7 +94,7 @@ async fn pages_were_the_owner_by_other_ways_in() {
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: {origin}\r\n\r\n"
         );
         raw.write(handshake.as_bytes()).await.expect("sent");
-        let answer = raw.read_until_quiet(QUIET).await;
+        let answer = raw.read_reply(QUIET).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {expected}")),
@@ -109,7 +109,7 @@ async fn pages_were_the_owner_by_other_ways_in() {
         let mut raw = RawConnection::new(stream);
         let request = format!("GET {target} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
         raw.write(request.as_bytes()).await.expect("sent");
-        let answer = raw.read_until_quiet(QUIET).await;
+        let answer = raw.read_reply(QUIET).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.starts_with("HTTP/1.1 4"), "{target}: {answer}");
     }

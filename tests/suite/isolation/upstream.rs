@@ -386,7 +386,7 @@ async fn an_odd_answer_to_one_caller_says_nothing_of_a_servers_health() {
         let mut raw = client.over(Protocol::Http1).raw().await.expect("connects");
         let request = format!("GET /headers/{headers} HTTP/1.0\r\nhost: x\r\n\r\n");
         raw.write(request.as_bytes()).await.expect("written");
-        let answer = raw.read_until_quiet(Duration::from_secs(1)).await;
+        let answer = raw.read_reply(Duration::from_secs(1)).await;
         let text = String::from_utf8_lossy(&answer);
         let code = text.split(' ').nth(1).unwrap_or_default();
         assert_eq!(code, expected, "{headers} headers: {text}");

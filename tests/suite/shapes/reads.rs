@@ -295,7 +295,7 @@ async fn watches_have_the_shape() {
     for (who, expected) in [(Who::Ann, false), (Who::Robot, true)] {
         let request = websocket_watch::handshake(&from, &[]);
         let mut connection = websocket_watch::open(&world.client(who), &request).await;
-        let said = connection.read_until_quiet(Duration::from_secs(1)).await;
+        let said = connection.read_reply(Duration::from_secs(1)).await;
         let said = String::from_utf8_lossy(&said).to_ascii_lowercase();
         assert!(said.starts_with("http/1.1 101 "), "{said}");
         let line = format!("{SHAPE}: {}", DROPPED.to_ascii_lowercase());

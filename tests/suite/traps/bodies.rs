@@ -32,7 +32,7 @@ async fn expect_100_continue() {
         "HTTP/1.1 100 Continue\r\n\r\n"
     );
     connection.write(body.as_bytes()).await.expect("write");
-    let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
+    let answer = connection.read_reply(Duration::from_secs(1)).await;
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
 
@@ -48,7 +48,7 @@ async fn expect_100_continue() {
     let mut connection = raw(&front).await;
     connection.write(head.as_bytes()).await.expect("write");
     connection.write(body.as_bytes()).await.expect("write");
-    let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
+    let answer = connection.read_reply(Duration::from_secs(1)).await;
     let text = String::from_utf8_lossy(&answer);
     let rest = text.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n");
     assert!(
@@ -82,7 +82,7 @@ async fn refusals_wait_for_no_body() {
             }
         }
         let start = Instant::now();
-        let answer = connection.read_until_quiet(SOON * 2).await;
+        let answer = connection.read_reply(SOON * 2).await;
         let text = String::from_utf8_lossy(&answer);
         assert!(
             text.starts_with("HTTP/1.1 401 "),
@@ -97,7 +97,7 @@ async fn refusals_wait_for_no_body() {
             .write(request.as_bytes())
             .await
             .expect("the connection lives on");
-        let answer = small.read_until_quiet(QUIET).await;
+        let answer = small.read_reply(QUIET).await;
         assert!(answer.starts_with(b"HTTP/1.1 401 "));
     }
 }
@@ -133,7 +133,7 @@ async fn needless_bodies_hold_nobody_up() {
             let mut connection = admin.raw().await.expect("connect");
             let request = format!("{start}\r\nHost: localhost\r\n{framing}");
             connection.write(request.as_bytes()).await.expect("write");
-            let answer = connection.read_until_quiet(Duration::from_secs(3)).await;
+            let answer = connection.read_reply(Duration::from_secs(3)).await;
             let text = String::from_utf8_lossy(&answer);
             assert!(
                 text.starts_with(&format!("HTTP/1.1 {code} ")),
@@ -210,7 +210,7 @@ async fn large_bodies_reach_upstream() {
         connection.write(b"\r\n").await.expect("write");
     }
     connection.write(b"0\r\n\r\n").await.expect("write");
-    let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
+    let answer = connection.read_reply(Duration::from_secs(1)).await;
     let (head, _) = split(&answer);
     assert!(head.starts_with("http/1.1 201"), "{head}");
 }

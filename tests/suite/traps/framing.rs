@@ -128,7 +128,7 @@ async fn http_1_0_gets_no_chunks() {
         let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
         connection.write(request.as_bytes()).await.expect("write");
         let start = Instant::now();
-        let answer = connection.read_until_quiet(SOON * 2).await;
+        let answer = connection.read_reply(SOON * 2).await;
         assert!(start.elapsed() < SOON * 2, "{path}: the connection closes");
         let (head, body) = split(&answer);
         assert!(!head.contains("transfer-encoding"), "{path}: {head}");
@@ -162,7 +162,7 @@ async fn pipelined_requests_are_answered_or_closed() {
         let mut connection = admin.raw().await.expect("connect");
         let both = get(first) + &get(second);
         connection.write(both.as_bytes()).await.expect("write");
-        let answer = connection.read_until_quiet(Duration::from_secs(2)).await;
+        let answer = connection.read_reply(Duration::from_secs(2)).await;
         let text = String::from_utf8_lossy(&answer);
         let answers = text.matches("HTTP/1.1 200 OK").count();
         let closed = connection.closed_within(Duration::from_millis(50)).await;

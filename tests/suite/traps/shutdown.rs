@@ -27,7 +27,7 @@ async fn everything_open_ends_with_the_process() {
 
     let mut idle = client.over(Protocol::Http1).raw().await.expect("connect");
     idle.write(get("/version").as_bytes()).await.expect("write");
-    assert!(!idle.read_until_quiet(QUIET).await.is_empty());
+    assert!(!idle.read_reply(QUIET).await.is_empty());
     let http2 = client.separate();
     http2.get("/version").await.expect(200);
     let cached =

@@ -231,7 +231,7 @@ async fn a_version_that_is_too_old_is_refused_as_kube_apiserver_refuses_it() {
     let mut said = Vec::new();
     for client in [world.admin(), world.client()] {
         let mut connection = open(&client, &handshake(&old, &[])).await;
-        let bytes = connection.read_until_quiet(QUIET).await;
+        let bytes = connection.read_reply(QUIET).await;
         assert!(bytes.ends_with(&[0x88, 2, 3, 0xe8]), "the close frame");
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let begins = text.find("{").expect("an event");

@@ -112,12 +112,16 @@ pub(super) fn plan(
             answered_by.push(0);
             continue;
         };
-        let page = asked.limit > 0 && count(&asked.namespace) <= READ_WHOLE;
+        let objects = count(&asked.namespace);
+        let page = asked.limit > 0 && objects <= READ_WHOLE;
         let selectors = asked
             .label_selector
             .len()
             .saturating_add(asked.field_selector.len());
-        let read = if page || selectors > MAX_SELECTOR {
+        let read = if page && objects > asked.limit && count("") <= READ_WHOLE {
+            // Later pages come from a state that is kept, and only whole ones are.
+            ListQuery::everything("")
+        } else if page || selectors > MAX_SELECTOR {
             ListQuery::everything(&asked.namespace)
         } else {
             asked.clone()
@@ -208,6 +212,8 @@ mod tests {
                 &[0, 1],
             ),
             (&["#500", ""], everything, &[0, 0]),
+            // Later pages of a namespace of such a resource are not kept.
+            (&["a#5"], &["namespaces/a/pods"], &[0]),
         ] {
             let questions: Vec<_> = questions.iter().map(|q| list(q)).collect();
             let (found, by) = plan(&questions, count);
@@ -217,6 +223,25 @@ mod tests {
                 (&reads.map_str()[..], answered_by),
                 "{questions:?}"
             );
+        }
+    }
+
+    #[test]
+    fn lists_of_several_pages_are_of_whole_states() {
+        let count = |scope: &KeyScope| match scope {
+            KeyScope::All => 10_000,
+            KeyScope::Namespace(_) | KeyScope::Visible(_) => 50,
+        };
+        for (question, read) in [
+            ("a#49", "pods"),
+            ("a?x#49", "pods"),
+            ("a#50", "namespaces/a/pods"),
+            ("a", "namespaces/a/pods"),
+            ("#500", "pods"),
+        ] {
+            let (found, by) = plan(&[list(question)], count);
+            assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), [read]);
+            assert_eq!(by, [0]);
         }
     }
 
