@@ -130,6 +130,44 @@ async fn fresh_lists_come_in_pages() {
     front.stop().await;
 }
 
+/// The version of the first page is later than the last change of the resource, and
+/// may be later than all that the watch has told.
+#[tokio::test]
+async fn strict_pages_of_a_quiet_resource_come_from_memory() {
+    skip_under_oracle!("kube-apiserver has no consistency modes");
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let cluster = Cluster::shared();
+    let (direct, ns) = (cluster.admin_client(), cluster.namespace("quiet").await);
+    let list = format!("/api/v1/namespaces/{ns}/podtemplates");
+    for name in NAMES {
+        let containers = json!([{ "name": "c", "image": "i" }]);
+        let template = json!({
+            "metadata": { "name": name }, "template": { "spec": { "containers": containers } },
+        });
+        direct.post(&list, &template).await.expect(201);
+    }
+    let front = Apifront::shared();
+    let client = front.admin_client();
+    front.warm(&client, &list).await;
+    let others = format!("/api/v1/namespaces/{ns}/configmaps");
+    direct.post(&others, &config_map("later")).await.expect(201);
+    let client = client.with_header("x-apifront-debug", "cache");
+    let (mut found, mut next) = (Vec::new(), String::new());
+    loop {
+        let path = format!("{list}?limit=2{next}");
+        let answer = client.get(&path).await;
+        assert_eq!(forwarded::unmet(Expect::Hit, &path, "", &answer), "");
+        let page = answer.expect(200);
+        let items = page["items"].as_array().expect("items").iter();
+        found.extend(items.map(|item| item["metadata"]["name"].clone()));
+        match page["metadata"]["continue"].as_str() {
+            Some(token) => next = format!("&continue={token}"),
+            None => break,
+        }
+    }
+    assert_eq!(found, NAMES);
+}
+
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// apifront learns the version of a write from the answer. If the answer has no
