@@ -55,7 +55,7 @@ impl Cost {
     }
 
     /// Runs a program to its end.
-    fn of(mut command: Command) -> Self {
+    async fn of(mut command: Command) -> Self {
         let began = Instant::now();
         let mut child = command.spawn().expect("a program");
         let (mut cpu, mut peak) = (Duration::ZERO, 0);
@@ -63,7 +63,7 @@ impl Cost {
             if let Some(used) = usage::used(child.id()) {
                 (cpu, peak) = used;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let wall = began.elapsed();
         assert!(child.wait().expect("a status").success(), "{command:?}");
@@ -77,7 +77,7 @@ pub async fn clients(servers: &Servers, pods: usize) {
     let cluster = &servers.cluster;
     let folder = temporary_folder("beside");
     let admin = Credential::Certificate(&cluster.admin);
-    let config = kubeconfig::write(&folder, "front", &front.url(), Some(front.ca()), admin);
+    let config = kubeconfig::write(&folder, "front", &front.url(), Some(cluster.ca()), admin);
     let mut rows = Vec::new();
     for (name, config) in [
         ("kubectl, kube-apiserver", &cluster.admin_kubeconfig),
@@ -87,7 +87,7 @@ pub async fn clients(servers: &Servers, pods: usize) {
         let sorted = kubectl.command(&["get", "pods", "-A", "--sort-by=.spec.nodeName"]);
         let mut command = sorted.into_std();
         command.stdout(Stdio::null());
-        rows.push(Cost::of(command).row(name));
+        rows.push(Cost::of(command).await.row(name));
     }
     for (name, server, ca) in [
         (
@@ -95,7 +95,7 @@ pub async fn clients(servers: &Servers, pods: usize) {
             cluster.server_url(),
             cluster.ca(),
         ),
-        ("an informer, apifront", front.url(), front.ca()),
+        ("an informer, apifront", front.url(), cluster.ca()),
     ] {
         let began = Instant::now();
         let options = ["-until", "none", "-patience", "20m"];
