@@ -277,7 +277,7 @@ impl Reader {
                 (name, "") => match columns.iter().find(|column| column.name == name) {
                     Some(column) => column.expression.as_str(),
                     None => {
-                        let why = "is no name of a column of this query";
+                        let why = "is no name of an item of spec.columns: order by an expression";
                         self.refuse(&format!("{field}.column"), name, why);
                         continue;
                     }
