@@ -44,11 +44,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=${LOG:-$work/log}
 : > "$work/starts"
+: > "$log"
 began=$SECONDS
 status=0
-# The times of tests are the one thing that needs the runner's unstable options.
+# The times of tests are the one thing that needs the runner's unstable options. It writes
+# to a file: a program that a test starts may make a pipe, which all share, fail instead of
+# block, and then the runner gives up.
 RUSTC_BOOTSTRAP=1 APIFRONT_TEST_STARTS=$work/starts "$built" -Z unstable-options --report-time \
-  --test-threads="$threads" "${chosen[@]}" "$@" 2>&1 | tee "$log" | grep --line-buffered -v ' \.\.\. ignored' || status=$?
+  --test-threads="$threads" "${chosen[@]}" "$@" > "$log" 2>&1 < /dev/null &
+program=$!
+trap 'kill "$program" 2>/dev/null; rm -rf "$work"' EXIT
+tail -n +1 -f --pid="$program" "$log" | grep --line-buffered -v ' \.\.\. ignored' || true
+wait "$program" || status=$?
 
 awk '
   match($0, /^test [^ ]+/) && match($0, /<[0-9.]+s>$/) {
