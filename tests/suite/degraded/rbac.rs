@@ -16,7 +16,8 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::harness::client::Client;
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, grant_everywhere};
+use crate::harness::objects::cluster_role_binding;
 use crate::harness::{eventually, volume};
 
 const QUESTIONS: usize = 4_000;
@@ -176,6 +177,12 @@ pub async fn create(random: &mut StdRng, admin: &Client) {
         };
         admin.post(&path, &binding).await.expect(201);
     }
+    // By chance, none of these might allow a path.
+    let role = json!({"kind": "ClusterRole", "metadata": {"name": "paths"}, "rules": [{
+        "verbs": ["get", "post"], "nonResourceURLs": ["/metrics", "/logs*"],
+    }]});
+    let binding = cluster_role_binding("paths", "paths", "Group", USER_GROUPS[0]);
+    grant_everywhere(admin, &[role, binding]).await;
 }
 
 fn user(random: &mut StdRng) -> UserInfo {
@@ -280,11 +287,11 @@ async fn rights(admin: &Client) -> Rights {
 /// knows all of them.
 pub async fn settled(admin: &Client) {
     let last = "the-last-one";
-    let binding = crate::harness::objects::cluster_role_binding(last, last, "User", last);
+    let binding = cluster_role_binding(last, last, "User", last);
     let role = json!({"kind": "ClusterRole", "metadata": {"name": last}, "rules": [{
         "verbs": ["get"], "nonResourceURLs": ["/last"],
     }]});
-    crate::harness::cluster::grant_everywhere(admin, &[role, binding]).await;
+    grant_everywhere(admin, &[role, binding]).await;
     let (user, attributes) = (
         UserInfo {
             name: last.to_owned(),
