@@ -53,7 +53,7 @@ status=0
 RUSTC_BOOTSTRAP=1 APIFRONT_TEST_STARTS=$work/starts "$built" -Z unstable-options --report-time \
   --test-threads="$threads" "${chosen[@]}" "$@" > "$log" 2>&1 < /dev/null &
 program=$!
-trap 'kill "$program" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill "$program" 2>/dev/null || true; rm -rf "$work"' EXIT
 tail -n +1 -f --pid="$program" "$log" | grep --line-buffered -v ' \.\.\. ignored' || true
 wait "$program" || status=$?
 
