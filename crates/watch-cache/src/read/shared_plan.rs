@@ -13,6 +13,11 @@ use crate::store::KeyScope;
 /// read.
 const READ_WHOLE: usize = 10_000;
 
+/// The resource is read whole for a page of a namespace, whose later pages then come
+/// from memory, if it has at most this many objects, or twice those of the namespace.
+/// A caller that may list a small namespace alone must not make others wait for more.
+const READ_WHOLE_FOR_NAMESPACE: usize = 1_000;
+
 /// The fixed cost of a read for upstream, counted in objects.
 const READ_COST: usize = 100;
 
@@ -118,7 +123,10 @@ pub(super) fn plan(
             .label_selector
             .len()
             .saturating_add(asked.field_selector.len());
-        let read = if page && objects > asked.limit && count("") <= READ_WHOLE {
+        let near = objects
+            .saturating_mul(2)
+            .clamp(READ_WHOLE_FOR_NAMESPACE, READ_WHOLE);
+        let read = if page && objects > asked.limit && count("") <= near {
             // Later pages come from a state that is kept, and only whole ones are.
             ListQuery::everything("")
         } else if page || selectors > MAX_SELECTOR {
@@ -228,17 +236,21 @@ mod tests {
 
     #[test]
     fn lists_of_several_pages_are_of_whole_states() {
-        let count = |scope: &KeyScope| match scope {
-            KeyScope::All => 10_000,
-            KeyScope::Namespace(_) | KeyScope::Visible(_) => 50,
-        };
-        for (question, read) in [
-            ("a#49", "pods"),
-            ("a?x#49", "pods"),
-            ("a#50", "namespaces/a/pods"),
-            ("a", "namespaces/a/pods"),
-            ("#500", "pods"),
+        for (all, in_namespace, question, read) in [
+            (1_000, 50, "a#49", "pods"),
+            (1_000, 50, "a?x#49", "pods"),
+            (1_000, 50, "a#50", "namespaces/a/pods"),
+            (1_000, 50, "a", "namespaces/a/pods"),
+            (1_001, 50, "a#49", "namespaces/a/pods"),
+            (9_000, 4_500, "a#500", "pods"),
+            (9_001, 4_500, "a#500", "namespaces/a/pods"),
+            (10_001, 9_000, "a#500", "namespaces/a/pods"),
+            (10_000, 50, "#500", "pods"),
         ] {
+            let count = |scope: &KeyScope| match scope {
+                KeyScope::All => all,
+                KeyScope::Namespace(_) | KeyScope::Visible(_) => in_namespace,
+            };
             let (found, by) = plan(&[list(question)], count);
             assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), [read]);
             assert_eq!(by, [0]);
