@@ -1,5 +1,5 @@
-//! What clients do that have no queries: they list all objects, and select, sort and
-//! count on their own.
+//! Measures clients that have no queries. They list all objects, and select, sort and
+//! count them on their own.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::{QUERIES, query};
 use crate::support::report::{self, Goal, percentile};
 use crate::support::servers::{Server, Servers};
-use serde_json::json;
 
 const GET: &str = "/api/v1/namespaces/default?resourceVersion=0";
 

@@ -24,21 +24,26 @@ const QUERIES: &str = "/apis/query.apifront.dev/v1alpha1/queries";
 const FIRST_GOAL: f64 = 300.0;
 const AGAIN_GOAL: f64 = 10.0;
 
-const NODES: usize = 500;
-
 pub fn main() {
-    require(&[("taskset", "util-linux"), ("python3", "python3")]);
+    require(&[("taskset", "util-linux")]);
+    if are_small() {
+        require(&[("python3", "python3")]);
+    }
     crate::support::run(queries());
+}
+
+fn are_small() -> bool {
+    argument("small", 0) == 1
 }
 
 async fn queries() {
     let most = count("pods", 10_000);
-    let are_small = argument("small", 0) == 1;
+    let are_small = are_small();
     let servers =
         Servers::start(
             &["--request-timeout=20m".to_owned()],
             async |admin| match are_small {
-                true => small::create(admin, 0..most, NODES).await,
+                true => small::create(admin, 0..most, pods::NODES).await,
                 false => pods::create(admin, most).await,
             },
         )

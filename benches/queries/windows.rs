@@ -116,16 +116,16 @@ impl Changing {
         while Instant::now() < until {
             ticks.tick().await;
             let patches = (0..AT_ONCE as usize).map(|n| {
-            let n = changed + n;
-            let path = (self.path)(n % self.pods);
-            let patch =
-                json!({ "metadata": { "annotations": { "bench/changed": format!("{began}-{n:09}") } } });
-            let admin = &admin;
-            async move {
-                let answer = admin.patch(&path, "merge-patch+json", &patch).await;
-                assert_eq!(answer.status, 200, "{}", answer.text());
-            }
-        });
+                let n = changed + n;
+                let path = (self.path)(n % self.pods);
+                let value = format!("{began}-{n:09}");
+                let patch = json!({ "metadata": { "annotations": { "bench/changed": value } } });
+                let admin = &admin;
+                async move {
+                    let answer = admin.patch(&path, "merge-patch+json", &patch).await;
+                    assert_eq!(answer.status, 200, "{}", answer.text());
+                }
+            });
             futures::future::join_all(patches).await;
             changed += AT_ONCE as usize;
         }

@@ -13,7 +13,7 @@ const NAMESPACES: usize = 20;
 const AT_A_TIME: usize = 64;
 
 /// The number of nodes in a cluster with this many pods.
-const NODES: usize = 500;
+pub const NODES: usize = 500;
 
 /// Creates `count` pods over [`NAMESPACES`] namespaces.
 pub async fn create(admin: &Client, count: usize) {

@@ -85,24 +85,28 @@ impl Cluster {
                 Next::Soon => pace::of_tries(Duration::from_millis(20)).await,
             }
         };
-        if let Some(pooled) = idle {
-            process::count("cluster-again");
-            return Lease {
-                pooled: Some(*pooled),
-                _used: used,
-            };
-        }
-        let cluster = Cluster::start(flags).await;
-        let first = Contents::settled(&cluster.etcd).await;
-        let served = Served::read_as(&cluster.admin_client()).await;
+        let pooled = match idle {
+            Some(pooled) => {
+                process::count("cluster-again");
+                *pooled
+            }
+            None => Pooled::start(flags).await,
+        };
         Lease {
-            pooled: Some(Pooled {
-                cluster,
-                flags: flags.to_vec(),
-                first,
-                served,
-            }),
+            pooled: Some(pooled),
             _used: used,
+        }
+    }
+}
+
+impl Pooled {
+    async fn start(flags: &[String]) -> Self {
+        let cluster = Cluster::start(flags).await;
+        Self {
+            first: Contents::settled(&cluster.etcd).await,
+            served: Served::read_as(&cluster.admin_client()).await,
+            flags: flags.to_vec(),
+            cluster,
         }
     }
 }

@@ -82,7 +82,7 @@ async fn memory_returns() {
     let all = futures::stream::iter((0..200).map(create)).buffer_unordered(16);
     all.collect::<Vec<()>>().await;
     let cached = format!("{list}?resourceVersion=0");
-    // Any state may be of before the writes.
+    // With version 0, a state from before the writes would do.
     front.warm(&client, &list).await;
 
     let base = front.process.resident_bytes();

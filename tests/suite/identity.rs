@@ -79,7 +79,8 @@ impl House {
     /// Reads as alice until apifront answers from the cache with what was written.
     async fn warm(&self) {
         let alice = front().client(Some(&self.alice));
-        // Of a most recent state: any state may be of before the writes.
+        // This shows a most recent state. With version 0, a state from before the writes
+        // would do.
         front().warm(&alice, &self.list).await;
         let path = format!("{}?resourceVersion=0", self.list);
         assert!(alice.get(&path).await.text().contains(SECRET));

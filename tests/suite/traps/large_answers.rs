@@ -93,7 +93,7 @@ async fn large_cached_answers_arrive_whole() {
         direct.post(&path, &object).await.expect(201);
     }
     let list = format!("{path}?resourceVersion=0");
-    // Any state may be of before the writes.
+    // With version 0, a state from before the writes would do.
     Apifront::shared().warm(&front, &path).await;
     let expected = direct.get(&list).await.json()["items"].take();
     let personal_config = &cluster.admin_kubeconfig;
