@@ -5,7 +5,6 @@
 //! credentials get a 401 unless a later authenticator accepts other credentials;
 //! they never count as anonymous.
 
-mod accepted_tokens;
 pub mod bearer_token;
 pub mod ca_bundle;
 mod chain_paths;
@@ -16,6 +15,7 @@ pub mod impersonation_headers;
 mod jwt_expiry;
 pub mod metrics;
 mod own_user;
+mod remembered_tokens;
 mod remote_address;
 pub mod request_header;
 pub mod tls_peer;

@@ -1,5 +1,5 @@
 //! Bearer tokens. The API server reviews each one with a TokenReview, and the answer
-//! is remembered by the token's digest.
+//! is remembered (`remembered_tokens.rs`).
 //!
 //! A token says nothing about its caller before its review, so reviews of unknown
 //! tokens queue by the caller's address. Reviews of tokens that were good before
@@ -9,31 +9,19 @@
 //! names need no review.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use apifront_upstream::review::{
-    self, AnswerCache, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed,
-    SingleFlight,
+    self, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed, SingleFlight,
 };
 use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::accepted_tokens::{self, Accepted, AcceptedTokens};
-use super::jwt_expiry;
 use super::metrics::AuthnMetrics;
+use super::remembered_tokens::{NotBelieved, RememberedTokens, Token};
 use super::remote_address::Address;
 use super::token_review::{self, PATH};
-
-/// The memory for bad tokens, which is enough for 10,000. They are kept apart, so that a
-/// flood of them displaces no good token. A forgotten bad token costs its caller another
-/// review.
-const MAX_REJECTED_BYTES: usize = 4 << 20;
-
-/// The time for which a good token counts as known: the life of a service account's
-/// token. This is longer than the answer is used. It only decides in which queue the
-/// token's next review waits.
-const KNOWN_FOR: Duration = Duration::from_secs(3600);
 
 /// The limits of reviews of unknown tokens. 16 at a time from one address are enough
 /// for thousands a second. 512 may wait, because the pods of some nodes behind one
@@ -87,8 +75,7 @@ struct Reviewer {
     client: Arc<dyn ReviewClient>,
     strangers: Arc<FairQueue<Address>>,
     known: Arc<FairQueue<Arc<str>>>,
-    accepted: AcceptedTokens,
-    rejected: AnswerCache<Address, Arc<TokenOutcome>>,
+    remembered: RememberedTokens,
     metrics: AuthnMetrics,
 }
 
@@ -110,8 +97,7 @@ impl TokenAuthenticator {
                 client,
                 strangers: FairQueue::new(OF_STRANGERS),
                 known: FairQueue::new(OF_KNOWN),
-                accepted: accepted_tokens::new(now),
-                rejected: AnswerCache::new(MAX_REJECTED_BYTES, now),
+                remembered: RememberedTokens::new(now),
                 metrics,
             }),
             in_flight: SingleFlight::default(),
@@ -120,9 +106,7 @@ impl TokenAuthenticator {
 
     /// Forgets all tokens, because upstream may be another cluster now.
     pub fn forget(&self) {
-        let now = Instant::now();
-        self.reviewer.accepted.clear(now);
-        self.reviewer.rejected.clear(now);
+        self.reviewer.remembered.clear(Instant::now());
     }
 
     /// Returns the API server's answer about a token. Requests with the same token
@@ -139,24 +123,13 @@ impl TokenAuthenticator {
     ) -> Result<Arc<TokenOutcome>, ReviewError> {
         // Only the digest is kept, so that tokens do not stay in memory.
         let key: Key = Sha256::digest(token).into();
-        let now = Instant::now();
-        let believed = |asked: Instant, ttl| now.saturating_duration_since(asked) < ttl;
-        let mut known = None;
-        if let Some((accepted, asked)) = self.reviewer.accepted.get(&key, now) {
-            let is_alive = accepted.expires.is_none_or(|end| now < end);
-            let ttl = settings.success_ttl.max(max_age.unwrap_or_default());
-            if is_alive && believed(asked, ttl) {
-                self.reviewer.metrics.token_cache(true);
-                return Ok(accepted.outcome);
-            }
-            known = Some(accepted.user).filter(|_| believed(asked, KNOWN_FOR));
-        } else if let Some((outcome, asked)) = self.reviewer.rejected.get(&key, now)
-            && believed(asked, settings.failure_ttl)
-        {
-            self.reviewer.metrics.token_cache(true);
-            return Ok(outcome);
-        }
-        self.reviewer.metrics.token_cache(false);
+        let remembered = &self.reviewer.remembered;
+        let believed = remembered.get(&key, settings, max_age, Instant::now());
+        self.reviewer.metrics.token_cache(believed.is_ok());
+        let known = match believed {
+            Ok(outcome) => return Ok(outcome),
+            Err(NotBelieved { known }) => known,
+        };
         let question = Question {
             key,
             token: token.to_owned(),
@@ -177,37 +150,13 @@ impl Reviewer {
             self.metrics.refused();
         }
         let outcome = Arc::new(reviewed?);
-        let Question {
-            key,
-            from,
-            settings,
-            ..
-        } = question;
-        match &*outcome {
-            TokenOutcome::User(user) => {
-                let expires = remaining(&question.token, SystemTime::now())
-                    .and_then(|left| asked.checked_add(left));
-                let accepted = Accepted {
-                    outcome: outcome.clone(),
-                    user: user.name.as_str().into(),
-                    expires,
-                };
-                let longest = settings.success_ttl.max(KNOWN_FOR).max(settings.degraded);
-                if accepted.is_kept() {
-                    let user = accepted.user.clone();
-                    self.accepted.insert(key, user, accepted, asked, longest);
-                } else {
-                    self.accepted.remove(&key);
-                }
-                self.rejected.remove(&key);
-            }
-            TokenOutcome::Rejected(_) => {
-                let longest = settings.failure_ttl;
-                self.rejected
-                    .insert(key, from, outcome.clone(), asked, longest);
-                self.accepted.remove(&key);
-            }
-        }
+        let token = Token {
+            key: question.key,
+            text: &question.token,
+            from: question.from,
+        };
+        self.remembered
+            .remember(&token, &outcome, question.settings, asked);
         Ok(outcome)
     }
 
@@ -228,16 +177,11 @@ impl Reviewer {
     }
 }
 
-/// Returns the time until the token's own expiry. `None` if it names none.
-fn remaining(token: &str, now: SystemTime) -> Option<Duration> {
-    let expiry = jwt_expiry::expiry(token)?;
-    Some(expiry.duration_since(now).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::SystemTime;
 
     use async_trait::async_trait;
     use base64::Engine;

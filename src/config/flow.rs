@@ -35,7 +35,6 @@ const LONG_RUNNING_LIMIT: usize = 10_000;
 const USER_LONG_RUNNING_LIMIT: usize = 1_000;
 
 pub(super) fn check(raw: &raw::Flow, in_flight: InFlightLimits, check: &mut Check) -> FlowSettings {
-    refuse_removed(raw, check);
     let settings = FlowSettings {
         in_flight,
         enable_priority_and_fairness: raw.enable_priority_and_fairness.unwrap_or(true),
@@ -105,32 +104,5 @@ pub(super) fn pinned(settings: &FlowSettings) -> Vec<ResourcePattern> {
             ResourcePattern::Exact(priority_levels()),
         ],
         false => Vec::new(),
-    }
-}
-
-/// Names the replacements of fields from earlier releases. Otherwise the error would
-/// be the one for a mistyped field.
-fn refuse_removed(raw: &raw::Flow, check: &mut Check) {
-    let fields = [
-        (
-            "flow.userConcurrencyLimit",
-            raw.user_concurrency_limit.is_some(),
-            "was removed: a FlowSchema with distinguisherMethod ByUser keeps users apart",
-        ),
-        (
-            "flow.groupConcurrencyLimits",
-            raw.group_concurrency_limits.is_some(),
-            "was removed: a FlowSchema for the group chooses a PriorityLevelConfiguration",
-        ),
-        (
-            "flow.queueLengthLimit",
-            raw.queue_length_limit.is_some(),
-            "was removed: a PriorityLevelConfiguration has its own queueLengthLimit",
-        ),
-    ];
-    for (field, is_set, replaced_by) in fields {
-        if is_set {
-            check.error(field, "", replaced_by);
-        }
     }
 }

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::quantity::Quantity;
 
@@ -450,12 +449,6 @@ pub struct Flow {
     pub long_running_limit: Option<i64>,
     /// Forwarded requests of one user that stay open at a time. Default 1000.
     pub user_long_running_limit: Option<i64>,
-    /// Removed. A FlowSchema replaces it.
-    pub user_concurrency_limit: Option<IgnoredAny>,
-    /// Removed. FlowSchemas and PriorityLevelConfigurations replace it.
-    pub group_concurrency_limits: Option<IgnoredAny>,
-    /// Removed. A PriorityLevelConfiguration replaces it.
-    pub queue_length_limit: Option<IgnoredAny>,
 }
 
 /// Lists and watches over all namespaces for callers who may only read some of

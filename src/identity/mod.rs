@@ -1,4 +1,5 @@
-//! Names the caller to the servers behind apifront.
+//! Names the caller to the servers behind apifront. `header_stripping.rs` says which
+//! headers a request loses before; `server/forward/request_head.rs` makes both changes.
 
 mod header_stripping;
 

@@ -3,24 +3,6 @@
 use super::*;
 
 #[test]
-fn removed_limits_name_what_replaces_them() {
-    let flow = "  userConcurrencyLimit: 100\n  groupConcurrencyLimits: {staff: 3}\n  \
-                queueLengthLimit: 5\n  queueWait: 2s";
-    let removed = load_text(&minimal_with("flow", flow), &[]).unwrap_err();
-    assert_eq!(
-        removed,
-        [
-            "flow.userConcurrencyLimit: was removed: a FlowSchema with distinguisherMethod ByUser \
-             keeps users apart",
-            "flow.groupConcurrencyLimits: was removed: a FlowSchema for the group chooses a \
-             PriorityLevelConfiguration",
-            "flow.queueLengthLimit: was removed: a PriorityLevelConfiguration has its own \
-             queueLengthLimit",
-        ]
-    );
-}
-
-#[test]
 fn there_are_seats_to_share() {
     let none = [
         "--max-requests-inflight=0",

@@ -1,4 +1,5 @@
-//! The times that clients have, and the reasons why connections end.
+//! The times that clients have, and the reasons why connections end. `http1.rs` and
+//! `http2.rs` end them.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Adds warnings about deprecated APIs to answers of every kind, and notes which
-//! caller used the API. The note is recorded when the request ends.
+//! Adds warnings about deprecated APIs to answers of every kind (`deprecation/mod.rs`
+//! decides which), and notes which caller used the API. The note is recorded when the
+//! request ends.
 
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;

@@ -1,4 +1,5 @@
-//! The refusal of a request to protect this process.
+//! The refusal of a request to protect this process. `flow/mod.rs` chooses its
+//! `Retry-After`.
 
 use http::{StatusCode, request};
 

@@ -21,11 +21,11 @@ use tokio::runtime::Handle;
 
 use super::custom_resource_definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
+use super::fill::{self, Filled};
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
 use super::presentation;
-use super::relist::{self, Filled};
 use super::store_slot::OwnedStore;
 use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
@@ -113,7 +113,7 @@ async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<J
     }
     let (server, release, defined, current) = tokio::join!(
         origin::ask(upstream),
-        relist::release(upstream),
+        fill::release(upstream),
         custom_resource_definition::read(upstream, &entry.gvr),
         current_version(entry, upstream),
     );

@@ -14,7 +14,7 @@
 //! of a list (`resume.rs`). If the store cannot be used, it lists.
 //!
 //! A list is a stream of initial events that continues as the watch, or pages
-//! (`relist.rs`). If a watch ends before its time, a pause comes before the
+//! (`fill.rs`). If a watch ends before its time, a pause comes before the
 //! next request, and upstream counts as lost until the next watch is open.
 
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use tokio::sync::watch::Receiver;
 
 use super::custom_resource_definition::DefinitionState;
 use super::entry::Entry;
+use super::fill::{Filled, ListStrategy};
 use super::list_error::ListError;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
-use super::relist::{Filled, ListStrategy};
 use super::resume::{self, NotResumed};
 use super::unavailable::{MEMORY_RETRY_DELAY, REFUSED_RETRY_DELAY, Unavailable};
 use super::upstream_watch::{

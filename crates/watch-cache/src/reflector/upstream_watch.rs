@@ -16,7 +16,7 @@ use super::memory_pool::MemoryPool;
 use super::store_slot::OwnedStore;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
-use super::{freshness_probe, list, relist, source_encoding};
+use super::{fill, freshness_probe, list, source_encoding};
 use crate::store::{Change, KeyScope, MalformedObject, Presentation, Store, StoreWriter};
 
 /// A watch that ends this much before its time was ended for a reason.
@@ -68,7 +68,7 @@ pub(super) async fn watch(
         return UpstreamWatchEnd::Refused;
     };
     // Another release may write and print objects differently.
-    let release = relist::release(upstream).await;
+    let release = fill::release(upstream).await;
     if release.is_some() && release != entry.provenance().release() {
         return UpstreamWatchEnd::OtherRelease;
     }

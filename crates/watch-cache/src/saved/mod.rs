@@ -1,14 +1,16 @@
 //! Stores on disk, one file for each resource, so that a restarted process
-//! begins with the state of the one before it.
+//! begins with the state of the one before it. `stores.rs` opens and reads a file,
+//! `file_format.rs` checks its bytes, and `reflector/resume.rs` whether upstream still
+//! has what comes after it.
 
 mod directory;
 mod file_format;
+mod found_stores;
 mod header;
 mod key;
 mod records;
 mod refusal;
 mod seal;
-mod start;
 mod stores;
 #[cfg(test)]
 mod tests;

@@ -15,10 +15,10 @@ use tokio::sync::Semaphore;
 
 use super::directory::{self, Directory, DirectoryError};
 use super::file_format::{BlockReader, BlockWriter};
+use super::found_stores::FoundStores;
 use super::header::file_name;
 use super::key::{Key, KeyError};
 use super::records::{self, Decoder};
-use super::start::Start;
 use super::{Header, Loaded, Refusal};
 use crate::Observer;
 use crate::store::{Cursor, FieldTable, SavedState, Store};
@@ -44,7 +44,7 @@ pub struct SavedStores {
     directory: Directory,
     key: Option<Key>,
     observer: Arc<dyn Observer>,
-    start: Mutex<Start>,
+    found: Mutex<FoundStores>,
     pub(crate) reads: Semaphore,
     /// The last save of each resource. The lock is held for a whole round of
     /// saving, so that one file is written at a time.
@@ -122,7 +122,7 @@ impl SavedStores {
             directory,
             key,
             observer,
-            start: Mutex::new(Start::new(found, Instant::now())),
+            found: Mutex::new(FoundStores::new(found, Instant::now())),
             reads: Semaphore::new(READS_AT_A_TIME),
             rounds: tokio::sync::Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -133,16 +133,16 @@ impl SavedStores {
     /// Returns the resources whose files were found at the start and are not in
     /// use yet.
     pub(crate) fn found(&self) -> Vec<GroupVersionResource> {
-        self.start.lock().found()
+        self.found.lock().found()
     }
 
     pub(crate) fn claim(&self, gvr: &GroupVersionResource) -> bool {
-        self.start.lock().claim(gvr)
+        self.found.lock().claim(gvr)
     }
 
     /// Tells whether a file that was found at the start may still be used.
     pub(crate) fn is_waiting(&self, gvr: &GroupVersionResource) -> bool {
-        self.start.lock().is_waiting(gvr)
+        self.found.lock().is_waiting(gvr)
     }
 
     /// Tells whether a resource's name is safe in a file's name.
@@ -169,7 +169,7 @@ impl SavedStores {
     /// Returns how many saved stores must be in use or refused before the process is
     /// ready.
     pub(crate) fn unready(&self) -> usize {
-        self.start.lock().unready(Instant::now())
+        self.found.lock().unready(Instant::now())
     }
 
     pub(crate) fn resumed(&self, gvr: &GroupVersionResource, age: Duration) {
@@ -186,7 +186,7 @@ impl SavedStores {
     }
 
     fn settle(&self, gvr: &GroupVersionResource, age: Option<Duration>) {
-        let settled = self.start.lock().settle(gvr, age);
+        let settled = self.found.lock().settle(gvr, age);
         if let Some(all) = settled {
             tracing::info!(
                 resumed = all.resumed, refused = all.refused, oldest = ?all.oldest,

@@ -1,5 +1,6 @@
 //! Fills a store from a stream of initial events, or from a list in pages if
-//! upstream does not support initial events.
+//! upstream does not support initial events. `run.rs` decides when, also that a list
+//! follows a lost watch.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

@@ -19,7 +19,7 @@ enum Step {
     Claimed,
 }
 
-pub(super) struct Start {
+pub(super) struct FoundStores {
     began: Instant,
     waiting: HashMap<GroupVersionResource, Step>,
     resumed: usize,
@@ -36,7 +36,7 @@ pub(super) struct Summary {
     pub(super) oldest: Duration,
 }
 
-impl Start {
+impl FoundStores {
     pub(super) fn new(found: Vec<GroupVersionResource>, now: Instant) -> Self {
         Self {
             began: now,
@@ -106,22 +106,22 @@ mod tests {
         let (now, age) = (Instant::now(), Duration::from_secs(9));
         let gvr = |name| GroupVersionResource::new("", "v1", name);
         let (pods, nodes) = (gvr("pods"), gvr("nodes"));
-        let mut start = Start::new(vec![pods.clone(), nodes.clone()], now);
-        assert!(!start.claim(&gvr("secrets")));
-        assert!(start.claim(&pods));
-        assert!(!start.claim(&pods));
-        assert_eq!(start.unready(now), 2);
-        assert_eq!(start.settle(&pods, Some(age)), None);
-        assert_eq!(start.settle(&pods, None), None);
-        assert!(!start.claim(&pods));
-        assert_eq!(start.unready(now), 1);
-        assert_eq!(start.unready(now + READY_AFTER * 2), 0);
+        let mut stores = FoundStores::new(vec![pods.clone(), nodes.clone()], now);
+        assert!(!stores.claim(&gvr("secrets")));
+        assert!(stores.claim(&pods));
+        assert!(!stores.claim(&pods));
+        assert_eq!(stores.unready(now), 2);
+        assert_eq!(stores.settle(&pods, Some(age)), None);
+        assert_eq!(stores.settle(&pods, None), None);
+        assert!(!stores.claim(&pods));
+        assert_eq!(stores.unready(now), 1);
+        assert_eq!(stores.unready(now + READY_AFTER * 2), 0);
         let summary = Summary {
             resumed: 1,
             refused: 1,
             oldest: age,
         };
-        assert_eq!(start.settle(&nodes, None), Some(summary));
-        assert_eq!(start.unready(now), 0);
+        assert_eq!(stores.settle(&nodes, None), Some(summary));
+        assert_eq!(stores.unready(now), 0);
     }
 }
