@@ -1,4 +1,5 @@
-//! The places where a user may read a resource according to RBAC.
+//! The places where a user may read a resource according to RBAC. Views begin with them
+//! (`views/follow.rs`), and show what upstream grants (`views/grants.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Compresses answers with gzip, as kube-apiserver does (k8s.io/apiserver
 //! `endpoints/handlers/responsewriters`): GETs and LISTs of more than 128 KiB.
 //! Watches that begin with a list are compressed batch by batch (see
-//! `Watch::compressed`). Other watches are not compressed.
+//! `Watch::compressed`). Other watches are not compressed. Discovery and OpenAPI keep
+//! their documents compressed (`discovery/encoded_document.rs`, `openapi/document.rs`).
 
 use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;

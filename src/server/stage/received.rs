@@ -1,4 +1,5 @@
-//! A request as it was received: what it asks for, and where it comes from.
+//! A request as it was received: what it asks for, where it comes from, and its
+//! `Audit-Id`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;

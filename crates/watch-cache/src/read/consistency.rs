@@ -1,4 +1,5 @@
-//! Decides whether the cache is recent enough for a request.
+//! Decides whether the cache is recent enough for a request, in `Strict`, `Fresh` and
+//! `Bounded`.
 
 use std::time::{Duration, Instant};
 

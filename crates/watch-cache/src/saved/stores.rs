@@ -1,4 +1,5 @@
-//! All saved stores of a process: what it found, and what it saves.
+//! All saved stores of a process: what it found, and what it saves. `file_format.rs`
+//! checks a file's bytes, `reflector/resume.rs` whether upstream goes on from there.
 
 use std::collections::HashMap;
 use std::fs::File;

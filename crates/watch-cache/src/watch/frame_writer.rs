@@ -1,4 +1,5 @@
-//! Writes a watch's events in one representation.
+//! Writes a watch's events in one representation. The events keep the frames that all
+//! their watchers share (`store/event.rs`).
 
 use std::sync::Arc;
 

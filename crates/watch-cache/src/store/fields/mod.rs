@@ -2,7 +2,8 @@
 //!
 //! `metadata.name` works for every resource. The other selectable fields are
 //! compiled into kube-apiserver per kind (`builtin.rs`) or written in a
-//! CustomResourceDefinition. Upstream answers a selector on any other field.
+//! CustomResourceDefinition. Upstream answers a selector on any other field
+//! (`store/filter.rs` finds it).
 
 mod builtin;
 mod path;
