@@ -1,6 +1,7 @@
 //! apifront: a reverse proxy, watch cache and API aggregation layer in front of
 //! Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
+#![warn(unreachable_pub)]
 // No value from the wire or a file may cause a panic.
 #![cfg_attr(
     not(test),

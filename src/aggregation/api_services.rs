@@ -127,7 +127,7 @@ pub struct Prepared {
 }
 
 /// Tells whether Kubernetes has built-in kinds in a group version.
-pub type IsBuiltIn = fn(&GroupVersion) -> bool;
+pub(super) type IsBuiltIn = fn(&GroupVersion) -> bool;
 
 impl Prepared {
     pub fn new(

@@ -25,9 +25,9 @@ mod object;
 mod object_ref;
 mod outcome;
 mod policy;
+mod policy_file;
 mod queue;
 mod record;
-mod rule;
 pub mod settings;
 mod source_ips;
 mod text;
@@ -46,8 +46,8 @@ pub use backend::BackendError;
 pub use body::{MAX_BODY_BYTES, MAX_HELD_BYTES};
 pub use level::{Decision, Level, Stage, Stages};
 pub use metrics::{AuditMetrics, Plugin};
+pub use policy::Policy;
 pub use record::Request;
-pub use rule::Policy;
 pub use settings::AuditSettings;
 pub use trail::Trail;
 
@@ -77,7 +77,7 @@ pub enum AuditError {
 
 /// Checks that the files are usable. Connects to no server and writes nothing.
 pub async fn check(settings: &AuditSettings) -> Result<(), AuditError> {
-    policy::load(&settings.policy_file)?;
+    policy_file::load(&settings.policy_file)?;
     if let Some(webhook) = &settings.webhook {
         let client = WebhookClient::from_kubeconfig(&webhook.config_file).await;
         client.map_err(BackendError::from)?;
@@ -131,7 +131,7 @@ impl Audit {
                 backends: Vec::new(),
             });
         };
-        let policy = policy::load(&settings.policy_file)?;
+        let policy = policy_file::load(&settings.policy_file)?;
         let current = self.backends.load_full();
         let mut backends = Vec::new();
         if let Some(log) = &settings.log {

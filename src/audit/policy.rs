@@ -1,412 +1,285 @@
-//! Reads a policy file, an unmodified `audit.k8s.io/v1` Policy, as kube-apiserver
-//! does. Unknown and repeated fields cause only warnings, because kube-apiserver
-//! accepts them. Files that fail its validation are refused.
+//! A policy, and which of its rules matches a request. It follows k8s.io/apiserver
+//! `audit/policy/checker.go`, also where the fields' documentation says less.
 
-use std::path::Path;
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::request::RequestInfo;
 
-use kubernetes_wire::api::dns_name::is_dns_subdomain;
-use serde_json::{Map, Value};
+use super::level::{Decision, Level, Stages};
 
-use super::level::{Decision, Level, Stage, Stages};
-use super::rule::{GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
-use crate::config_errors::{ConfigErrors, FieldError, read_text};
-
-const API_VERSION: &str = "audit.k8s.io/v1";
-const KIND: &str = "Policy";
-
-/// A policy has a depth of 5. Annotations in `metadata` may need more.
-const MAX_DEPTH: usize = 16;
-
-/// Reads a policy file. Returns all errors in it at once.
-pub fn load(file: &Path) -> Result<Policy, ConfigErrors> {
-    let errors = |errors| ConfigErrors {
-        file: Some(file.to_owned()),
-        errors,
-    };
-    let text = read_text(file)?;
-    let (policy, warnings) = parse(&text).map_err(errors)?;
-    for warning in warnings {
-        tracing::warn!(file = %file.display(), "audit policy: {warning}");
-    }
-    Ok(policy)
+/// The rules in order; the first rule that matches decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub(super) rules: Vec<Rule>,
+    /// The decision if no rule matches.
+    pub(super) otherwise: Decision,
 }
 
-/// Returns the policy, and warnings about the parts without effect.
-pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldError>> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_nodes: 200_000,
-            max_anchors: 64,
-            max_aliases: 256,
-        },
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    };
-    let document: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![FieldError::of_file(error.to_string())])?;
-    let mut reader = Reader::default();
-    let policy = reader.policy(&document);
-    match policy {
-        Some(policy) if reader.errors.is_empty() => Ok((policy, reader.warnings)),
-        _ => Err(reader.errors),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) decision: Decision,
+    /// The names of users. Empty means any, as in all of these lists.
+    pub(super) users: Vec<String>,
+    pub(super) groups: Vec<String>,
+    pub(super) verbs: Vec<String>,
+    pub(super) target: Target,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Everything,
+    Resources {
+        /// The empty string means resources without a namespace.
+        namespaces: Vec<String>,
+        resources: Vec<GroupResources>,
+    },
+    Paths(Vec<PathPattern>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GroupResources {
+    /// `None` is `*`.
+    pub(super) group: Option<String>,
+    pub(super) resources: Vec<ResourcePattern>,
+    pub(super) names: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ResourcePattern {
+    /// `*`: every resource and subresource.
+    Any,
+    /// `pods`, without its subresources.
+    Resource(String),
+    /// `pods/log`.
+    Subresource(String, String),
+    /// `*/scale`.
+    SubresourceOfAny(String),
+    /// `pods/*`: every subresource of pods, and pods themselves.
+    AllOf(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PathPattern {
+    Exact(String),
+    /// `/healthz*` without the asterisk. For `*` it is empty.
+    Prefix(String),
+}
+
+impl Policy {
+    /// Returns the decision about a request. It runs for every request, so it
+    /// allocates nothing.
+    pub fn decide(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
+        self.rules
+            .iter()
+            .find(|rule| rule.matches(info, user))
+            .map_or(self.otherwise, |rule| rule.decision)
+    }
+
+    /// Tells whether any request may leave an event.
+    pub fn records(&self) -> bool {
+        self.rules.iter().any(|r| r.decision.level > Level::None)
+    }
+
+    pub(super) fn new(rules: Vec<Rule>, omit_stages: Stages, omit_managed_fields: bool) -> Self {
+        Self {
+            rules,
+            otherwise: Decision {
+                level: Level::None,
+                omit_stages,
+                omit_managed_fields,
+            },
+        }
     }
 }
 
-/// Collects errors while it reads on.
-#[derive(Default)]
-struct Reader {
-    errors: Vec<FieldError>,
-    warnings: Vec<FieldError>,
+fn listed(list: &[String], value: &str) -> bool {
+    list.iter().any(|item| item == value)
 }
 
-impl Reader {
-    fn error(&mut self, field: impl Into<String>, value: impl ToString, problem: &str) {
-        self.errors.push(FieldError {
-            field: field.into(),
-            value: value.to_string(),
-            problem: problem.to_owned(),
-        });
-    }
+fn unless_listed(list: &[String], value: &str) -> bool {
+    !list.is_empty() && !listed(list, value)
+}
 
-    fn policy(&mut self, document: &Value) -> Option<Policy> {
-        let Some(policy) = document.as_object() else {
-            self.errors
-                .push(FieldError::of_file(format!("is no {API_VERSION} {KIND}")));
-            return None;
-        };
-        for (field, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
-            match policy.get(field).and_then(Value::as_str) {
-                Some(found) if found == expected => {}
-                found => self.error(
-                    field,
-                    found.unwrap_or_default(),
-                    &format!("must be {expected}"),
-                ),
-            }
+impl Rule {
+    fn matches(&self, info: &RequestInfo, user: Option<&UserInfo>) -> bool {
+        if !self.users.is_empty() && !user.is_some_and(|u| listed(&self.users, &u.name)) {
+            return false;
         }
-        self.known(
-            "",
-            policy,
-            &[
-                "apiVersion",
-                "kind",
-                "metadata",
-                "rules",
-                "omitStages",
-                "omitManagedFields",
-            ],
-        );
-        let omit_stages = self.stages("omitStages", policy.get("omitStages"));
-        let omit_managed_fields = self
-            .bool("omitManagedFields", policy.get("omitManagedFields"))
-            .unwrap_or(false);
-        let rules = self.list("rules", policy.get("rules"));
-        if rules.is_empty() && self.errors.is_empty() {
-            self.error(
-                "rules",
-                "",
-                "needed: a policy without rules records nothing",
-            );
+        let in_a_group = |u: &UserInfo| u.groups.iter().any(|g| listed(&self.groups, g));
+        if !self.groups.is_empty() && !user.is_some_and(in_a_group) {
+            return false;
         }
-        let rules = (0..)
-            .zip(rules)
-            .filter_map(|(i, rule)| {
-                self.rule(
-                    &format!("rules[{i}]"),
-                    rule,
-                    omit_stages,
-                    omit_managed_fields,
-                )
-            })
-            .collect();
-        Some(Policy::new(rules, omit_stages, omit_managed_fields))
-    }
-
-    fn rule(&mut self, at: &str, rule: &Value, omit: Stages, fields: bool) -> Option<Rule> {
-        let rule = self.object(at, rule)?;
-        self.known(
-            at,
-            rule,
-            &[
-                "level",
-                "users",
-                "userGroups",
-                "verbs",
-                "resources",
-                "namespaces",
-                "nonResourceURLs",
-                "omitStages",
-                "omitManagedFields",
-            ],
-        );
-        let level = self.level(&format!("{at}.level"), rule.get("level"));
-        let mut texts = |name: &str| self.texts(&format!("{at}.{name}"), rule.get(name));
-        let (users, groups, verbs) = (texts("users"), texts("userGroups"), texts("verbs"));
-        let (namespaces, urls) = (texts("namespaces"), texts("nonResourceURLs"));
-        let stages = self.stages(&format!("{at}.omitStages"), rule.get("omitStages"));
-        let omit_managed_fields = self.bool(
-            &format!("{at}.omitManagedFields"),
-            rule.get("omitManagedFields"),
-        );
-        let resources = self.resources(&format!("{at}.resources"), rule.get("resources"));
-        self.check_urls(&format!("{at}.nonResourceURLs"), &urls);
-        let of_resources = !resources.is_empty() || !namespaces.is_empty();
-        if of_resources && !urls.is_empty() {
-            self.error(
-                format!("{at}.nonResourceURLs"),
-                urls.join(", "),
-                "rules cannot apply to both regular resources and non-resource URLs",
-            );
+        if unless_listed(&self.verbs, &info.verb) {
+            return false;
         }
-        let target = if of_resources {
+        match &self.target {
+            Target::Everything => true,
             Target::Resources {
                 namespaces,
                 resources,
+            } => {
+                info.is_resource_request
+                    && !unless_listed(namespaces, &info.namespace)
+                    && (resources.is_empty() || resources.iter().any(|r| r.matches(info)))
             }
-        } else if urls.is_empty() {
-            Target::Everything
+            Target::Paths(patterns) => {
+                !info.is_resource_request && patterns.iter().any(|p| p.matches(&info.path))
+            }
+        }
+    }
+}
+
+impl GroupResources {
+    fn matches(&self, info: &RequestInfo) -> bool {
+        let group = self.group.as_ref();
+        if group.is_some_and(|group| *group != info.gvr.group) {
+            return false;
+        }
+        self.resources.is_empty()
+            || !unless_listed(&self.names, &info.name)
+                && self.resources.iter().any(|pattern| pattern.matches(info))
+    }
+}
+
+impl ResourcePattern {
+    pub(super) fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            None if text == "*" => Self::Any,
+            None => Self::Resource(text.to_owned()),
+            Some(("*", subresource)) => Self::SubresourceOfAny(subresource.to_owned()),
+            Some((resource, "*")) => Self::AllOf(resource.to_owned()),
+            Some((resource, subresource)) => {
+                Self::Subresource(resource.to_owned(), subresource.to_owned())
+            }
+        }
+    }
+
+    fn matches(&self, info: &RequestInfo) -> bool {
+        let (resource, subresource) = (&info.gvr.resource, &info.subresource);
+        match self {
+            Self::Any => true,
+            Self::Resource(wanted) => wanted == resource && subresource.is_empty(),
+            Self::Subresource(wanted, sub) => {
+                wanted == resource && sub == subresource && !sub.is_empty()
+            }
+            Self::SubresourceOfAny(sub) => sub == subresource && !sub.is_empty(),
+            Self::AllOf(wanted) => wanted == resource,
+        }
+    }
+}
+
+impl PathPattern {
+    pub(super) fn parse(text: &str) -> Self {
+        if text.ends_with('*') {
+            Self::Prefix(text.trim_end_matches('*').to_owned())
         } else {
-            Target::Paths(urls.iter().map(|u| PathPattern::parse(u)).collect())
-        };
-        Some(Rule {
-            decision: Decision {
-                level: level?,
-                omit_stages: omit.union(stages),
-                omit_managed_fields: omit_managed_fields.unwrap_or(fields),
-            },
-            users,
-            groups,
-            verbs,
-            target,
-        })
-    }
-
-    fn level(&mut self, at: &str, level: Option<&Value>) -> Option<Level> {
-        let text = level.and_then(Value::as_str).unwrap_or_default();
-        let found = Level::ALL.into_iter().find(|l| l.as_str() == text);
-        if found.is_none() {
-            let known: Vec<&str> = Level::ALL.iter().map(|l| l.as_str()).collect();
-            self.error(at, text, &format!("must be one of {}", known.join(", ")));
-        }
-        found
-    }
-
-    fn stages(&mut self, at: &str, list: Option<&Value>) -> Stages {
-        let texts = self.texts(at, list);
-        let mut stages = Stages::default();
-        for (i, text) in texts.iter().enumerate() {
-            match Stage::ALL.into_iter().find(|s| s.as_str() == text) {
-                Some(stage) => stages = stages.with(stage),
-                None => {
-                    let known: Vec<&str> = Stage::ALL.iter().map(|s| s.as_str()).collect();
-                    let problem = format!("must be one of {}", known.join(", "));
-                    self.error(format!("{at}[{i}]"), text, &problem);
-                }
-            }
-        }
-        stages
-    }
-
-    fn check_urls(&mut self, at: &str, urls: &[String]) {
-        for (i, url) in urls.iter().enumerate() {
-            if url == "*" {
-                continue;
-            }
-            if !url.starts_with('/') {
-                self.error(format!("{at}[{i}]"), url, "must begin with a '/'");
-            }
-            let inner = url.strip_suffix('*').unwrap_or(url);
-            if inner.contains('*') {
-                let problem = "a wildcard '*' must be the final character";
-                self.error(format!("{at}[{i}]"), url, problem);
-            }
+            Self::Exact(text.to_owned())
         }
     }
 
-    fn resources(&mut self, at: &str, list: Option<&Value>) -> Vec<GroupResources> {
-        let items = self.list(at, list);
-        (0..)
-            .zip(items)
-            .filter_map(|(i, item)| self.group_resources(&format!("{at}[{i}]"), item))
-            .collect()
-    }
-
-    fn group_resources(&mut self, at: &str, item: &Value) -> Option<GroupResources> {
-        let item = self.object(at, item)?;
-        self.known(at, item, &["group", "resources", "resourceNames"]);
-        let group = match item.get("group") {
-            None | Some(Value::Null) => "",
-            Some(Value::String(group)) => group,
-            Some(other) => {
-                self.error(format!("{at}.group"), other, "must be a string");
-                ""
-            }
-        };
-        if !matches!(group, "" | "*") && !is_dns_subdomain(group) {
-            let problem = "must be the name of an API group, without its version";
-            self.error(format!("{at}.group"), group, problem);
-        }
-        let resources = self.texts(&format!("{at}.resources"), item.get("resources"));
-        let names = self.texts(&format!("{at}.resourceNames"), item.get("resourceNames"));
-        if !names.is_empty() && resources.is_empty() {
-            self.error(
-                format!("{at}.resourceNames"),
-                names.join(", "),
-                "using resourceNames requires at least one resource",
-            );
-        }
-        Some(GroupResources {
-            group: (group != "*").then(|| group.to_owned()),
-            resources: resources
-                .iter()
-                .map(|r| ResourcePattern::parse(r))
-                .collect(),
-            names,
-        })
-    }
-
-    fn object<'v>(&mut self, at: &str, value: &'v Value) -> Option<&'v Map<String, Value>> {
-        let object = value.as_object();
-        if object.is_none() {
-            self.error(at, value, "must be an object");
-        }
-        object
-    }
-
-    fn list<'v>(&mut self, at: &str, value: Option<&'v Value>) -> &'v [Value] {
-        match value {
-            None | Some(Value::Null) => &[],
-            Some(Value::Array(items)) => items,
-            Some(other) => {
-                self.error(at, other, "must be a list");
-                &[]
-            }
-        }
-    }
-
-    fn texts(&mut self, at: &str, value: Option<&Value>) -> Vec<String> {
-        let mut texts = Vec::new();
-        for (i, item) in self.list(at, value).iter().enumerate() {
-            match item {
-                Value::String(text) => texts.push(text.clone()),
-                Value::Null => texts.push(String::new()),
-                other => self.error(format!("{at}[{i}]"), other, "must be a string"),
-            }
-        }
-        texts
-    }
-
-    fn bool(&mut self, at: &str, value: Option<&Value>) -> Option<bool> {
-        match value {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(value)) => Some(*value),
-            Some(other) => {
-                self.error(at, other, "must be true or false");
-                None
-            }
-        }
-    }
-
-    fn known(&mut self, at: &str, object: &Map<String, Value>, fields: &[&str]) {
-        for field in object.keys().filter(|f| !fields.contains(&f.as_str())) {
-            let dot = if at.is_empty() { "" } else { "." };
-            self.warnings.push(FieldError {
-                field: format!("{at}{dot}{field}"),
-                value: String::new(),
-                problem: "unknown field, without effect".to_owned(),
-            });
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Exact(wanted) => wanted == path,
+            Self::Prefix(prefix) => path.starts_with(prefix.as_str()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+    use kubernetes_wire::api::Query;
+
     use super::*;
 
-    #[test]
-    fn rules_take_over_what_the_policy_says_for_all() {
-        let (policy, warnings) = parse(
-            "apiVersion: audit.k8s.io/v1\n\
-             kind: Policy\n\
-             metadata: {name: x}\n\
-             omitStages: [RequestReceived]\n\
-             omitManagedFields: true\n\
-             rules:\n\
-             - level: Request\n  omitStages: [Panic]\n  omitManagedFields: false\n\
-             - level: Metadata\n  colour: red\n",
-        )
-        .unwrap();
-        let first = policy.rules[0].decision;
-        assert_eq!(first.level, Level::Request);
-        assert!(first.omit_stages.contains(Stage::RequestReceived));
-        assert!(first.omit_stages.contains(Stage::Panic));
-        assert!(!first.omit_stages.contains(Stage::ResponseComplete));
-        assert!(!first.omit_managed_fields);
-        assert!(policy.rules[1].decision.omit_managed_fields);
-        assert_eq!(warnings[0].field, "rules[1].colour");
+    fn level(rule: &str, method: Method, uri: &str, user: Option<&UserInfo>) -> bool {
+        let text = format!(
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {{level: Metadata, {rule}}}"
+        );
+        let policy = super::super::policy_file::parse(&text).expect("a policy").0;
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let info = RequestInfo::parse(&method, path, &Query::parse(query)).expect("a request");
+        policy.decide(&info, user).level == Level::Metadata
     }
 
+    /// The cases of `checker_test.go`, and cases from `checker.go` that it does not
+    /// test.
     #[test]
-    fn errors_name_field_and_value() {
-        let with = |rule: &str| {
-            let text =
-                format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n{rule}");
-            let errors = parse(&text).expect_err(rule);
-            let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            text.join("\n")
+    fn rules_match_as_in_kube_apiserver() {
+        let tess = UserInfo {
+            name: "tess".to_owned(),
+            groups: vec!["humans".to_owned(), "testers".to_owned()],
+            ..UserInfo::default()
         };
-        for (rule, field, value) in [
-            ("- level: Everything", "rules[1].level", "Everything"),
-            ("- users: [a]", "rules[1].level", "None, Metadata"),
+        let pods = "/api/v1/namespaces/default/pods/busybox";
+        for (rule, uri, expected) in [
+            ("", pods, true),
+            ("users: [tess]", pods, true),
+            ("users: [bob]", pods, false),
+            ("userGroups: [testers, x]", pods, true),
+            ("userGroups: [admins]", pods, false),
+            ("verbs: [get]", pods, true),
+            ("verbs: [list, create]", pods, false),
+            ("namespaces: [default]", pods, true),
+            ("namespaces: ['']", pods, false),
+            ("namespaces: ['']", "/api/v1/nodes/a", true),
+            ("namespaces: ['']", "/metrics", false),
+            ("resources: [{resources: [pods]}]", pods, true),
+            ("resources: [{group: apps, resources: [pods]}]", pods, false),
+            ("resources: [{group: '*', resources: [pods]}]", pods, true),
+            ("resources: [{group: ''}]", pods, true),
+            ("resources: [{}]", "/apis/apps/v1/deployments", false),
             (
-                "- {level: None, omitStages: [Start]}",
-                "rules[1].omitStages[0]",
-                "Start",
+                "resources: [{resources: [pods], resourceNames: [busybox]}]",
+                pods,
+                true,
             ),
             (
-                "- {level: None, nonResourceURLs: [healthz]}",
-                "rules[1].nonResourceURLs[0]",
-                "healthz",
+                "resources: [{resources: [pods], resourceNames: [other]}]",
+                pods,
+                false,
+            ),
+            ("resources: [{resources: [pods/log]}]", pods, false),
+            (
+                "resources: [{resources: [pods/log]}]",
+                "/api/v1/namespaces/d/pods/a/log",
+                true,
             ),
             (
-                "- {level: None, nonResourceURLs: ['/a*/b']}",
-                "rules[1].nonResourceURLs[0]",
-                "/a*/b",
+                "resources: [{resources: [pods]}]",
+                "/api/v1/namespaces/d/pods/a/log",
+                false,
             ),
             (
-                "- {level: None, nonResourceURLs: [/a], namespaces: [b]}",
-                "rules[1].nonResourceURLs",
-                "/a",
+                "resources: [{resources: ['*']}]",
+                "/api/v1/namespaces/d/pods/a/log",
+                true,
             ),
             (
-                "- {level: None, resources: [{group: apps/v1}]}",
-                "rules[1].resources[0].group",
-                "apps/v1",
+                "resources: [{resources: ['pods/*']}]",
+                "/api/v1/namespaces/d/pods/a/log",
+                true,
             ),
+            ("resources: [{resources: ['pods/*']}]", pods, true),
             (
-                "- {level: None, resources: [{resourceNames: [a]}]}",
-                "rules[1].resources[0].resourceNames",
-                "a",
+                "resources: [{resources: ['*/log']}]",
+                "/api/v1/namespaces/d/pods/a/log",
+                true,
             ),
-            ("- {level: None, users: bob}", "rules[1].users", "bob"),
-            ("- {level: None, verbs: [{}]}", "rules[1].verbs[0]", "{}"),
-            ("omitManagedFields: 1", "omitManagedFields", "1"),
+            ("resources: [{resources: ['*/log']}]", pods, false),
+            ("resources: [{resources: ['*/*']}]", pods, false),
+            ("resources: [{resources: [pods]}]", "/metrics", false),
+            ("nonResourceURLs: ['*']", "/metrics", true),
+            ("nonResourceURLs: ['*']", pods, false),
+            ("nonResourceURLs: [/healthz*]", "/healthz/etcd", true),
+            ("nonResourceURLs: [/healthz*]", "/healthzx", true),
+            ("nonResourceURLs: [/healthz]", "/healthz/etcd", false),
+            ("nonResourceURLs: [/healthz/*]", "/healthz", false),
         ] {
-            let said = with(rule);
-            assert!(
-                said.contains(field) && said.contains(value),
-                "{rule}: {said}"
-            );
+            let found = level(rule, Method::GET, uri, Some(&tess));
+            assert_eq!(found, expected, "{rule} and {uri}");
         }
-        for text in [
-            "",
-            "[]",
-            "apiVersion: audit.k8s.io/v1\nkind: Policy",
-            "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]",
-            "{",
-        ] {
-            assert!(parse(text).is_err(), "{text:?}");
-        }
+        assert!(!level("users: [tess]", Method::GET, pods, None));
+        assert!(!level("userGroups: [testers]", Method::GET, pods, None));
+        assert!(level("verbs: [create]", Method::POST, pods, None));
     }
 }

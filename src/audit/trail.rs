@@ -288,7 +288,7 @@ mod tests {
     use crate::audit::backend::Backend;
     use crate::audit::body::MAX_BODY_BYTES;
     use crate::audit::queue::{Batch, Item, Queue};
-    use crate::audit::{AuditMetrics, Plugin, Prepared, policy};
+    use crate::audit::{AuditMetrics, Plugin, Prepared, policy_file};
 
     struct Log {
         audit: Arc<Audit>,
@@ -304,7 +304,7 @@ mod tests {
             let metrics = AuditMetrics::register(&prometheus::Registry::new()).unwrap();
             let (audit, queue) = (Audit::new(metrics.clone()), Arc::new(Queue::new(100, 1)));
             audit.apply(Prepared {
-                policy: Some(policy::parse(&text).unwrap().0),
+                policy: Some(policy_file::parse(&text).unwrap().0),
                 backends: vec![Backend::for_tests(queue.clone())],
             });
             Self {

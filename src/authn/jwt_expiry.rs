@@ -17,7 +17,7 @@ struct Claims {
 /// Returns the `exp` claim of a JWT (RFC 7519, 4.1.4), or `None` if there is none or
 /// the token is no JWT. The signature is not checked: the claim can only shorten the
 /// time for which the API server's answer is used, so a false one gains nothing.
-pub fn expiry(token: &str) -> Option<SystemTime> {
+pub(super) fn expiry(token: &str) -> Option<SystemTime> {
     let mut parts = token.split('.');
     let (_header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
     if parts.next().is_some() || claims.len() > MAX_CLAIMS_BYTES {

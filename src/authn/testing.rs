@@ -15,27 +15,27 @@ use rustls::pki_types::CertificateDer;
 
 use super::{CaBundle, Peer};
 
-pub const VERSION_ONE_CA: &str = include_str!("testdata/version-one-ca.pem");
-pub const VERSION_ONE: &str = include_str!("testdata/version-one.pem");
-pub const VERSION_ONE_KEY: &str = include_str!("testdata/version-one.key");
+pub(crate) const VERSION_ONE_CA: &str = include_str!("testdata/version-one-ca.pem");
+pub(crate) const VERSION_ONE: &str = include_str!("testdata/version-one.pem");
+pub(crate) const VERSION_ONE_KEY: &str = include_str!("testdata/version-one.key");
 
-pub struct Authority {
+pub(crate) struct Authority {
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-pub struct Certified {
+pub(crate) struct Certified {
     pub chain: Vec<CertificateDer<'static>>,
     pub pem: String,
     pub key_pem: String,
 }
 
 impl Authority {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self::with(name, |_| {})
     }
 
-    pub fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
+    pub(crate) fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let params = Self::params(name, change);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
@@ -53,15 +53,15 @@ impl Authority {
         params
     }
 
-    pub fn bundle(&self) -> Arc<CaBundle> {
+    pub(crate) fn bundle(&self) -> Arc<CaBundle> {
         Arc::new(CaBundle::from_pem(self.pem.as_bytes(), "test").unwrap())
     }
 
-    pub fn client(&self, attributes: &[(&[u64], &str)]) -> Certified {
+    pub(crate) fn client(&self, attributes: &[(&[u64], &str)]) -> Certified {
         self.issue(attributes, |_| {})
     }
 
-    pub fn issue(
+    pub(crate) fn issue(
         &self,
         attributes: &[(&[u64], &str)],
         change: impl FnOnce(&mut CertificateParams),
@@ -78,7 +78,7 @@ impl Authority {
         }
     }
 
-    pub fn intermediate(&self, name: &str) -> (Self, CertificateDer<'static>) {
+    pub(crate) fn intermediate(&self, name: &str) -> (Self, CertificateDer<'static>) {
         let params = Self::params(name, |_| {});
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -91,7 +91,7 @@ impl Authority {
 }
 
 impl Certified {
-    pub fn peer(&self) -> Peer {
+    pub(crate) fn peer(&self) -> Peer {
         Peer::new(self.chain.clone())
     }
 }
@@ -114,7 +114,7 @@ fn subject(attributes: &[(&[u64], &str)]) -> CertificateParams {
     params
 }
 
-pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+pub(crate) fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
@@ -129,14 +129,14 @@ pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
 type Answers = dyn Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError> + Send + Sync;
 
 /// An API server that answers reviews by a function, and records them.
-pub struct FakeApiServer {
+pub(crate) struct FakeApiServer {
     answers: Box<Answers>,
     pub calls: AtomicUsize,
     pub asked: Mutex<Vec<serde_json::Value>>,
 }
 
 impl FakeApiServer {
-    pub fn new(
+    pub(crate) fn new(
         answers: impl Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError>
         + Send
         + Sync
@@ -149,7 +149,7 @@ impl FakeApiServer {
         })
     }
 
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 }

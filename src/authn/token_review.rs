@@ -6,14 +6,14 @@ use apifront_upstream::review::Review;
 use kubernetes_wire::api::UserInfo;
 use serde::{Deserialize, Serialize};
 
-pub const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+pub(super) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 #[derive(Serialize)]
-pub struct Spec<'a> {
+pub(super) struct Spec<'a> {
     token: &'a str,
 }
 
-pub fn review(token: &str) -> Review<Spec<'_>> {
+pub(super) fn review(token: &str) -> Review<Spec<'_>> {
     Review {
         kind: "TokenReview",
         api_version: "authentication.k8s.io/v1",
@@ -23,7 +23,7 @@ pub fn review(token: &str) -> Review<Spec<'_>> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Status {
+pub(super) struct Status {
     authenticated: bool,
     user: User,
     error: String,
@@ -41,7 +41,7 @@ pub struct User {
 impl Status {
     /// Returns the token's user. The error is the API server's reason, which may be
     /// empty.
-    pub fn user(self) -> Result<UserInfo, String> {
+    pub(super) fn user(self) -> Result<UserInfo, String> {
         let Self {
             authenticated,
             user,

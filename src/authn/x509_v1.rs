@@ -14,7 +14,11 @@ use super::der::{PublicKey, SignedCertificate};
 
 /// Tells whether `leaf` is a version 1 certificate that is valid at `now` and signed
 /// by `authority`.
-pub fn issued_by(leaf: &CertificateDer<'_>, authority: &CertificateDer<'_>, now: UnixTime) -> bool {
+pub(super) fn issued_by(
+    leaf: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+    now: UnixTime,
+) -> bool {
     let (Ok((rest, parsed)), Ok((_, issuer))) = (
         X509Certificate::from_der(leaf),
         X509Certificate::from_der(authority),

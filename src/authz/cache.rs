@@ -24,14 +24,14 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_KEPT_ATTRIBUTES_BYTES: usize = 10_000;
 
 /// The same for reviews of users with very many groups or extra.
-pub const MAX_KEPT_REVIEW_BYTES: usize = 32 << 10;
+pub(super) const MAX_KEPT_REVIEW_BYTES: usize = 32 << 10;
 
 /// Decisions with a longer reason are not remembered: the authorizer chooses the
 /// reason.
-pub const MAX_KEPT_REASON_BYTES: usize = 8 << 10;
+pub(super) const MAX_KEPT_REASON_BYTES: usize = 8 << 10;
 
 #[derive(Clone)]
-pub struct Remembered {
+pub(super) struct Remembered {
     pub verdict: Arc<Verdict>,
     /// The review with which the decision is renewed. Only for decisions that
     /// degraded mode may need.
@@ -48,9 +48,9 @@ impl Held for Remembered {
 }
 
 /// Decisions, grouped by the name of their user.
-pub type Decisions = AnswerCache<Arc<str>, Remembered>;
+pub(super) type Decisions = AnswerCache<Arc<str>, Remembered>;
 
-pub fn new(now: Instant) -> Decisions {
+pub(super) fn new(now: Instant) -> Decisions {
     AnswerCache::new(MAX_BYTES, now)
 }
 
@@ -83,7 +83,7 @@ impl AuthzSettings {
     }
 }
 
-pub fn is_kept(attributes: &Attributes) -> bool {
+pub(super) fn is_kept(attributes: &Attributes) -> bool {
     let bytes: usize = parts(attributes).iter().map(|part| part.len()).sum();
     bytes < MAX_KEPT_ATTRIBUTES_BYTES
 }

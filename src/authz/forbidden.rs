@@ -6,7 +6,7 @@ use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
 
 /// Returns the 403 for a caller who lacks the right. `reason` is the
 /// authorizer's, and may be empty.
-pub fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Status {
+pub(super) fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Status {
     let mut why = sanitize(&cannot(user, attributes));
     if !reason.is_empty() {
         why.push_str(": ");
@@ -16,7 +16,7 @@ pub fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Stat
 }
 
 /// Returns the 403 of the API server's `NewForbidden` with `why` as its error.
-pub fn refuse(attributes: &Attributes, why: &str) -> Status {
+pub(super) fn refuse(attributes: &Attributes, why: &str) -> Status {
     let (message, details) = match attributes {
         Attributes::NonResource { .. } => (format!("forbidden: {why}"), Details::default()),
         Attributes::Resource { gvr, name, .. } => {

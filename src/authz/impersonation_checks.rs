@@ -15,7 +15,7 @@ use super::well_known_usernames::{node_name, service_account};
 
 /// From this number of groups or extra values on, the constrained modes first ask
 /// about all of them at once.
-pub const MIN_VALUES_AT_ONCE: usize = 4;
+pub(super) const MIN_VALUES_AT_ONCE: usize = 4;
 
 fn authentication(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("authentication.k8s.io", "v1", resource)
@@ -28,7 +28,7 @@ fn of_mode(mode: Mode, resource: &str) -> GroupVersionResource {
     }
 }
 
-pub fn user(mode: Mode, username: &str) -> Attributes {
+pub(super) fn user(mode: Mode, username: &str) -> Attributes {
     if let Some((in_namespace, name)) = service_account(username) {
         let mut attributes = on_field(mode, of_mode(mode, "serviceaccounts"), name, "");
         if let Attributes::Resource { namespace, .. } = &mut attributes {
@@ -42,21 +42,21 @@ pub fn user(mode: Mode, username: &str) -> Attributes {
     }
 }
 
-pub fn group(mode: Mode, name: &str) -> Attributes {
+pub(super) fn group(mode: Mode, name: &str) -> Attributes {
     on_field(mode, of_mode(mode, "groups"), name, "")
 }
 
-pub fn uid(mode: Mode, uid: &str) -> Attributes {
+pub(super) fn uid(mode: Mode, uid: &str) -> Attributes {
     on_field(mode, authentication("uids"), uid, "")
 }
 
-pub fn extra(mode: Mode, key: &str, value: &str) -> Attributes {
+pub(super) fn extra(mode: Mode, key: &str, value: &str) -> Attributes {
     on_field(mode, authentication("userextras"), value, key)
 }
 
 /// Returns the group that no constrained mode grants: its name in the attributes,
 /// and the reason.
-pub fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> {
+pub(super) fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> {
     if groups.iter().any(String::is_empty) {
         return Some(("", "impersonating the empty string group is not allowed"));
     }
@@ -68,7 +68,7 @@ pub fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> 
 }
 
 /// Returns the reason why no constrained mode grants this extra.
-pub fn refused_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
+pub(super) fn refused_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
     extra.iter().find_map(|(key, values)| {
         if key.is_empty() {
             return Some("impersonating the empty string key in extra is not allowed".to_owned());

@@ -7,11 +7,11 @@ use kubernetes_wire::api::label_selector::Operator;
 use kubernetes_wire::api::{Attributes, FieldSelector, LabelSelector, UserInfo};
 use serde::{Deserialize, Serialize};
 
-pub const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+pub(super) const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spec<'a> {
+pub(super) struct Spec<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_attributes: Option<ResourceAttributes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ struct Requirement {
     values: Vec<String>,
 }
 
-pub fn review<'a>(user: &'a UserInfo, attributes: &'a Attributes) -> Review<Spec<'a>> {
+pub(super) fn review<'a>(user: &'a UserInfo, attributes: &'a Attributes) -> Review<Spec<'a>> {
     let (resource_attributes, non_resource_attributes) = match attributes {
         Attributes::NonResource { verb, path } => {
             (None, Some(NonResourceAttributes { path, verb }))
@@ -151,7 +151,7 @@ fn labels(selector: &str) -> Option<Requirements> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Status {
+pub(super) struct Status {
     pub allowed: bool,
     pub denied: bool,
     pub reason: String,

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::rbac::{RbacObjects, Rights, SavedRbac};
 
 /// Returns jane, and her question whether she may get the path.
-pub fn jane_gets(path: &str) -> (UserInfo, Attributes) {
+pub(super) fn jane_gets(path: &str) -> (UserInfo, Attributes) {
     let user = UserInfo {
         name: "jane".into(),
         ..UserInfo::default()
@@ -26,14 +26,14 @@ pub fn jane_gets(path: &str) -> (UserInfo, Attributes) {
 /// RBAC objects that let jane get `/bound`, and the moment at which they were proven
 /// fresh. `None`: nothing is in memory. Upstream cannot be asked for its version.
 #[derive(Default)]
-pub struct Saved(Mutex<Option<Instant>>);
+pub(super) struct Saved(Mutex<Option<Instant>>);
 
 impl Saved {
-    pub fn proven(at: Option<Instant>) -> Arc<Self> {
+    pub(super) fn proven(at: Option<Instant>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(at)))
     }
 
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }
 }

@@ -28,7 +28,7 @@ pub struct BuiltInKinds {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("deprecations: unreadable line: {0}")]
-pub struct Unreadable(String);
+pub(super) struct Unreadable(String);
 
 static BUILT_IN: LazyLock<BuiltInKinds> = LazyLock::new(|| {
     let read = BuiltInKinds::parse(include_str!("kubernetes.txt"));

@@ -14,7 +14,7 @@ use super::{Deprecation, Lifecycle};
 /// The kinds of the group versions that the configuration names, by resource
 /// (`flunders`) and subresource (`flunders/status`), as discovery lists them.
 #[derive(Default)]
-pub struct Kinds(RwLock<HashMap<GroupVersion, HashMap<String, String>>>);
+pub(super) struct Kinds(RwLock<HashMap<GroupVersion, HashMap<String, String>>>);
 
 #[derive(Deserialize)]
 struct ResourceList {
@@ -42,7 +42,11 @@ impl ApiResource {
 impl Kinds {
     /// Asks a server for the kinds of a version. Known kinds stay if it does not
     /// answer.
-    pub async fn learn(&self, upstream: &Upstream, group_version: &GroupVersion) -> Option<()> {
+    pub(super) async fn learn(
+        &self,
+        upstream: &Upstream,
+        group_version: &GroupVersion,
+    ) -> Option<()> {
         let path = group_version.path();
         let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
         if response.status() != StatusCode::OK {
@@ -64,14 +68,14 @@ impl Kinds {
         Some(())
     }
 
-    pub fn retain(&self, wanted: impl Fn(&GroupVersion) -> bool) {
+    pub(super) fn retain(&self, wanted: impl Fn(&GroupVersion) -> bool) {
         self.0.write().retain(|version, _| wanted(version));
     }
 
     /// Returns the configured lifecycle of a resource or subresource, if a server of
     /// this release deprecates it. An entry for the kind takes precedence over an
     /// entry for all kinds.
-    pub fn lifecycle(
+    pub(super) fn lifecycle(
         &self,
         entries: &[Deprecation],
         gvr: &GroupVersionResource,

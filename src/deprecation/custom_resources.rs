@@ -60,11 +60,16 @@ struct LearntVersion {
 /// The known definitions. Only the definitions of resources whose answers had
 /// warnings are read.
 #[derive(Default)]
-pub struct CustomVersions(RwLock<HashMap<GroupVersionResource, LearntVersion>>);
+pub(super) struct CustomVersions(RwLock<HashMap<GroupVersionResource, LearntVersion>>);
 
 impl CustomVersions {
     /// Tells whether the definition must be read to understand the warning.
-    pub fn is_puzzled_by(&self, gvr: &GroupVersionResource, text: &str, now: Instant) -> bool {
+    pub(super) fn is_puzzled_by(
+        &self,
+        gvr: &GroupVersionResource,
+        text: &str,
+        now: Instant,
+    ) -> bool {
         self.0.read().get(gvr).is_none_or(|learnt| {
             let understood = learnt
                 .version
@@ -76,7 +81,7 @@ impl CustomVersions {
 
     /// Tells whether the warning is about a deprecated version. `None` if there is
     /// no definition.
-    pub fn understand(&self, gvr: &GroupVersionResource, text: &str) -> Option<bool> {
+    pub(super) fn understand(&self, gvr: &GroupVersionResource, text: &str) -> Option<bool> {
         let known = self.0.read();
         let version = known.get(gvr)?.version.as_ref()?;
         Some(version.is_warned_of_by(text))
@@ -84,7 +89,7 @@ impl CustomVersions {
 
     /// Tells whether the version has the subresource. A request for a missing one
     /// gets a 404, which carries the warning too.
-    pub fn has(&self, gvr: &GroupVersionResource, subresource: &str) -> bool {
+    pub(super) fn has(&self, gvr: &GroupVersionResource, subresource: &str) -> bool {
         let known = self.0.read();
         let version = known.get(gvr).and_then(|learnt| learnt.version.as_ref());
         version.is_some_and(|version| match subresource {
@@ -95,7 +100,7 @@ impl CustomVersions {
         })
     }
 
-    pub async fn learn(&self, upstream: &dyn Source, gvr: &GroupVersionResource) {
+    pub(super) async fn learn(&self, upstream: &dyn Source, gvr: &GroupVersionResource) {
         let asked = tokio::time::timeout(DEFINITION_TIMEOUT, ask(upstream, gvr)).await;
         let version = asked.ok().flatten();
         self.keep(gvr, version, Instant::now());

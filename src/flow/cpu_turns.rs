@@ -14,7 +14,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 /// cores, so that a core is left for small requests. All users together have twice
 /// as many turns as there are cores. So the first work of a user begins while
 /// another user's goes on, and both share the cores.
-pub struct CpuTurns(Turns);
+pub(super) struct CpuTurns(Turns);
 
 /// A turn, which ends when this is dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct CpuTurn {
 }
 
 impl CpuTurns {
-    pub fn new(metrics: &FlowMetrics) -> Self {
+    pub(super) fn new(metrics: &FlowMetrics) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let of_one = cores.saturating_sub(1).max(1);
         // A user needs no limit here: no more work waits than there are requests in
@@ -40,12 +40,12 @@ impl CpuTurns {
     }
 
     /// Waits for a turn. Users who want one take turns. Cancel-safe.
-    pub async fn turn(&self, user: &str) -> Result<CpuTurn, Rejected> {
+    pub(super) async fn turn(&self, user: &str) -> Result<CpuTurn, Rejected> {
         let turn = self.0.turn(user, 1, TURN_TIMEOUT).await?;
         Ok(CpuTurn { _turn: turn })
     }
 
-    pub fn taken(&self) -> usize {
+    pub(super) fn taken(&self) -> usize {
         self.0.taken()
     }
 }

@@ -26,13 +26,13 @@ pub struct ObjectsJson {
 
 /// Logs each mistake in the objects once while it lasts.
 #[derive(Default)]
-pub struct Schemas {
+pub(super) struct Schemas {
     told: Mutex<HashSet<String>>,
 }
 
 impl Schemas {
     /// Configures the engine. `None` stands for the objects of a new cluster.
-    pub fn configure(&self, fairness: &Fairness, objects: Option<&ObjectsJson>) {
+    pub(super) fn configure(&self, fairness: &Fairness, objects: Option<&ObjectsJson>) {
         let mut mistakes = Vec::new();
         let objects = match objects {
             Some(json) => Objects {

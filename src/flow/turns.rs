@@ -12,14 +12,14 @@ use super::Rejected;
 use crate::metrics::PoolMetrics;
 
 /// A request's part of the resource, until this is dropped.
-pub type Turn = apifront_shares::Turn<Arc<str>>;
+pub(super) type Turn = apifront_shares::Turn<Arc<str>>;
 
 /// The most waiting requests of all users together. Each holds some KB. Beyond this,
 /// the last request of the user with the most is refused.
 const MOST_WAITING: usize = 16_384;
 
 #[derive(Debug)]
-pub struct Turns {
+pub(super) struct Turns {
     queue: Arc<FairQueue<Arc<str>>>,
     metrics: PoolMetrics,
 }
@@ -27,7 +27,12 @@ pub struct Turns {
 impl Turns {
     /// Makes turns with a total weight of `total`. One user may have `of_one` of it,
     /// and `waiting_of_one` waiting requests.
-    pub fn new(total: usize, of_one: usize, waiting_of_one: usize, metrics: PoolMetrics) -> Self {
+    pub(super) fn new(
+        total: usize,
+        of_one: usize,
+        waiting_of_one: usize,
+        metrics: PoolMetrics,
+    ) -> Self {
         let queue = FairQueue::new(QueueLimits {
             at_a_time: total,
             at_a_time_of_one: of_one,
@@ -37,12 +42,17 @@ impl Turns {
         Self { queue, metrics }
     }
 
-    pub fn try_turn(&self, user: &str, weight: usize) -> Option<Turn> {
+    pub(super) fn try_turn(&self, user: &str, weight: usize) -> Option<Turn> {
         self.queue.try_take(&user.into(), weight)
     }
 
     /// Takes a turn, waiting for at most `wait`. Cancel-safe.
-    pub async fn turn(&self, user: &str, weight: usize, wait: Duration) -> Result<Turn, Rejected> {
+    pub(super) async fn turn(
+        &self,
+        user: &str,
+        weight: usize,
+        wait: Duration,
+    ) -> Result<Turn, Rejected> {
         let queued = match self.queue.ask(&user.into(), weight) {
             Ok(Asked::Turn(turn)) => return Ok(turn),
             Ok(Asked::Queued(queued)) => queued,
@@ -62,7 +72,7 @@ impl Turns {
     }
 
     /// Returns the weight of all taken turns.
-    pub fn taken(&self) -> usize {
+    pub(super) fn taken(&self) -> usize {
         self.queue.taken()
     }
 

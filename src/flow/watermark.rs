@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
-pub struct Watermark {
+pub(super) struct Watermark {
     now: AtomicUsize,
     high: AtomicUsize,
 }
 
 /// A request that is counted until this is dropped.
 #[derive(Debug)]
-pub struct Counted(Arc<Watermark>);
+pub(super) struct Counted(Arc<Watermark>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -21,14 +21,14 @@ impl Drop for Counted {
 }
 
 impl Watermark {
-    pub fn count(self: &Arc<Self>) -> Counted {
+    pub(super) fn count(self: &Arc<Self>) -> Counted {
         let before = self.now.fetch_add(1, Ordering::Relaxed);
         self.note(before.saturating_add(1));
         Counted(self.clone())
     }
 
     /// Counts a request unless there are `limit` already. 0 means no limit.
-    pub fn count_within(self: &Arc<Self>, limit: usize) -> Option<Counted> {
+    pub(super) fn count_within(self: &Arc<Self>, limit: usize) -> Option<Counted> {
         if limit == 0 {
             return Some(self.count());
         }
@@ -42,7 +42,7 @@ impl Watermark {
     }
 
     /// Returns the highest number since the last call.
-    pub fn take_high(&self) -> usize {
+    pub(super) fn take_high(&self) -> usize {
         let now = self.now.load(Ordering::Relaxed);
         self.high.swap(now, Ordering::Relaxed).max(now)
     }

@@ -7,7 +7,7 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use super::{CacheMetrics, MemoryMetrics};
 
-pub struct CacheObserver {
+pub(super) struct CacheObserver {
     pub cache: Arc<CacheMetrics>,
     pub memory: Arc<MemoryMetrics>,
 }

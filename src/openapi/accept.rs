@@ -6,19 +6,19 @@ use http::header::{ACCEPT, ACCEPT_ENCODING};
 use kubernetes_wire::negotiation::parse_accept;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Encoding {
+pub(super) enum Encoding {
     Json,
     Protobuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
+pub(super) enum Version {
     V2,
     V3,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepted {
+pub(super) enum Accepted {
     Encoding(Encoding),
     /// The client accepts no encoding: the answer is 406.
     None,
@@ -48,7 +48,7 @@ impl Version {
 
     /// Returns the type to ask an API server for. Servers of any age know the type
     /// with `@`.
-    pub fn accept(self, encoding: Encoding) -> &'static str {
+    pub(super) fn accept(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",
             (Self::V2, Encoding::Protobuf) => {
@@ -61,7 +61,7 @@ impl Version {
     }
 
     /// Returns the Content-Type of answers. Older servers answer with the `@`.
-    pub fn content_type(self, encoding: Encoding) -> &'static str {
+    pub(super) fn content_type(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",
             (Self::V2, Encoding::Protobuf) => {
@@ -73,7 +73,7 @@ impl Version {
         }
     }
 
-    pub fn negotiate(self, headers: &HeaderMap) -> Accepted {
+    pub(super) fn negotiate(self, headers: &HeaderMap) -> Accepted {
         let accept = match headers.get(ACCEPT).map(|v| v.to_str()) {
             None | Some(Ok("")) => "*/*",
             Some(Ok(accept)) => accept,
@@ -103,7 +103,7 @@ impl Version {
 /// Tells whether v2 is compressed for this client. In kube-apiserver NYTimes'
 /// gziphandler decides so. It reads weights, unlike the handlers of resources. v3 is
 /// never compressed.
-pub fn wants_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn wants_gzip(headers: &HeaderMap) -> bool {
     let Some(Ok(text)) = headers.get(ACCEPT_ENCODING).map(|v| v.to_str()) else {
         return false;
     };

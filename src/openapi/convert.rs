@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns the v3 document. `None` if `v2` is no OpenAPI v2 document or is nested
 /// too deeply.
-pub fn convert(v2: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn convert(v2: &[u8]) -> Option<Vec<u8>> {
     let v2: Value = serde_json::from_slice(v2).ok()?;
     let paths = v2.get("paths")?.as_object()?;
     let mut components = Map::new();

@@ -22,7 +22,7 @@ const DATES: [&str; 3] = [
 
 /// One encoding of a document at one time.
 #[derive(Debug)]
-pub struct Document {
+pub(super) struct Document {
     pub bytes: Bytes,
     pub content_type: HeaderValue,
     /// The ETag with its quotes. It is the same in every encoding.
@@ -40,7 +40,7 @@ pub struct Reply {
 }
 
 impl Document {
-    pub fn new(bytes: Bytes, content_type: HeaderValue) -> Self {
+    pub(super) fn new(bytes: Bytes, content_type: HeaderValue) -> Self {
         Self {
             bytes,
             content_type,
@@ -50,7 +50,7 @@ impl Document {
         }
     }
 
-    pub fn received(headers: &HeaderMap, bytes: Bytes) -> Self {
+    pub(super) fn received(headers: &HeaderMap, bytes: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         Self {
             etag: headers.get(ETAG).cloned(),
@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Makes a document that was computed here from other servers' documents.
-    pub fn made(bytes: Vec<u8>, content_type: &'static str) -> Self {
+    pub(super) fn made(bytes: Vec<u8>, content_type: &'static str) -> Self {
         let hash = Sha512::digest(&bytes);
         let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
         Self {
@@ -74,14 +74,14 @@ impl Document {
     }
 
     /// Returns the ETag without its quotes. It is the `hash` in URLs.
-    pub fn hash(&self) -> Option<&str> {
+    pub(super) fn hash(&self) -> Option<&str> {
         let etag = self.etag.as_ref()?.to_str().ok()?;
         etag.strip_prefix('"')?.strip_suffix('"')
     }
 
     /// Returns the body as gzip, or `None` if it cannot be compressed. It is
     /// compressed only once.
-    pub async fn gzip(&self) -> Option<Bytes> {
+    pub(super) async fn gzip(&self) -> Option<Bytes> {
         let compress = || {
             let bytes = self.bytes.clone();
             let made = tokio::task::spawn_blocking(move || deflate::gzip(&[bytes]));
@@ -91,7 +91,7 @@ impl Document {
     }
 
     /// Answers a GET or HEAD with these headers.
-    pub fn reply(&self, request: &HeaderMap) -> Reply {
+    pub(super) fn reply(&self, request: &HeaderMap) -> Reply {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, self.content_type.clone());
         let conditional = [(ETAG, &self.etag), (LAST_MODIFIED, &self.last_modified)];
@@ -152,7 +152,7 @@ fn in_a_year(now: DateTime<Utc>) -> DateTime<Utc> {
         .unwrap_or(now)
 }
 
-pub fn http_date(time: DateTime<Utc>) -> Option<HeaderValue> {
+pub(super) fn http_date(time: DateTime<Utc>) -> Option<HeaderValue> {
     let [format, ..] = DATES;
     HeaderValue::from_str(&time.format(format).to_string()).ok()
 }

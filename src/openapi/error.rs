@@ -5,7 +5,7 @@ use http::StatusCode;
 use crate::documents::FetchError;
 
 #[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
+pub(super) enum DocumentError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error("status {0}")]

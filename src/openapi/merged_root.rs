@@ -16,7 +16,7 @@ use super::root::{self, Key, Root};
 use super::server::Server;
 use super::shown_apis::ShownApis;
 
-pub struct MergedRoot {
+pub(super) struct MergedRoot {
     shown: Arc<ShownApis>,
     upstream: Arc<Root>,
     backends: Vec<Option<Arc<Root>>>,
@@ -25,7 +25,7 @@ pub struct MergedRoot {
 }
 
 #[derive(Clone)]
-pub struct Owner {
+pub(super) struct Owner {
     pub server: Arc<Server>,
     /// The document's hash in that server's root.
     pub hash: Option<String>,
@@ -35,7 +35,7 @@ pub struct Owner {
 
 impl MergedRoot {
     /// `backends` are the roots of the shown backends, in order.
-    pub fn new(
+    pub(super) fn new(
         main: &Arc<Server>,
         shown: Arc<ShownApis>,
         upstream: Arc<Root>,
@@ -91,7 +91,7 @@ impl MergedRoot {
     }
 
     /// Tells whether the merged root was made from exactly these parts.
-    pub fn is_of(
+    pub(super) fn is_of(
         &self,
         shown: &Arc<ShownApis>,
         upstream: &Arc<Root>,
@@ -108,11 +108,11 @@ impl MergedRoot {
             && self.backends.iter().zip(backends).all(|(a, b)| same(a, b))
     }
 
-    pub fn shown(&self) -> &Arc<ShownApis> {
+    pub(super) fn shown(&self) -> &Arc<ShownApis> {
         &self.shown
     }
 
-    pub fn owner(&self, key: &str) -> Option<&Owner> {
+    pub(super) fn owner(&self, key: &str) -> Option<&Owner> {
         self.owners.get(key)
     }
 }

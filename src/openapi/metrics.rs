@@ -10,7 +10,7 @@ pub struct OpenApiMetrics {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     V2,
     V3Root,
     V3Document,

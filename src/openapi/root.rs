@@ -20,7 +20,7 @@ const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=
 
 /// A root as its server wrote it.
 #[derive(Debug)]
-pub struct Root {
+pub(super) struct Root {
     pub bytes: Bytes,
     /// The path of each document by its key (`api/v1`, `apis/apps/v1`, `version`).
     pub paths: BTreeMap<String, String>,
@@ -31,7 +31,7 @@ pub struct Root {
 /// The v2 document of a backend, and the v3 document made from it for all group
 /// versions of the backend.
 #[derive(Debug)]
-pub struct Converted {
+pub(super) struct Converted {
     pub v2: Arc<Document>,
     pub v3: Arc<Document>,
 }
@@ -48,7 +48,7 @@ struct Item {
 }
 
 impl Root {
-    pub fn parse(bytes: Bytes) -> Result<Self, DocumentError> {
+    pub(super) fn parse(bytes: Bytes) -> Result<Self, DocumentError> {
         let written: Written =
             serde_json::from_slice(&bytes).map_err(|e| DocumentError::Content(e.to_string()))?;
         let paths = written.paths.into_iter();
@@ -61,7 +61,7 @@ impl Root {
         })
     }
 
-    pub fn converted(v2: Arc<Document>, v3: Arc<Document>) -> Self {
+    pub(super) fn converted(v2: Arc<Document>, v3: Arc<Document>) -> Self {
         Self {
             bytes: Bytes::new(),
             paths: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl Root {
     }
 
     /// Returns the hash of a key's document. `None` if the server gives none.
-    pub fn hash(&self, key: &str) -> Option<&str> {
+    pub(super) fn hash(&self, key: &str) -> Option<&str> {
         let (_, query) = self.paths.get(key)?.split_once("?hash=")?;
         // A hash in another format could need decoding, so it is not used.
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
@@ -79,7 +79,7 @@ impl Root {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Key {
+pub(super) enum Key {
     Version(GroupVersion),
     /// `apis/G`, and `api`.
     Group(String),
@@ -88,7 +88,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub fn parse(key: &str) -> Self {
+    pub(super) fn parse(key: &str) -> Self {
         let parts: Vec<&str> = key.split('/').collect();
         let (group, version) = match parts.as_slice() {
             ["api", version] => ("", version),
@@ -105,20 +105,20 @@ impl Key {
 }
 
 /// Returns the key of a group version, such as `apis/apps/v1`.
-pub fn key_of(version: &GroupVersion) -> String {
+pub(super) fn key_of(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
 
 /// Returns the URL as kube-openapi's `constructServerRelativeURL` makes it. A
 /// backend's own URL is not used, because it could lead anywhere.
-pub fn url(key: &str, hash: Option<&str>) -> String {
+pub(super) fn url(key: &str, hash: Option<&str>) -> String {
     match hash {
         Some(hash) => format!("{PATH}/{key}?hash={hash}"),
         None => format!("{PATH}/{key}"),
     }
 }
 
-pub fn write(paths: BTreeMap<String, String>) -> Bytes {
+pub(super) fn write(paths: BTreeMap<String, String>) -> Bytes {
     let paths = paths.into_iter().map(|(key, server_relative_url)| {
         let item = Item {
             server_relative_url,
@@ -133,7 +133,7 @@ pub fn write(paths: BTreeMap<String, String>) -> Bytes {
 
 /// Makes the document of a root. Its Last-Modified is the current time, because
 /// kube-aggregator makes the root for every request.
-pub fn document(bytes: Bytes, now: Option<HeaderValue>) -> Document {
+pub(super) fn document(bytes: Bytes, now: Option<HeaderValue>) -> Document {
     let mut document = Document::new(bytes, CONTENT_TYPE);
     document.last_modified = now;
     document

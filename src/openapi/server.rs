@@ -26,7 +26,7 @@ const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
 /// The greatest age of a backend's answer: a check and the pause before it.
 /// kube-aggregator asks its backends once a minute.
-pub const FRESH_BACKEND: Duration = Duration::from_millis(1500);
+pub(super) const FRESH_BACKEND: Duration = Duration::from_millis(1500);
 
 const OF_BACKENDS: Rhythm = Rhythm {
     active: Duration::from_secs(1),
@@ -57,7 +57,7 @@ const ROOT: Limits = Limits {
 /// The next server's ID. IDs distinguish servers of the same name.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-pub struct Server {
+pub(super) struct Server {
     pub id: u64,
     /// The configured name, or empty for upstream.
     pub name: String,
@@ -98,7 +98,7 @@ impl<T: Send + Sync + 'static> Checked<T> {
 
 impl Server {
     /// `before` is the earlier `Server` of this name. Its documents are kept.
-    pub fn new(
+    pub(super) fn new(
         name: &str,
         documents: DocumentServer,
         before: Option<&Self>,
@@ -116,12 +116,12 @@ impl Server {
         }
     }
 
-    pub fn is_upstream(&self) -> bool {
+    pub(super) fn is_upstream(&self) -> bool {
         self.name.is_empty()
     }
 
     /// Returns the root, no older than `max_age` if one that recent is there soon.
-    pub async fn root(self: &Arc<Self>, max_age: Duration) -> Option<Arc<Root>> {
+    pub(super) async fn root(self: &Arc<Self>, max_age: Duration) -> Option<Arc<Root>> {
         self.root.interest.note();
         let ask = |known| self.clone().ask_root(known);
         self.root.recent.get(max_age, ask).await
@@ -138,7 +138,7 @@ impl Server {
 
     /// Returns the v2 document, as fresh as [`Self::max_age`] requires if one that
     /// fresh is there soon.
-    pub async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
+    pub(super) async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
         let document = self.checked_v2(encoding);
         document.interest.note();
         let ask = |known| self.clone().ask_v2(encoding, known);
@@ -154,7 +154,7 @@ impl Server {
 
     /// Keeps all documents of the server recent, for ever. The v2 documents are
     /// large, so they are fetched only once a caller has asked for them.
-    pub async fn keep(self: Arc<Self>) {
+    pub(super) async fn keep(self: Arc<Self>) {
         let v2 = async |encoding| {
             let document = self.checked_v2(encoding);
             document.interest.begins().await;
@@ -254,7 +254,7 @@ impl Server {
     }
 
     /// Returns the v3 document of a key, or `None` if there is none.
-    pub async fn v3_document(
+    pub(super) async fn v3_document(
         &self,
         key: &str,
         encoding: Encoding,

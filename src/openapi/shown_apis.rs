@@ -11,24 +11,24 @@ use crate::runtime_config::RuntimeConfig;
 /// The shown servers and group versions. A change of the configuration replaces the
 /// whole value.
 #[derive(Default)]
-pub struct ShownApis {
+pub(super) struct ShownApis {
     pub backends: Vec<ShownBackend>,
     pub runtime: RuntimeConfig,
 }
 
 #[derive(Clone)]
-pub struct ShownBackend {
+pub(super) struct ShownBackend {
     pub server: Arc<Server>,
     pub versions: Vec<SourceVersion>,
 }
 
 impl ShownApis {
     /// Tells whether upstream's documents are shown unchanged.
-    pub fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         self.backends.is_empty() && self.runtime.is_default()
     }
 
-    pub fn is_backends(&self, version: &GroupVersion) -> bool {
+    pub(super) fn is_backends(&self, version: &GroupVersion) -> bool {
         let versions = self.backends.iter().flat_map(|b| &b.versions);
         versions.into_iter().any(|v| v.group_version == *version)
     }
@@ -36,7 +36,7 @@ impl ShownApis {
     /// Returns each shown group version of a backend with the backend's index, in
     /// the order in which kube-aggregator merges them: by descending priority of the
     /// group, then by the name of the APIService.
-    pub fn in_order(&self) -> Vec<(usize, &GroupVersion)> {
+    pub(super) fn in_order(&self) -> Vec<(usize, &GroupVersion)> {
         let all = || {
             let backends = self.backends.iter().enumerate();
             backends.flat_map(|(index, b)| b.versions.iter().map(move |v| (index, v)))
@@ -56,7 +56,7 @@ impl ShownApis {
         versions
     }
 
-    pub fn backend(&self, name: &str) -> Option<&ShownBackend> {
+    pub(super) fn backend(&self, name: &str) -> Option<&ShownBackend> {
         self.backends.iter().find(|b| b.server.name == name)
     }
 }

@@ -27,7 +27,7 @@ const UNHASHED_SECONDS: u64 = 60;
 
 type Name = (u64, String, Encoding, String);
 
-pub struct V3Cache {
+pub(super) struct V3Cache {
     documents: Cache<Name, Arc<Document>>,
 }
 
@@ -50,7 +50,7 @@ impl Default for V3Cache {
 impl V3Cache {
     /// Returns a key's document from its owner. Callers who ask while it is being
     /// fetched wait for that fetch.
-    pub async fn document(
+    pub(super) async fn document(
         &self,
         owner: &Owner,
         key: &str,
@@ -81,13 +81,13 @@ impl V3Cache {
         self.documents.try_get_with(name, fetch).await
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.documents.weighted_size()
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Missing {
+pub(super) enum Missing {
     #[error("its server does not have it")]
     NotFound,
     #[error(transparent)]

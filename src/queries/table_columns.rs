@@ -25,7 +25,7 @@ const SHOWN_PRIORITY: i32 = 0;
 /// The number of objects of which the whole JSON is made at a time.
 const PRINTED_AT_ONCE: usize = 16;
 
-pub struct TableColumns {
+pub(super) struct TableColumns {
     printer: Arc<Printer>,
     envelope: Arc<Envelope>,
     columns: Vec<Definition>,
@@ -53,7 +53,7 @@ struct TableRow {
 
 impl TableColumns {
     /// Returns `None` if it is not known how upstream prints the resource.
-    pub fn new(store: &Store) -> Option<Self> {
+    pub(super) fn new(store: &Store) -> Option<Self> {
         let mut columns = Self {
             printer: store.presentation().printer.clone()?,
             envelope: Arc::new(store.resource.envelope.clone()),
@@ -63,11 +63,11 @@ impl TableColumns {
         Some(columns)
     }
 
-    pub fn envelope(&self) -> &Arc<Envelope> {
+    pub(super) fn envelope(&self) -> &Arc<Envelope> {
         &self.envelope
     }
 
-    pub fn columns(&self) -> Vec<Column> {
+    pub(super) fn columns(&self) -> Vec<Column> {
         let shown = self.columns.iter();
         let shown = shown.filter(|column| column.priority == SHOWN_PRIORITY);
         let column = |column: &Definition| Column {
@@ -78,7 +78,11 @@ impl TableColumns {
     }
 
     /// Adds the cells of these objects to their rows. Fails if one cannot be printed.
-    pub fn fill(&self, objects: &[&QueriedObject], rows: &mut [Row]) -> Result<(), NotPrintable> {
+    pub(super) fn fill(
+        &self,
+        objects: &[&QueriedObject],
+        rows: &mut [Row],
+    ) -> Result<(), NotPrintable> {
         // Some printers have an order of their own.
         let at_once = match self.printer.arranges() {
             true => 1,

@@ -20,7 +20,7 @@ fn are_usual(flags: &[String]) -> bool {
 }
 
 /// Stores the roles, if they are known, in an etcd that nobody uses yet.
-pub async fn give(etcd: &mut Etcd, flags: &[String]) {
+pub(crate) async fn give(etcd: &mut Etcd, flags: &[String]) {
     if let (true, Some(roles)) = (are_usual(flags), KNOWN.get()) {
         etcd.wait_ready().await;
         roles.copy_to(etcd).await;
@@ -29,7 +29,7 @@ pub async fn give(etcd: &mut Etcd, flags: &[String]) {
 
 /// Remembers the roles of a cluster that has just become ready. kube-apiserver is
 /// ready when it has written them.
-pub async fn learn(etcd: &Etcd, flags: &[String]) {
+pub(crate) async fn learn(etcd: &Etcd, flags: &[String]) {
     if are_usual(flags) && KNOWN.get().is_none() {
         // Clusters that start at the same time learn the same roles.
         let _ = KNOWN.set(Contents::roles(etcd).await);

@@ -22,7 +22,7 @@ const ITS_OWN: [&str; 4] = [
 ];
 
 /// The keys that hold the rights of users.
-pub const RBAC: [&str; 4] = [
+pub(crate) const RBAC: [&str; 4] = [
     "clusterrolebindings/",
     "clusterroles/",
     "rolebindings/",
@@ -30,7 +30,7 @@ pub const RBAC: [&str; 4] = [
 ];
 
 /// Stored values by key. The keys lack the prefix that all of them share.
-pub struct Contents(BTreeMap<String, Stored>);
+pub(crate) struct Contents(BTreeMap<String, Stored>);
 
 #[derive(Clone, PartialEq)]
 struct Stored {
@@ -43,7 +43,7 @@ struct Stored {
 impl Contents {
     /// Reads the contents once kube-apiserver has written everything that it writes
     /// after its start.
-    pub async fn settled(etcd: &Etcd) -> Self {
+    pub(crate) async fn settled(etcd: &Etcd) -> Self {
         let mut before = Self::read(etcd, false).await;
         loop {
             pace::of_tries(Duration::from_millis(100)).await;
@@ -76,20 +76,20 @@ impl Contents {
     }
 
     /// Returns the stored roles and bindings.
-    pub async fn roles(etcd: &Etcd) -> Self {
+    pub(crate) async fn roles(etcd: &Etcd) -> Self {
         let mut all = Self::read(etcd, false).await;
         all.0
             .retain(|key, _| RBAC.iter().any(|resource| key.starts_with(resource)));
         all
     }
 
-    pub async fn copy_to(&self, etcd: &Etcd) {
+    pub(crate) async fn copy_to(&self, etcd: &Etcd) {
         let keys: Vec<String> = self.0.keys().cloned().collect();
         Self(self.0.clone()).restore(etcd, &keys).await;
     }
 
     /// Returns the keys that were written or deleted since the contents were read.
-    pub async fn changed(&self, etcd: &Etcd) -> Vec<String> {
+    pub(crate) async fn changed(&self, etcd: &Etcd) -> Vec<String> {
         let now = Self::read(etcd, true).await;
         let revision = |contents: &Self, key: &String| {
             let stored = contents.0.get(key);
@@ -105,7 +105,7 @@ impl Contents {
     }
 
     /// Restores the values of these keys.
-    pub async fn restore(&mut self, etcd: &Etcd, keys: &[String]) {
+    pub(crate) async fn restore(&mut self, etcd: &Etcd, keys: &[String]) {
         for keys in keys.chunks(AT_ONCE) {
             let operations = keys.iter().map(|key| {
                 let encoded = STANDARD.encode(format!("{ROOT}{key}"));

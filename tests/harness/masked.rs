@@ -26,7 +26,7 @@ const LIST_META: [u8; 2] = [0x0a, 0x00];
 /// Masks the version in a list and its continue token, a Table, a bookmark and a
 /// "too large" Status. Objects stay unchanged, since an object's metadata has a name
 /// before its version.
-pub fn text(body: &[u8]) -> Bytes {
+pub(crate) fn text(body: &[u8]) -> Bytes {
     let body = token_in_text(body).unwrap_or_else(|| body.to_vec());
     let mut out = String::from_utf8_lossy(&body).into_owned();
     for marker in [
@@ -82,7 +82,7 @@ fn token(token: &[u8]) -> Option<(String, Vec<u8>)> {
 
 /// Does the same as [`text`] for protobuf, `k8s\0` + Unknown{raw = List{metadata =
 /// ListMeta}}, and for the message of a Status in it.
-pub fn protobuf(body: &[u8]) -> Bytes {
+pub(crate) fn protobuf(body: &[u8]) -> Bytes {
     let masked = body.strip_prefix(MAGIC).and_then(|unknown| {
         let masked = changed(unknown, &[RAW, METADATA], &list_meta)
             .or_else(|| changed(unknown, &[RAW, MESSAGE], &too_large))?;

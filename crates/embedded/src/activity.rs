@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{meta, server::EmbeddedServer, storage::Expect};
 
 /// The time between changes: often enough to notice, and slow enough to read.
-pub const CHANGE_INTERVAL: Duration = Duration::from_secs(3);
+pub(crate) const CHANGE_INTERVAL: Duration = Duration::from_secs(3);
 
 impl EmbeddedServer {
     /// Changes a running pod every `period` until the task is aborted.

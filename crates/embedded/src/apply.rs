@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use super::{meta, strategic};
 
 /// The fields of other managers that the applied object would change.
-pub struct Conflicts {
+pub(crate) struct Conflicts {
     fields: Vec<(String, String)>,
 }
 
 impl Conflicts {
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let count = self.fields.len();
         let noun = if count == 1 { "conflict" } else { "conflicts" };
         let first = self.fields.first().map(|(manager, _)| manager.as_str());
@@ -54,7 +54,7 @@ impl Conflicts {
     }
 }
 
-pub fn apply(
+pub(crate) fn apply(
     live: &Value,
     object: &Value,
     manager: &str,
@@ -100,7 +100,7 @@ pub fn apply(
 }
 
 /// Writes the manager's entry. Without `fields`, it has the object's own fields.
-pub fn record(
+pub(crate) fn record(
     object: &mut Value,
     fields: Option<Value>,
     manager: &str,

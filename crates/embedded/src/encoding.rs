@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 /// Writes a built-in object as a list item, without kind and apiVersion. The schema
 /// tells the order of its fields, and which empty ones are written. An object that
 /// does not fit the schema is written as it was stored, metadata first.
-pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
+pub(crate) fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
     let envelope = Envelope::new(Form::Struct, api_version, kind, "");
     let as_go = |json: &[u8]| {
         let message = envelope.transcoded(json, Encoding::Protobuf).ok()?;
@@ -26,11 +26,11 @@ pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
 }
 
 /// Writes a built-in object with its kind and apiVersion.
-pub fn whole(api_version: &str, kind: &str, value: &Value) -> Bytes {
+pub(crate) fn whole(api_version: &str, kind: &str, value: &Value) -> Bytes {
     with_type(api_version, kind, &built_in(api_version, kind, value))
 }
 
-pub fn custom(value: &Value) -> Bytes {
+pub(crate) fn custom(value: &Value) -> Bytes {
     go_json::to_vec(value).into()
 }
 

@@ -19,14 +19,14 @@ const COLLECTION_ATTEMPTS: usize = 16;
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-pub fn namespaces() -> GroupResource {
+pub(crate) fn namespaces() -> GroupResource {
     GroupResource {
         group: String::new(),
         resource: "namespaces".to_owned(),
     }
 }
 
-pub fn definitions() -> GroupResource {
+pub(crate) fn definitions() -> GroupResource {
     GroupResource {
         group: "apiextensions.k8s.io".to_owned(),
         resource: "customresourcedefinitions".to_owned(),

@@ -12,21 +12,21 @@ const RANDOM_LENGTH: usize = 5;
 const MAX_PREFIX: usize = 63 - RANDOM_LENGTH;
 
 /// The finalizers that propagationPolicy sets for the garbage collector.
-pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
+pub(crate) const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Returns the metadata of `object`, and adds it if it is missing.
-pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_at(as_map(object), "metadata")
 }
 
 /// Returns the object at `key`, and adds it if it is missing or something else.
-pub fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+pub(crate) fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     as_map(map.entry(key).or_insert(Value::Null))
 }
 
 /// Returns the object in `slot`, and makes one if the slot holds something
 /// else.
-pub fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
@@ -36,37 +36,37 @@ pub fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-pub fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
+pub(crate) fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata
         .get(key)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-pub fn field<'a>(object: &'a Value, key: &str) -> &'a str {
+pub(crate) fn field<'a>(object: &'a Value, key: &str) -> &'a str {
     object
         .get("metadata")
         .and_then(|metadata| metadata.get(key)?.as_str())
         .unwrap_or_default()
 }
 
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     field(object, "name")
 }
 
-pub fn namespace(object: &Value) -> &str {
+pub(crate) fn namespace(object: &Value) -> &str {
     field(object, "namespace")
 }
 
-pub fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     field(object, "uid")
 }
 
-pub fn is_deleting(object: &Value) -> bool {
+pub(crate) fn is_deleting(object: &Value) -> bool {
     !field(object, "deletionTimestamp").is_empty()
 }
 
-pub fn finalizers(object: &Value) -> Vec<&str> {
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     object
         .pointer("/metadata/finalizers")
         .and_then(Value::as_array)
@@ -76,20 +76,20 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-pub fn has_finalizers(object: &Value) -> bool {
+pub(crate) fn has_finalizers(object: &Value) -> bool {
     !finalizers(object).is_empty()
 }
 
 /// Returns the current time as `metav1.Time`: seconds in UTC.
-pub fn now() -> String {
+pub(crate) fn now() -> String {
     timestamp(Utc::now())
 }
 
-pub fn timestamp(time: DateTime<Utc>) -> String {
+pub(crate) fn timestamp(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-pub fn generate_name(prefix: &str) -> String {
+pub(crate) fn generate_name(prefix: &str) -> String {
     let mut rng = rand::rng();
     let random = (0..RANDOM_LENGTH).filter_map(|_| {
         let at = rng.random_range(0..NAME_ALPHABET.len());
@@ -99,7 +99,7 @@ pub fn generate_name(prefix: &str) -> String {
 }
 
 /// Removes empty values, as Go omits empty maps and lists of metadata.
-pub fn drop_empty(metadata: &mut Map<String, Value>) {
+pub(crate) fn drop_empty(metadata: &mut Map<String, Value>) {
     metadata.retain(|_, value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),

@@ -36,7 +36,7 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 const RETAIN_KEYS: &str = "$retainKeys";
 
-pub fn merge(target: &mut Value, patch: &Value) {
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     merge_at(target, patch, "");
 }
 

@@ -26,7 +26,7 @@ fn printer(resource: &Resource) -> &Printer {
         .unwrap_or_else(|| Printer::default_columns())
 }
 
-pub fn list(
+pub(crate) fn list(
     resource: &Resource,
     items: &[Arc<Stored>],
     meta: &ListMeta,
@@ -43,7 +43,7 @@ pub fn list(
 }
 
 /// Returns the Table of one object, which is whole or a list item.
-pub fn single(
+pub(crate) fn single(
     resource: &Resource,
     object: &Bytes,
     options: TableOptions,
@@ -52,7 +52,7 @@ pub fn single(
 }
 
 /// Returns the Table in a watch event. Only the `first` one has the columns.
-pub fn event(
+pub(crate) fn event(
     resource: &Resource,
     object: &Bytes,
     version: MetaVersion,
@@ -66,11 +66,11 @@ pub fn event(
         .map(Bytes::from)
 }
 
-pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
+pub(crate) fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
     partial_object_metadata::object(object, &envelope(resource), version)
 }
 
-pub fn metadata_list(
+pub(crate) fn metadata_list(
     resource: &Resource,
     items: &[Arc<Stored>],
     meta: &ListMeta,

@@ -12,7 +12,7 @@ use super::{encoding, meta, registry::Resource, storage::Stored};
 
 /// Returns the object as an item of a list, where built-in kinds have no kind
 /// and apiVersion.
-pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
+pub(crate) fn item(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.custom.is_none() {
         let api_version = resource.api_version();
         return stored.encoded(|value| encoding::built_in(&api_version, &resource.kind, value));
@@ -23,7 +23,7 @@ pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
     }
 }
 
-pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
+pub(crate) fn object(resource: &Resource, stored: &Stored) -> Bytes {
     let item = item(resource, stored);
     if resource.custom.is_some() {
         item
@@ -33,7 +33,7 @@ pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
 }
 
 /// Returns the value with kind and apiVersion, as a patch sees it.
-pub fn value(resource: &Resource, stored: &Stored) -> Value {
+pub(crate) fn value(resource: &Resource, stored: &Stored) -> Value {
     let mut value = stored.value.clone();
     set_type(resource, &mut value);
     value
@@ -48,7 +48,7 @@ fn set_type(resource: &Resource, value: &mut Value) {
 
 /// Changes a value into its stored form: built-in kinds have no kind and
 /// apiVersion, custom resources have their storage version.
-pub fn to_stored(resource: &Resource, value: &mut Value) {
+pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
     let Some(map) = value.as_object_mut() else {
         return;
     };
@@ -77,7 +77,7 @@ fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     Cow::Owned(value)
 }
 
-pub fn envelope(resource: &Resource) -> Envelope {
+pub(crate) fn envelope(resource: &Resource) -> Envelope {
     let form = if resource.custom.is_some() {
         Form::Map
     } else {
@@ -91,7 +91,7 @@ pub fn envelope(resource: &Resource) -> Envelope {
     )
 }
 
-pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
+pub(crate) fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
     let envelope = envelope(resource);
     let (prefix, suffix) = envelope.list(Encoding::Json, meta, 0);
     let mut out = prefix.to_vec();
@@ -105,7 +105,7 @@ pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<
     out
 }
 
-pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) -> Bytes {
+pub(crate) fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) -> Bytes {
     let object = empty(resource);
     BookmarkTemplate::learn(&object)
         .map(|template| template.object(revision, initial_events_end).into())

@@ -81,7 +81,12 @@ mod width;
 pub use classification::Classification;
 pub use fairness::{Fairness, Settings};
 pub use metrics::FairnessMetrics;
-pub use objects::{FlowSchema, Ignored, Objects, PriorityLevelConfiguration};
+pub use objects::{
+    DistinguisherMethod, ExemptPriorityLevel, FlowDistinguisherMethod, FlowSchema, FlowSchemaSpec,
+    GroupSubject, Ignored, LimitResponse, LimitedPriorityLevel, NonResourcePolicyRule, Objects,
+    PolicyRulesWithSubjects, PriorityLevelConfiguration, PriorityLevelReference, PriorityLevelSpec,
+    QueuingConfiguration, ResourcePolicyRule, ServiceAccountSubject, Subject, UserSubject,
+};
 pub use rejected::Rejected;
 pub use request_digest::RequestDigest;
 pub use seats::{Admission, QueuedRequest, Seats};

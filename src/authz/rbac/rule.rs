@@ -16,7 +16,7 @@ const TEXT_BYTES: usize = 64;
 /// rbac.authorization.k8s.io/v1 PolicyRule.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rule {
+pub(super) struct Rule {
     #[serde(default, deserialize_with = "list")]
     verbs: Vec<String>,
     #[serde(default, deserialize_with = "list")]

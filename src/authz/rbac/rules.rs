@@ -21,7 +21,7 @@ const ROLE_BYTES: usize = 500;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Option<Vec<Rule>>")]
-pub struct Rules {
+pub(super) struct Rules {
     rules: Box<[Rule]>,
     /// The most comparisons of texts that a decision takes.
     comparisons: usize,

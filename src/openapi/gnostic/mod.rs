@@ -11,7 +11,7 @@ mod yaml;
 use node::Node;
 
 /// Encodes a document of version 2. `None` if `json` is no JSON object.
-pub fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
     let document: Node = serde_json::from_slice(json).ok()?;
     matches!(document, Node::Map(_)).then(|| v2::DOCUMENT.encode(&document))
 }

@@ -15,7 +15,7 @@ use super::spec::{Spec, Texts};
 
 #[derive(Debug, thiserror::Error)]
 #[error("definition {0}: not a list of group version kinds")]
-pub struct NotKinds(String);
+pub(super) struct NotKinds(String);
 
 /// Merges `source` into `dest`. After an error, `dest` is unchanged.
 pub(super) fn merge<'a>(dest: &mut Spec<'a>, mut source: Spec<'a>) -> Result<(), NotKinds> {

@@ -22,14 +22,14 @@ use super::shown_apis::ShownApis;
 
 /// The documents from which a merged document is made.
 #[derive(Clone)]
-pub struct Parts {
+pub(super) struct Parts {
     pub shown: Arc<ShownApis>,
     pub upstream: Arc<Document>,
     /// The documents of the shown backends, in order.
     pub backends: Vec<Option<Arc<Document>>>,
 }
 
-pub struct Merged {
+pub(super) struct Merged {
     parts: Parts,
     json: Arc<Document>,
     /// The protobuf encoding, made at its first request.
@@ -54,7 +54,7 @@ impl Merged {
     /// Merges the documents, which takes tens of milliseconds. Returns `None` if
     /// upstream's is no OpenAPI document. A backend's document is left out if it is
     /// none or cannot be merged.
-    pub fn new(parts: Parts) -> Option<Self> {
+    pub(super) fn new(parts: Parts) -> Option<Self> {
         let json = merge(&parts)?;
         let document = Document::made(json, Version::V2.content_type(Encoding::Json));
         Some(Self {
@@ -64,11 +64,11 @@ impl Merged {
         })
     }
 
-    pub fn is_of(&self, parts: &Parts) -> bool {
+    pub(super) fn is_of(&self, parts: &Parts) -> bool {
         self.parts.is_same(parts)
     }
 
-    pub async fn document(&self, encoding: Encoding) -> Option<Arc<Document>> {
+    pub(super) async fn document(&self, encoding: Encoding) -> Option<Arc<Document>> {
         match encoding {
             Encoding::Json => Some(self.json.clone()),
             Encoding::Protobuf => self.protobuf.get_or_init(|| self.encode()).await.clone(),

@@ -53,7 +53,7 @@ pub(in crate::server) struct Hit {
     pub(in crate::server) cost: HitCost,
 }
 
-pub struct RequestContext {
+pub(crate) struct RequestContext {
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
     /// The trail of an audited request. Steps add annotations to its events. The

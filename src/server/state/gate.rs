@@ -6,14 +6,14 @@ use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, ImpersonationAuthorizer};
 use crate::identity;
 
-pub enum Gate {
+pub(crate) enum Gate {
     /// Every caller who reaches the loopback listener acts as apifront's own
     /// user.
     Owner,
     Delegated(Box<Delegated>),
 }
 
-pub struct Delegated {
+pub(crate) struct Delegated {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
     pub impersonator: Arc<ImpersonationAuthorizer>,

@@ -10,7 +10,7 @@ use crate::aggregation::Aggregation;
 
 /// Everything that a request may need. A reload replaces the generation as a whole.
 /// A request keeps the generation with which it began.
-pub struct Generation {
+pub(crate) struct Generation {
     pub settings: Arc<ServerSettings>,
     pub gate: Gate,
     pub aggregation: Arc<Aggregation>,

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const ENDED_PER_SECOND: f64 = 500.0;
 
 /// Counts open requests, and signals when streams must end.
-pub struct Drain {
+pub(crate) struct Drain {
     open: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
     /// The time over which streams end, set at the stop.
@@ -32,7 +32,7 @@ pub(in crate::server) struct Stopping {
 }
 
 /// An open request. It counts as open until this is dropped.
-pub struct OpenRequest(Arc<AtomicUsize>);
+pub(crate) struct OpenRequest(Arc<AtomicUsize>);
 
 impl Default for Drain {
     fn default() -> Self {

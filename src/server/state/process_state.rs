@@ -32,7 +32,7 @@ use crate::status::{History, UsageReader};
 use crate::views::Views;
 
 /// The parts that a reload keeps. Some of them are told the new configuration.
-pub struct ProcessState {
+pub(crate) struct ProcessState {
     /// Tells why the configuration on disk is not in force. `None` if it is.
     pub configuration_error: Box<dyn Fn() -> Option<String> + Send + Sync>,
     pub upstream: Arc<ArcSwap<Upstream>>,

@@ -13,7 +13,7 @@ use crate::queries::QueriesSettings;
 use crate::runtime_config::RuntimeConfig;
 use crate::views::ViewCallers;
 
-pub struct ServerSettings {
+pub(crate) struct ServerSettings {
     /// The kind of process, as reports name it.
     pub mode: &'static str,
     /// Whether requests act as the user of a kubeconfig, whose name must be learned.

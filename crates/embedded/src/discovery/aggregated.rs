@@ -75,7 +75,7 @@ struct Subentry {
     verbs: &'static [&'static str],
 }
 
-pub fn core(
+pub(super) fn core(
     served: &Served,
     head: &Head,
     wanted: DiscoveryRepresentation,
@@ -83,7 +83,7 @@ pub fn core(
     answer(vec![group(served, "", &["v1".to_owned()])], head, wanted)
 }
 
-pub fn groups(
+pub(super) fn groups(
     served: &Served,
     head: &Head,
     wanted: DiscoveryRepresentation,

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha512};
 
 /// Returns the SHA-512 in upper-case hexadecimal.
-pub fn hash(document: &[u8]) -> String {
+pub(super) fn hash(document: &[u8]) -> String {
     Sha512::digest(document)
         .iter()
         .map(|byte| format!("{byte:02X}"))

@@ -7,7 +7,7 @@ use crate::http::reply::{Body, page_not_found, text, with_type};
 
 const CHECKS: &[&str] = &["ping", "log"];
 
-pub fn health(probe: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+pub(crate) fn health(probe: &str, check: Option<&str>, query: &Query) -> Response<Body> {
     if let Some(name) = check {
         return if CHECKS.contains(&name) {
             with_type(StatusCode::OK, "text/plain; charset=utf-8", "ok")

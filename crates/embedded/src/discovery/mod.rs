@@ -10,8 +10,8 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use hash::hash;
-pub use health::health;
-pub use openapi::{index as openapi_v3_index, v2 as openapi_v2, v3 as openapi_v3};
+pub(crate) use health::health;
+pub(crate) use openapi::{index as openapi_v3_index, v2 as openapi_v2, v3 as openapi_v3};
 
 use kubernetes_wire::api::{Status, go_json};
 use kubernetes_wire::negotiation::DiscoveryOffer;
@@ -47,9 +47,9 @@ const GROUP: DiscoveryOffer = DiscoveryOffer {
 
 /// The version of Kubernetes that is imitated, marked as an imitation. Clients
 /// parse it.
-pub const GIT_VERSION: &str = "v1.37.1+apifront";
+pub(crate) const GIT_VERSION: &str = "v1.37.1+apifront";
 
-pub fn version() -> Result<Response<Body>, Status> {
+pub(crate) fn version() -> Result<Response<Body>, Status> {
     // The real server writes the fields in the order of version.Info, and
     // indented.
     let text = format!(
@@ -78,7 +78,7 @@ pub fn version() -> Result<Response<Body>, Status> {
     Ok(with_type(StatusCode::OK, "application/json", text))
 }
 
-pub fn root(served: &Served) -> Result<Response<Body>, Status> {
+pub(crate) fn root(served: &Served) -> Result<Response<Body>, Status> {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"]
         .into_iter()
         .map(str::to_owned)
@@ -103,7 +103,7 @@ pub fn root(served: &Served) -> Result<Response<Body>, Status> {
     Ok(with_type(StatusCode::OK, "application/json", text))
 }
 
-pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
+pub(crate) fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     let wanted = head.negotiate_discovery(API)?;
     if wanted.aggregated.is_some() {
         return aggregated::core(served, head, wanted);
@@ -117,7 +117,7 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     Ok(ready(text.into_bytes()))
 }
 
-pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
+pub(crate) fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     let wanted = head.negotiate_discovery(APIS)?;
     if wanted.aggregated.is_some() {
         return aggregated::groups(served, head, wanted);
@@ -134,7 +134,7 @@ pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     Ok(ready(text.into_bytes()))
 }
 
-pub fn group(served: &Served, name: &str, head: &Head) -> Result<Response<Body>, Status> {
+pub(crate) fn group(served: &Served, name: &str, head: &Head) -> Result<Response<Body>, Status> {
     let groups = served.groups();
     let Some((group, versions)) = groups.iter().find(|(group, _)| group == name) else {
         return Ok(page_not_found());
@@ -158,7 +158,7 @@ fn group_json(group: &str, versions: &[String], prefix: &str) -> String {
     )
 }
 
-pub fn resources(
+pub(crate) fn resources(
     served: &Served,
     group: &str,
     version: &str,

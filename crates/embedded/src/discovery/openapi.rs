@@ -20,7 +20,7 @@ fn key(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
 
-pub fn index(served: &Served) -> Result<Response<Body>, Status> {
+pub(crate) fn index(served: &Served) -> Result<Response<Body>, Status> {
     let paths: Map<String, Value> = served
         .versions()
         .into_iter()
@@ -35,7 +35,7 @@ pub fn index(served: &Served) -> Result<Response<Body>, Status> {
     Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
 }
 
-pub fn v3(served: &Served, wanted: &str) -> Result<Response<Body>, Status> {
+pub(crate) fn v3(served: &Served, wanted: &str) -> Result<Response<Body>, Status> {
     let versions = served.versions();
     let Some(version) = versions.iter().find(|version| key(version) == wanted) else {
         return Ok(empty(StatusCode::NOT_FOUND));
@@ -63,7 +63,7 @@ fn describe(served: &Served, version: &GroupVersion) -> Value {
 
 /// Answers with OpenAPI v2, only as JSON. kube-apiserver has a protobuf form
 /// too.
-pub fn v2(served: &Served, headers: &HeaderMap) -> Response<Body> {
+pub(crate) fn v2(served: &Served, headers: &HeaderMap) -> Response<Body> {
     let accept = headers.get(header::ACCEPT);
     let accept = accept.map_or(Ok(""), HeaderValue::to_str);
     let takes_json = accept.is_ok_and(|accept| {

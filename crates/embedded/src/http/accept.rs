@@ -13,7 +13,7 @@ use kubernetes_wire::{
 
 /// The properties of a path that decide which representations it has.
 #[derive(Clone, Copy)]
-pub struct PathTraits {
+pub(crate) struct PathTraits {
     /// True for custom resources. All other paths are behind go-restful's
     /// router.
     pub custom: bool,
@@ -47,7 +47,7 @@ impl PathTraits {
 
 /// Decides the representation of a whole answer. A header is refused if its order
 /// depends on the details of Go's sorting.
-pub fn whole(
+pub(super) fn whole(
     headers: &HeaderMap,
     query: &Query,
     place: PathTraits,
@@ -58,7 +58,7 @@ pub fn whole(
     }
 }
 
-pub fn watch(
+pub(super) fn watch(
     headers: &HeaderMap,
     query: &Query,
     place: PathTraits,
@@ -73,7 +73,7 @@ pub fn watch(
     }
 }
 
-pub fn discovery(
+pub(super) fn discovery(
     headers: &HeaderMap,
     query: &Query,
     offer: DiscoveryOffer,

@@ -18,7 +18,7 @@ use crate::{
     storage::{CommitError, Expect, Stored},
 };
 
-pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let binding = body::object_of(call, incoming, "Binding", &["v1"]).await?;
     let dry_run = body::dry_run(call, "CreateOptions")?;

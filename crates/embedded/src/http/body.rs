@@ -16,10 +16,10 @@ use super::{call::Call, errors, go_error};
 /// kube-apiserver's `MaxRequestBodyBytes`.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-pub const ACCEPTED: &str =
+pub(super) const ACCEPTED: &str =
     "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
+pub(super) async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     match Limited::new(incoming, MAX_BODY_BYTES).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(format!(
@@ -29,7 +29,7 @@ pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-pub fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
+pub(super) fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
     let named = headers.get(CONTENT_TYPE).map(HeaderValue::to_str);
     // A media type that is not text is unknown.
     let named = named.map(|text| text.unwrap_or("?"));
@@ -37,7 +37,7 @@ pub fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
 }
 
 /// Decodes any value. The error is the parser's own.
-pub fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
     match media_type {
         MediaType::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
         MediaType::Yaml => yaml(bytes),
@@ -54,7 +54,7 @@ fn protobuf(bytes: &[u8]) -> Result<Value, String> {
 /// Decodes the first document of a YAML stream. Like the real server, it does
 /// not read any further. JSON is YAML too, and is tried first because its
 /// parser is faster.
-pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn yaml(bytes: &[u8]) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -74,7 +74,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
 
 /// Reads an object of the resource, or of a subresource's `kind` and
 /// `api_version`. Errors are those of the real decoder.
-pub async fn object(
+pub(super) async fn object(
     call: &Call<'_>,
     incoming: Incoming,
     kind: &str,
@@ -84,7 +84,7 @@ pub async fn object(
 }
 
 /// Reads an object of a kind that has several versions, the preferred one first.
-pub async fn object_of(
+pub(super) async fn object_of(
     call: &Call<'_>,
     incoming: Incoming,
     kind: &str,
@@ -260,7 +260,7 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
+pub(super) fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
     let given: Vec<&str> = call.head.query.all("dryRun").collect();
     if given.iter().all(|&value| value == "All") {
         return Ok(!given.is_empty());

@@ -24,9 +24,9 @@ use crate::{
 
 /// The number of attempts of a write that names no version, if other writes come
 /// first.
-pub const MAX_WRITE_ATTEMPTS: usize = 16;
+pub(super) const MAX_WRITE_ATTEMPTS: usize = 16;
 
-pub struct Call<'a> {
+pub(super) struct Call<'a> {
     pub server: &'a EmbeddedServer,
     pub resource: Arc<Resource>,
     pub target: Target,
@@ -34,7 +34,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub fn new(
+    pub(super) fn new(
         server: &'a EmbeddedServer,
         resource: Arc<Resource>,
         target: Target,
@@ -48,19 +48,19 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub fn storage(&self) -> &Storage {
+    pub(super) fn storage(&self) -> &Storage {
         self.server.storage()
     }
 
-    pub fn group_resource(&self) -> GroupResource {
+    pub(super) fn group_resource(&self) -> GroupResource {
         self.resource.group_resource()
     }
 
-    pub fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         self.resource.key(&self.target.namespace, name)
     }
 
-    pub fn find(&self) -> Result<Arc<Stored>, Status> {
+    pub(super) fn find(&self) -> Result<Arc<Stored>, Status> {
         let name = &self.target.name;
         self.storage()
             .get(&self.group_resource(), &self.key(name))
@@ -76,17 +76,21 @@ impl<'a> Call<'a> {
 
     /// Decides the encoding of the answer. Returns the transformation of its
     /// objects.
-    pub fn negotiate(&self) -> Result<Transform, Status> {
+    pub(super) fn negotiate(&self) -> Result<Transform, Status> {
         Ok(self.head.negotiate(self.place())?.transform)
     }
 
-    pub fn negotiate_watch(&self) -> Result<Representation, Status> {
+    pub(super) fn negotiate_watch(&self) -> Result<Representation, Status> {
         self.head.negotiate_watch(self.place())
     }
 
     /// Answers with one object in the requested representation. An object that
     /// cannot be transformed is sent unchanged.
-    pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
+    pub(super) fn object(
+        &self,
+        code: StatusCode,
+        stored: &Stored,
+    ) -> Result<Response<Body>, Status> {
         let resource = &self.resource;
         let object = view::object(resource, stored);
         let shaped = match self.negotiate()? {
@@ -109,7 +113,7 @@ impl<'a> Call<'a> {
 
     /// Returns the 406 for a representation that the object's Go type does not
     /// have.
-    pub fn wrong_shape(&self, asked: &str, is: &str, suffix: &str) -> Status {
+    pub(super) fn wrong_shape(&self, asked: &str, is: &str, suffix: &str) -> Status {
         if self.resource.custom.is_some() {
             return if suffix.is_empty() {
                 Status::failure(500, Reason::Unknown, "content is not a list")
@@ -137,7 +141,7 @@ impl<'a> Call<'a> {
         )
     }
 
-    pub fn include_object(&self) -> Result<IncludeObject, Status> {
+    pub(super) fn include_object(&self) -> Result<IncludeObject, Status> {
         IncludeObject::from_query(&self.head.query).map_err(Status::bad_request)
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 /// (`maxNameGenerationAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
-pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let resource = &call.resource;
     let mut object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
@@ -33,7 +33,11 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     call.object(StatusCode::CREATED, &stored)
 }
 
-pub fn insert(call: &Call<'_>, mut object: Value, dry_run: bool) -> Result<Arc<Stored>, Status> {
+pub(super) fn insert(
+    call: &Call<'_>,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Arc<Stored>, Status> {
     let metadata = meta::metadata_mut(&mut object);
     if !text(metadata, "resourceVersion").is_empty() {
         return Err(Status::failure(

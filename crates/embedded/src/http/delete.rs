@@ -38,7 +38,7 @@ const COLLECTION_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Options {
+pub(super) struct Options {
     grace_period_seconds: Option<i64>,
     propagation_policy: Option<String>,
     pub dry_run: Vec<String>,
@@ -52,7 +52,7 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let options = options(call, incoming).await?;
     let stored = call.find()?;
@@ -75,7 +75,10 @@ pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
 }
 
 /// Deletes the selected objects. The answer lists them as they were.
-pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn collection(
+    call: &Call<'_>,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let options = options(call, incoming).await?;
     let list_options = list_options::decode(&call.head.query, false)?;
@@ -165,14 +168,14 @@ fn check(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), Stat
     Ok(())
 }
 
-pub enum Outcome {
+pub(super) enum Outcome {
     /// Deletion has begun, and the object still exists.
     Object(Arc<Stored>),
     Gone(Arc<Stored>),
 }
 
 /// Deletes an object, or begins its deletion if something must happen before.
-pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
+pub(super) fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     refuse_system_namespaces(call)?;
     let resource = call.group_resource();
     for _ in 0..MAX_WRITE_ATTEMPTS {

@@ -5,7 +5,7 @@ use kubernetes_wire::api::{
     status::{Cause, Details},
 };
 
-pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
+pub(super) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     let options = GroupResource {
         group: "meta.k8s.io".to_owned(),
         resource: kind.to_owned(),
@@ -13,7 +13,7 @@ pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     Status::invalid(&options, "", causes)
 }
 
-pub fn method_not_allowed() -> Status {
+pub(super) fn method_not_allowed() -> Status {
     Status::failure(
         405,
         Reason::MethodNotAllowed,
@@ -22,7 +22,7 @@ pub fn method_not_allowed() -> Status {
     .with_details(Details::default())
 }
 
-pub fn unsupported_media_type(accepted: &str) -> Status {
+pub(super) fn unsupported_media_type(accepted: &str) -> Status {
     Status::failure(
         415,
         Reason::UnsupportedMediaType,
@@ -32,7 +32,7 @@ pub fn unsupported_media_type(accepted: &str) -> Status {
     )
 }
 
-pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
+pub(super) fn too_large_resource_version(asked: u64, current: u64) -> Status {
     Status::failure(
         504,
         Reason::Timeout,
@@ -49,7 +49,7 @@ pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
     .retry_soon()
 }
 
-pub fn modified(resource: &GroupResource, name: &str) -> Status {
+pub(super) fn modified(resource: &GroupResource, name: &str) -> Status {
     Status::conflict(
         resource,
         name,

@@ -17,7 +17,7 @@ use crate::meta;
 /// Both versions are accepted, as in the real server.
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 
-pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let eviction = body::object_of(call, incoming, "Eviction", &API_VERSIONS).await?;
     if meta::name(&eviction) != call.target.name {

@@ -32,7 +32,7 @@ fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
     }
 }
 
-pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(), Status> {
+pub(super) fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(), Status> {
     let Some(why) = settle(call, options, object)? else {
         return Ok(());
     };
@@ -43,7 +43,7 @@ pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(),
     )))
 }
 
-pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+pub(super) fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let before = call.resource.schema().map(|_| object.clone());
     let (Some(why), Some(before)) = (settle(call, "PatchOptions", object)?, before) else {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
 }
 
 /// Checks an applied configuration, which must always fit the schema.
-pub fn of_applied(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+pub(super) fn of_applied(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let Some(schema) = call.resource.schema() else {
         return Ok(());
     };

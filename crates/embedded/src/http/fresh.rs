@@ -14,7 +14,7 @@ const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two looks at the version.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
+pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
     let begin = Instant::now();
     let mut next = begin;
     while call.storage().revision() < version {

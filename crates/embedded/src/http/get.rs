@@ -5,7 +5,7 @@ use kubernetes_wire::api::{Reason, Status};
 
 use super::{call::Call, fresh::wait_for, list_options::parse_version, reply::Body};
 
-pub async fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
+pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let version = call.head.query.get("resourceVersion").unwrap_or_default();
     let version =

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Returns the text for a syntax error, as far as serde_json's error reveals it.
-pub fn syntax(bytes: &[u8], error: &serde_json::Error) -> String {
+pub(super) fn syntax(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }
@@ -20,7 +20,7 @@ pub fn syntax(bytes: &[u8], error: &serde_json::Error) -> String {
     format!("invalid character '{at}' {context}")
 }
 
-pub fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -18,7 +18,7 @@ use super::{
     reply::{self, Body, full},
 };
 
-pub struct Head {
+pub(crate) struct Head {
     /// The name by which the client calls this server.
     pub host: String,
     pub method: Method,
@@ -31,7 +31,7 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn from_parts(parts: Parts) -> Self {
+    pub(crate) fn from_parts(parts: Parts) -> Self {
         let host = parts.headers.get(header::HOST);
         let host = host
             .and_then(|value| value.to_str().ok())
@@ -48,26 +48,26 @@ impl Head {
         }
     }
 
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         warning::add(&mut self.warnings.lock(), text);
     }
 
-    pub fn warnings(&self) -> Vec<HeaderValue> {
+    pub(crate) fn warnings(&self) -> Vec<HeaderValue> {
         std::mem::take(&mut self.warnings.lock())
     }
 
-    pub fn negotiate(&self, place: PathTraits) -> Result<Representation, Status> {
+    pub(crate) fn negotiate(&self, place: PathTraits) -> Result<Representation, Status> {
         let representation = accept::whole(&self.headers, &self.query, place)?;
         self.choose(representation.media_type, representation.pretty);
         Ok(representation)
     }
 
     /// Negotiates a watch. A stream encodes itself, so the choice is not stored.
-    pub fn negotiate_watch(&self, place: PathTraits) -> Result<Representation, Status> {
+    pub(crate) fn negotiate_watch(&self, place: PathTraits) -> Result<Representation, Status> {
         accept::watch(&self.headers, &self.query, place)
     }
 
-    pub fn negotiate_discovery(
+    pub(crate) fn negotiate_discovery(
         &self,
         offer: DiscoveryOffer,
     ) -> Result<DiscoveryRepresentation, Status> {
@@ -82,7 +82,7 @@ impl Head {
 
     /// The last step of every answer: turns the compact JSON of handlers into
     /// the negotiated encoding. Streams and texts pass unchanged.
-    pub async fn encoded(&self, response: Response<Body>) -> Response<Body> {
+    pub(crate) async fn encoded(&self, response: Response<Body>) -> Response<Body> {
         let Some((media_type, pretty)) = *self.chosen.lock() else {
             return response;
         };
@@ -108,7 +108,12 @@ impl Head {
         }
     }
 
-    pub fn body(&self, json: &Bytes, media_type: MediaType, pretty: bool) -> Result<Bytes, Status> {
+    pub(crate) fn body(
+        &self,
+        json: &Bytes,
+        media_type: MediaType,
+        pretty: bool,
+    ) -> Result<Bytes, Status> {
         whole::encode(json, media_type, pretty).ok_or_else(|| {
             let message = format!("the object cannot be written as {}", media_type.as_str());
             Status::failure(406, Reason::NotAcceptable, message)
@@ -116,7 +121,7 @@ impl Head {
     }
 
     /// Returns an error in the encoding that is negotiated for errors.
-    pub fn refused(&self, status: &Status) -> Response<Body> {
+    pub(crate) fn refused(&self, status: &Status) -> Response<Body> {
         reply::failure(status, error_encoding(&self.headers, &self.query))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     table, view,
 };
 
-pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
+pub(super) async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let options = list_options::decode(&call.head.query, call.target.watch)?;
     call.resource.check_fields(&options.field_selector)?;
     let selection = Selection::from_call(call, options);
@@ -51,7 +51,7 @@ pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     Ok(ready(shaped.unwrap_or_else(whole)))
 }
 
-pub async fn page(
+pub(super) async fn page(
     call: &Call<'_>,
     selection: &Selection,
 ) -> Result<(Vec<Arc<Stored>>, ListMeta), Status> {

@@ -11,7 +11,7 @@ use super::errors::invalid_options;
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-pub fn decode(query: &Query, watch: bool) -> Result<ListOptions, Status> {
+pub(super) fn decode(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     let mut options = ListOptions::from_query(query).map_err(Status::bad_request)?;
     options.watch |= watch;
     if options.watch
@@ -122,7 +122,7 @@ fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
 
 /// Parses a resourceVersion. The error for a text that is not a number is the
 /// storage's.
-pub fn parse_version(text: &str) -> Result<u64, String> {
+pub(super) fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
     }

@@ -25,7 +25,7 @@ const FOLLOW_LINES: usize = 3600;
 
 const TEXT: &str = "text/plain";
 
-pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
+pub(super) fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let pod = call.find()?;
     let query = &call.head.query;
     let container = container(call, &pod.value)?;

@@ -12,13 +12,13 @@ mod field_validation;
 mod fresh;
 mod get;
 mod go_error;
-pub mod head;
+pub(crate) mod head;
 mod list;
 mod list_options;
 mod logs;
 mod patch;
 mod removal;
-pub mod reply;
+pub(crate) mod reply;
 mod reviews;
 mod route;
 mod scale;
@@ -47,7 +47,7 @@ use super::{
 };
 
 /// Answers one request. It never fails: every error is an answer.
-pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let head = Head::from_parts(parts);

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{apply, meta, storage::Stored, strategic, view};
 
-pub enum Patch {
+pub(super) enum Patch {
     Json(json_patch::Patch),
     Merge(Value),
     Strategic(Value),
@@ -32,7 +32,7 @@ pub enum Patch {
 /// The real server's limit for the operations of a JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-pub async fn patch(
+pub(super) async fn patch(
     call: &Call<'_>,
     status: bool,
     incoming: Incoming,
@@ -98,7 +98,7 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     ))
 }
 
-pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> {
+pub(super) async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> {
     let media_type = media_type(&call.head.headers).to_owned();
     let custom = call.resource.custom.is_some();
     match media_type.as_str() {
@@ -214,7 +214,7 @@ fn unprocessable() -> Status {
 
 impl Patch {
     /// Returns the patched object. The code that stores it checks its identity.
-    pub fn apply(
+    pub(super) fn apply(
         &self,
         call: &Call<'_>,
         current: &Value,

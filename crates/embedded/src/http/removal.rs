@@ -12,7 +12,7 @@ use crate::{
     storage::{CommitError, Expect, Stored},
 };
 
-pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
+pub(super) fn is_complete(call: &Call<'_>, object: &Value) -> bool {
     let grace = object
         .pointer("/metadata/deletionGracePeriodSeconds")
         .and_then(Value::as_i64)
@@ -23,7 +23,7 @@ pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
         && !call.resource.is_definition()
 }
 
-pub fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
+pub(super) fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
     let resource = call.group_resource();
     let name = &call.target.name;
     let removed = call

@@ -13,19 +13,19 @@ use kubernetes_wire::{
 };
 use serde::Serialize;
 
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-pub fn empty(code: StatusCode) -> Response<Body> {
+pub(crate) fn empty(code: StatusCode) -> Response<Body> {
     let mut response = Response::new(full(Vec::new()));
     *response.status_mut() = code;
     response
 }
 
-pub fn with_type(
+pub(crate) fn with_type(
     code: StatusCode,
     content_type: &'static str,
     bytes: impl Into<Bytes>,
@@ -39,7 +39,7 @@ pub fn with_type(
 }
 
 /// Returns a 200 with a body that is sent piece by piece.
-pub fn stream(
+pub(crate) fn stream(
     content_type: &'static str,
     pieces: impl futures::Stream<Item = Bytes> + Send + 'static,
 ) -> Response<Body> {
@@ -52,22 +52,22 @@ pub fn stream(
 }
 
 /// Makes a response of complete JSON, with its newline.
-pub fn ready(json: Vec<u8>) -> Response<Body> {
+pub(crate) fn ready(json: Vec<u8>) -> Response<Body> {
     with_type(StatusCode::OK, MediaType::Json.as_str(), json)
 }
 
 /// Makes a response of JSON, and adds the newline that Go's encoder writes.
-pub fn json_bytes(code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
+pub(crate) fn json_bytes(code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
     json.push(b'\n');
     with_type(code, MediaType::Json.as_str(), json)
 }
 
-pub fn json<T: Serialize>(code: StatusCode, value: &T) -> Response<Body> {
+pub(crate) fn json<T: Serialize>(code: StatusCode, value: &T) -> Response<Body> {
     json_bytes(code, go_json::to_vec(value))
 }
 
 /// Makes a text response like Go's `http.Error` and `http.NotFound`.
-pub fn text(code: StatusCode, message: &str) -> Response<Body> {
+pub(crate) fn text(code: StatusCode, message: &str) -> Response<Body> {
     let mut response = with_type(code, "text/plain; charset=utf-8", format!("{message}\n"));
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
@@ -76,11 +76,11 @@ pub fn text(code: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
-pub fn page_not_found() -> Response<Body> {
+pub(crate) fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-pub fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
+pub(crate) fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
     let (content_type, body) = encode_status(status, encoding);
     let mut response = with_type(status.http_status(), content_type, body);
     if status.retry_after() > 0 {
@@ -92,11 +92,11 @@ pub fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
 }
 
 /// Makes the Status response of an action that has no object of its own.
-pub fn done(code: StatusCode) -> Response<Body> {
+pub(crate) fn done(code: StatusCode) -> Response<Body> {
     success(code, &Status::success(code.as_u16()))
 }
 
-pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Response<Body> {
+pub(crate) fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Response<Body> {
     let details = Details {
         uid: uid.to_owned(),
         ..Details::named(resource, name)

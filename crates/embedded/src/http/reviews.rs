@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{encoding, view};
 
-pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let resource = &call.resource;
     let mut review = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;

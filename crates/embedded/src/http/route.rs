@@ -6,7 +6,7 @@ use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{RequestInfo, RequestInfoError};
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Route {
+pub(super) enum Route {
     Root,
     Version,
     /// `healthz`, `livez` or `readyz`, and the single check that was requested.
@@ -23,7 +23,7 @@ pub enum Route {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub(super) struct Target {
     pub group: String,
     pub version: String,
     /// Empty for objects without a namespace, including namespaces themselves.
@@ -39,7 +39,7 @@ pub struct Target {
 impl Route {
     /// Reads the route of a request. The error is the answer to a path that means
     /// nothing.
-    pub fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
+    pub(super) fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
         let info = RequestInfo::parse(method, path, query).map_err(|error| match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
             RequestInfoError::NoKind => {

@@ -19,12 +19,12 @@ use crate::{encoding, meta, registry::Scale, storage::Stored, view};
 
 const API_VERSION: &str = "autoscaling/v1";
 
-pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
+pub(super) fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     answer(call, &call.find()?)
 }
 
-pub async fn put(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn put(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let paths = paths(call)?;
     let by_patch = call.head.method == http::Method::PATCH;

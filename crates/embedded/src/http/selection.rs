@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::{registry::Resource, storage::Stored};
 
 #[derive(Clone)]
-pub struct Selection {
+pub(super) struct Selection {
     /// `namespace/`, or empty for all namespaces.
     pub prefix: String,
     /// The only key that can be selected, if there is just one.
@@ -15,7 +15,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub fn from_call(call: &Call<'_>, options: ListOptions) -> Self {
+    pub(super) fn from_call(call: &Call<'_>, options: ListOptions) -> Self {
         let fields = &options.field_selector;
         let mut namespace = call.target.namespace.clone();
         if namespace.is_empty()
@@ -43,19 +43,19 @@ impl Selection {
         }
     }
 
-    pub fn has_key(&self, key: &str) -> bool {
+    pub(super) fn has_key(&self, key: &str) -> bool {
         match &self.key {
             Some(only) => only == key,
             None => key.starts_with(&self.prefix),
         }
     }
 
-    pub fn matches(&self, resource: &Resource, object: &Stored) -> bool {
+    pub(super) fn matches(&self, resource: &Resource, object: &Stored) -> bool {
         self.options.label_selector.matches(&object.labels)
             && resource.matches_fields(&self.options.field_selector, &object.value)
     }
 
-    pub fn selects_all(&self) -> bool {
+    pub(super) fn selects_all(&self) -> bool {
         self.options.label_selector.is_empty() && self.options.field_selector.is_empty()
     }
 }

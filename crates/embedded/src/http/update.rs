@@ -20,7 +20,7 @@ use crate::{
     view,
 };
 
-pub async fn update(
+pub(super) async fn update(
     call: &Call<'_>,
     status: bool,
     incoming: Incoming,
@@ -60,7 +60,10 @@ pub async fn update(
 }
 
 /// Handles a PUT of namespaces/finalize, which changes only spec.finalizers.
-pub async fn finalize(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+pub(super) async fn finalize(
+    call: &Call<'_>,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
     let resource = &call.resource;
     let object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     check_name(call, &object)?;
@@ -78,7 +81,7 @@ pub async fn finalize(call: &Call<'_>, incoming: Incoming) -> Result<Response<Bo
     }
 }
 
-pub fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+pub(super) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let (given, wanted) = (meta::name(object), call.target.name.as_str());
     if given != wanted {
         return Err(Status::bad_request(if given.is_empty() {
@@ -102,7 +105,7 @@ pub fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
 
 /// Stores `new`, a whole object of the call's version, in place of `old`.
 /// `None` if another write came first and the caller may try again.
-pub fn replace(
+pub(super) fn replace(
     call: &Call<'_>,
     old: &Arc<Stored>,
     mut new: Value,

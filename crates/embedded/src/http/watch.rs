@@ -50,7 +50,7 @@ const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 /// client a relist.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
+pub(super) async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
     let wanted = call.negotiate_watch()?;
     let protobuf = wanted.media_type == MediaType::Protobuf;
     let content_type = if protobuf {

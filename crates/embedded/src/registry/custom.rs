@@ -13,7 +13,7 @@ use crate::schema::Schema;
 
 /// Defaults a new definition, checks what serving it needs, and gives it the status
 /// that real controllers would set within milliseconds.
-pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
+pub(crate) fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
     let name = text_at(definition, "/metadata/name");
     let storage = check(definition).map_err(|causes| invalid(&name, causes))?;
     let Some(accepted) = default_names(definition) else {

@@ -8,7 +8,7 @@ use crate::meta::map_at as child;
 
 /// Prepares a new object. Removes status, which only the status subresource may
 /// write, and fills in the most common defaults.
-pub fn prepare_create(resource: &Resource, object: &mut Value) {
+pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     if resource.has(Subresource::Status)
         && let Some(map) = object.as_object_mut()
         && resource.kind != "Node"
@@ -24,7 +24,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
 
 /// Prepares the next state of an object. A write of the status subresource
 /// takes only status from `object`; any other write keeps the old status.
-pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value, status: bool) {
+pub(crate) fn prepare_update(resource: &Resource, object: &mut Value, old: &Value, status: bool) {
     if status {
         let metadata = object.get("metadata").cloned();
         let new_status = object.get("status").cloned();

@@ -8,7 +8,7 @@ use super::resource::Resource;
 impl Resource {
     /// Refuses labels that this resource does not have, as the kind's conversion in
     /// Go does.
-    pub fn check_fields(&self, selector: &FieldSelector) -> Result<(), Status> {
+    pub(crate) fn check_fields(&self, selector: &FieldSelector) -> Result<(), Status> {
         for requirement in &selector.requirements {
             let label = requirement.field.as_str();
             if !self.has_field(label) {
@@ -43,7 +43,7 @@ impl Resource {
         }
     }
 
-    pub fn matches_fields(&self, selector: &FieldSelector, object: &Value) -> bool {
+    pub(crate) fn matches_fields(&self, selector: &FieldSelector, object: &Value) -> bool {
         selector.matches(|label| self.field(label, object))
     }
 

@@ -16,21 +16,21 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 
 #[cfg(test)]
-pub use built_in::GROUP_ORDER;
-pub use custom::accept as accept_definition;
-pub use defaults::{prepare_create, prepare_update};
-pub use names::check_name;
-pub use resource::{Resource, Scale, Subresource, Verbs};
+pub(crate) use built_in::GROUP_ORDER;
+pub(crate) use custom::accept as accept_definition;
+pub(crate) use defaults::{prepare_create, prepare_update};
+pub(crate) use names::check_name;
+pub(crate) use resource::{Resource, Scale, Subresource, Verbs};
 
 use kubernetes_wire::api::{GroupResource, GroupVersion, version_order};
 
-pub struct Registry {
+pub(crate) struct Registry {
     built_in: Arc<[Arc<Resource>]>,
     served: ArcSwap<Served>,
 }
 
 /// A consistent set of the served resources.
-pub struct Served {
+pub(crate) struct Served {
     built_in: Arc<[Arc<Resource>]>,
     /// Sorted by group, version priority and resource.
     custom: Vec<Arc<Resource>>,
@@ -50,11 +50,16 @@ impl Default for Registry {
 }
 
 impl Registry {
-    pub fn served(&self) -> Arc<Served> {
+    pub(crate) fn served(&self) -> Arc<Served> {
         self.served.load_full()
     }
 
-    pub fn lookup(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn lookup(
+        &self,
+        group: &str,
+        version: &str,
+        resource: &str,
+    ) -> Option<Arc<Resource>> {
         self.served
             .load()
             .all()
@@ -65,7 +70,7 @@ impl Registry {
     }
 
     /// Serves the resources of `definitions`, and no other custom resources.
-    pub fn set_definitions<'a>(&self, definitions: impl Iterator<Item = &'a Value>) {
+    pub(crate) fn set_definitions<'a>(&self, definitions: impl Iterator<Item = &'a Value>) {
         let mut custom: Vec<Arc<Resource>> = definitions
             .flat_map(custom::resources)
             .map(Arc::new)
@@ -85,11 +90,11 @@ impl Registry {
 }
 
 impl Served {
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.built_in.iter().chain(&self.custom)
     }
 
-    pub fn in_version<'a>(
+    pub(crate) fn in_version<'a>(
         &'a self,
         group: &'a str,
         version: &'a str,
@@ -98,13 +103,13 @@ impl Served {
             .filter(move |r| r.gvr.group == group && r.gvr.version == version)
     }
 
-    pub fn is_built_in_group(&self, group: &str) -> bool {
+    pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
         self.built_in.iter().any(|r| r.gvr.group == group)
     }
 
     /// Returns every group except the core group, with its versions, the preferred
     /// one first.
-    pub fn groups(&self) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for name in built_in::GROUP_ORDER {
             groups.push(((*name).to_owned(), Vec::new()));
@@ -120,7 +125,7 @@ impl Served {
         groups
     }
 
-    pub fn versions(&self) -> Vec<GroupVersion> {
+    pub(crate) fn versions(&self) -> Vec<GroupVersion> {
         let core = GroupVersion {
             group: String::new(),
             version: "v1".to_owned(),
@@ -136,7 +141,7 @@ impl Served {
     }
 
     /// Returns the resources of namespaced objects, one for each keyspace.
-    pub fn namespaced(&self) -> Vec<Arc<Resource>> {
+    pub(crate) fn namespaced(&self) -> Vec<Arc<Resource>> {
         let mut seen: Vec<GroupResource> = Vec::new();
         self.all()
             .filter(|r| r.namespaced && r.verbs != Verbs::CreateOnly)

@@ -8,7 +8,7 @@ use kubernetes_wire::api::query::go_quote;
 use super::resource::Resource;
 
 /// Checks the name of an object. The error is the message of a cause.
-pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
+pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     let problem = match (resource.gvr.group.as_str(), resource.kind.as_str()) {
         // RBAC names are path segments, for example system:node.
         ("rbac.authorization.k8s.io", _) => path_segment_problem(name),

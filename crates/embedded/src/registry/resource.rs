@@ -13,7 +13,7 @@ use crate::schema::Schema;
 /// A served resource at one version. All differences between kinds are data of this
 /// type.
 #[derive(Clone, Debug)]
-pub struct Resource {
+pub(crate) struct Resource {
     pub gvr: GroupVersionResource,
     pub kind: String,
     pub list_kind: String,
@@ -44,7 +44,7 @@ pub struct Resource {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verbs {
+pub(crate) enum Verbs {
     All,
     /// Namespaces have no deletecollection.
     NoDeleteCollection,
@@ -55,7 +55,7 @@ pub enum Verbs {
 impl Verbs {
     /// Returns the verbs as discovery lists them. Custom resources have their
     /// own order.
-    pub fn list(self, custom: bool) -> &'static [&'static str] {
+    pub(crate) fn list(self, custom: bool) -> &'static [&'static str] {
         match self {
             Self::All if custom => &[
                 "delete",
@@ -86,7 +86,7 @@ impl Verbs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subresource {
+pub(crate) enum Subresource {
     Status,
     Scale,
     Log,
@@ -96,7 +96,7 @@ pub enum Subresource {
 }
 
 impl Subresource {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Scale => "scale",
@@ -107,7 +107,7 @@ impl Subresource {
         }
     }
 
-    pub fn verbs(self) -> &'static [&'static str] {
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Status | Self::Scale => &["get", "patch", "update"],
             Self::Log => &["get"],
@@ -118,7 +118,7 @@ impl Subresource {
 
     /// Returns the subresource's group, version and kind, if the kind is not
     /// the parent's. Group and version are empty if they are the parent's.
-    pub fn own_kind(self) -> Option<(&'static str, &'static str, &'static str)> {
+    pub(crate) fn own_kind(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::Scale => Some(("autoscaling", "v1", "Scale")),
             Self::Eviction => Some(("policy", "v1", "Eviction")),
@@ -130,7 +130,7 @@ impl Subresource {
 
 /// The labels of field selectors and the places of their values.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     /// Labels and JSON pointers of the fields beside metadata.name and
     /// metadata.namespace.
     pub extra: Vec<(String, String)>,
@@ -140,7 +140,7 @@ pub struct Fields {
 
 /// JSON pointers of a scale subresource.
 #[derive(Clone, Debug)]
-pub struct Scale {
+pub(crate) struct Scale {
     pub spec_replicas: String,
     pub status_replicas: String,
     /// The path of a selector string (custom resources) or of a label selector
@@ -150,7 +150,7 @@ pub struct Scale {
 
 /// The part of a resource that only custom resources have.
 #[derive(Clone, Debug)]
-pub struct Custom {
+pub(crate) struct Custom {
     /// The version objects are stored in.
     pub storage_version: String,
     /// The printer of the additionalPrinterColumns; `None` if one of them
@@ -163,40 +163,40 @@ pub struct Custom {
 }
 
 impl Resource {
-    pub fn group_resource(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         self.gvr.group_resource()
     }
 
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         self.gvr.group_version().to_string()
     }
 
     /// Returns the schema that objects must satisfy. Built-in kinds have none
     /// here.
-    pub fn schema(&self) -> Option<&Schema> {
+    pub(crate) fn schema(&self) -> Option<&Schema> {
         self.custom.as_ref()?.schema.as_deref()
     }
 
     /// Pods, namespaces and definitions behave differently from all other
     /// kinds.
-    pub fn is_pod(&self) -> bool {
+    pub(crate) fn is_pod(&self) -> bool {
         self.kind == "Pod" && self.gvr.group.is_empty()
     }
 
-    pub fn is_namespace(&self) -> bool {
+    pub(crate) fn is_namespace(&self) -> bool {
         self.kind == "Namespace" && self.gvr.group.is_empty()
     }
 
-    pub fn is_definition(&self) -> bool {
+    pub(crate) fn is_definition(&self) -> bool {
         self.gvr.group == "apiextensions.k8s.io" && self.gvr.resource == "customresourcedefinitions"
     }
 
-    pub fn has(&self, subresource: Subresource) -> bool {
+    pub(crate) fn has(&self, subresource: Subresource) -> bool {
         self.subresources.contains(&subresource)
     }
 
     /// Returns the resource as error texts about invalid objects call it.
-    pub fn kind_resource(&self) -> GroupResource {
+    pub(crate) fn kind_resource(&self) -> GroupResource {
         GroupResource {
             group: self.gvr.group.clone(),
             resource: self.kind.clone(),
@@ -204,7 +204,7 @@ impl Resource {
     }
 
     /// Returns `namespace/name` or `name`.
-    pub fn key(&self, namespace: &str, name: &str) -> String {
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced {
             format!("{namespace}/{name}")
         } else {

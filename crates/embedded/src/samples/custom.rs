@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::server::EmbeddedServer;
 
-pub fn load(server: &EmbeddedServer) {
+pub(super) fn load(server: &EmbeddedServer) {
     for definition in [cron_tabs(), flunders()] {
         server.seed("apiextensions.k8s.io", "v1", definition);
     }

@@ -71,7 +71,7 @@ const APPLICATIONS: &[(&str, &str, &str, &str, u16)] = &[
     ("loki", "monitoring", "data", "grafana/loki:3.5.0", 3100),
 ];
 
-pub fn load(server: &EmbeddedServer) {
+pub(super) fn load(server: &EmbeddedServer) {
     let now = Utc::now();
     for name in ["monitoring", "shop"] {
         server.seed(

@@ -9,7 +9,7 @@ use super::{Additional, Schema};
 impl Schema {
     /// Fills in the defaults of a value from the top down: a default may add fields
     /// that have defaults themselves.
-    pub fn fill(&self, value: &mut Value) {
+    pub(crate) fn fill(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {

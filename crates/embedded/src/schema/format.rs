@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kubernetes_wire::api::formats::{is_base64, is_date, is_datetime, is_uuid};
 
-pub fn text(format: &str, text: &str) -> bool {
+pub(super) fn text(format: &str, text: &str) -> bool {
     match format {
         "date-time" => is_datetime(text),
         "date" => is_date(text),
@@ -22,7 +22,7 @@ pub fn text(format: &str, text: &str) -> bool {
 }
 
 /// Tells whether an integer fits its format; `int64` holds every integer that is read.
-pub fn integer(format: &str, number: i64) -> bool {
+pub(super) fn integer(format: &str, number: i64) -> bool {
     format != "int32" || i32::try_from(number).is_ok()
 }
 

@@ -5,7 +5,7 @@ use kubernetes_wire::api::query::go_quote;
 use serde_json::Value;
 
 /// Writes a wrong value (apimachinery `field.Error`).
-pub fn bad(value: &Value) -> String {
+pub(super) fn bad(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
         Value::Number(number) if number.is_f64() => {
@@ -16,7 +16,7 @@ pub fn bad(value: &Value) -> String {
 }
 
 /// Names the type of a value, as the validators call it.
-pub fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 const PATTERN_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
-pub struct Schema {
+pub(crate) struct Schema {
     /// The type. Empty if the schema names none, as in compositions.
     kind: String,
     format: String,
@@ -86,7 +86,7 @@ enum ListType {
 
 impl Schema {
     /// Reads an `openAPIV3Schema`. Malformed parts are ignored.
-    pub fn parse(value: &Value) -> Self {
+    pub(crate) fn parse(value: &Value) -> Self {
         let empty = Map::new();
         let map = value.as_object().unwrap_or(&empty);
         let text = |key: &str| {

@@ -8,7 +8,7 @@ use super::{Additional, Schema};
 
 impl Schema {
     /// Drops unknown fields. Returns their paths, sorted.
-    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         self.prune_at(object, "", true, &mut unknown);
         unknown.sort();

@@ -16,14 +16,14 @@ use super::{
 
 impl Schema {
     /// Returns the errors of a whole object. `old` is the object that it replaces.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut out = Findings::default();
         self.check(object, old, "", &mut out);
         self.finish(out)
     }
 
     /// Returns the errors of an object whose status alone is written.
-    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
+    pub(crate) fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status"))
         else {
             return Vec::new();

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::commit::{CommitError, Expect};
 use super::object::{Key, Stored};
 
-pub type Objects = OrdMap<Key, Arc<Stored>>;
+pub(super) type Objects = OrdMap<Key, Arc<Stored>>;
 
 /// A change of one key. `current` is `None` if the object was removed.
 #[derive(Clone)]

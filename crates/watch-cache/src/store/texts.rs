@@ -64,7 +64,7 @@ fn push(joined: &mut String, text: &str) {
 }
 
 /// Joins texts for [`Texts`] to read.
-pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+pub(super) fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let mut joined = String::new();
     for text in texts {
         push(&mut joined, text.as_ref());
@@ -75,11 +75,11 @@ pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
 /// The values that selectors test besides the key: an object's UID, its field values
 /// and its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectTexts(Box<str>);
+pub(super) struct ObjectTexts(Box<str>);
 
 impl ObjectTexts {
     /// `fields` are [`joined`] values.
-    pub fn new(uid: &str, fields: &str, labels: &BTreeMap<String, String>) -> Self {
+    pub(super) fn new(uid: &str, fields: &str, labels: &BTreeMap<String, String>) -> Self {
         let mut all = String::new();
         push(&mut all, uid);
         push(&mut all, fields);
@@ -92,21 +92,21 @@ impl ObjectTexts {
         Self(all.as_str().into())
     }
 
-    pub fn uid(&self) -> &str {
+    pub(super) fn uid(&self) -> &str {
         Texts(&self.0).get(0).unwrap_or_default()
     }
 
-    pub fn fields(&self) -> Texts<'_> {
+    pub(super) fn fields(&self) -> Texts<'_> {
         Texts(Texts(&self.0).get(1).unwrap_or_default())
     }
 
-    pub fn labels(&self) -> LabelTexts<'_> {
+    pub(super) fn labels(&self) -> LabelTexts<'_> {
         let rest = split_first(&self.0).and_then(|(_, rest)| split_first(rest));
         LabelTexts(Texts(rest.map_or("", |(_, rest)| rest)))
     }
 
     /// Returns the bytes that are held besides the value itself.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.0.len()
     }
 }

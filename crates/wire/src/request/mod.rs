@@ -2,9 +2,9 @@
 //! names, the request's time limit, its metric labels, the octets of its target,
 //! and the upgrade that it requests.
 
+mod classes;
 mod connection_options;
 mod deadline;
-mod metric_classes;
 pub mod metric_labels;
 mod path;
 mod request_info;

@@ -1,4 +1,5 @@
-//! Adds the configured APIServices to those of upstream.
+//! Makes the configured APIServices as objects. `newest.rs` adds them to those of
+//! upstream.
 //!
 //! They are added to the state that answers a read, and not to the store. The
 //! versions in the store are upstream's, but a change of a configured APIService has

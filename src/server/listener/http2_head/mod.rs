@@ -8,7 +8,7 @@
 //! ```text
 //! frames ─▶ other frames, plain blocks ───────────────▶ h2
 //!        └▶ blocks ─▶ fields ─▶ odd: written anew ────▶ h2
-//!                            ├▶ too large: a refusal ─▶ h2 ─▶ Status
+//!                            ├▶ too large: a refusal ─▶ h2 ─▶ Status (`judge.rs`)
 //!                            └▶ malformed ────────────▶ h2 ─▶ RST_STREAM
 //! ```
 //!

@@ -28,7 +28,7 @@ const CELL_COUNT: usize = 512;
 
 /// The sums of one measure. Each part of the entries has its own list, indexed by
 /// place, so that a scan of all sums is short.
-pub struct Ranking {
+pub(super) struct Ranking {
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     counts: Vec<u64>,
     names: Vec<Name>,

@@ -8,7 +8,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use self::table::BUILT_IN;
 use super::resource::{Fields, Resource, Scale, Subresource, Verbs};
 
-pub use self::table::GROUP_ORDER;
+pub(crate) use self::table::GROUP_ORDER;
 
 struct BuiltIn {
     group: &'static str,
@@ -129,7 +129,7 @@ impl BuiltIn {
     }
 }
 
-pub fn resources() -> Vec<Resource> {
+pub(super) fn resources() -> Vec<Resource> {
     BUILT_IN.iter().map(BuiltIn::resource).collect()
 }
 

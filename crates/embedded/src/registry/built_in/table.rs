@@ -397,7 +397,7 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
 
 /// The groups in the order of /apis: the aggregator's own, then the others in the order
 /// of their APIServices' priorities.
-pub const GROUP_ORDER: &[&str] = &[
+pub(crate) const GROUP_ORDER: &[&str] = &[
     "apiregistration.k8s.io",
     "apps",
     AUTHENTICATION,

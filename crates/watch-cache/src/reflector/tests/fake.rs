@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 type Chunk = Result<Frame<Bytes>, std::io::Error>;
 
-pub enum Reply {
+pub(super) enum Reply {
     /// 200 and a complete body.
     Body(String),
     Code(u16, &'static str),
@@ -32,23 +32,23 @@ pub enum Reply {
 /// The reflector's requests that the script answers. Discovery and probes are
 /// always answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(super) enum Asked {
     List,
     Watch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lists {
+pub(super) enum Lists {
     Pages,
     /// The server refuses initial events even to a probe.
     PagesOnly,
     InitialEvents,
 }
 
-pub struct Fake(pub Arc<Script>);
+pub(super) struct Fake(pub Arc<Script>);
 
 /// The server, as the reflector sees it.
-pub struct Script {
+pub(super) struct Script {
     lists: Lists,
     replies: Mutex<Replies>,
     requests: Mutex<Vec<(Asked, String)>>,
@@ -59,19 +59,19 @@ type Replies = Box<dyn FnMut(Asked, usize) -> Reply + Send>;
 impl Fake {
     /// Makes a server. `script` gets each request, and the number of requests
     /// of the same kind before it.
-    pub fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+    pub(super) fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::Pages, script)
     }
 
     /// Does the same as [`Fake::start`] for a server that streams initial
     /// events. The list that shows how lists are written is always answered.
-    pub fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+    pub(super) fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::InitialEvents, script)
     }
 
     /// Does the same as [`Fake::start`] for a server without initial events,
     /// which sends a bookmark only before a watch ends.
-    pub fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+    pub(super) fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::PagesOnly, script)
     }
 
@@ -83,13 +83,13 @@ impl Fake {
         }))
     }
 
-    pub fn asked(&self, what: Asked) -> Vec<String> {
+    pub(super) fn asked(&self, what: Asked) -> Vec<String> {
         let requests = self.0.requests.lock().unwrap();
         let found = requests.iter().filter(|(asked, _)| *asked == what);
         found.map(|(_, path)| path.clone()).collect()
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.requests.lock().unwrap().len()
     }
 }

@@ -1,5 +1,6 @@
-//! Classifies requests for metrics and limits, as k8s.io/apiserver
-//! `endpoints/metrics` and its in-flight and timeout filters do.
+//! Classes of requests, for metrics and limits: long-running, mutating, the `scope` and
+//! `verb` of metrics. They are those of k8s.io/apiserver's `endpoints/metrics`, and of its
+//! in-flight and timeout filters.
 
 use super::RequestInfo;
 use super::metric_labels::{ScopeLabel, Verb};
