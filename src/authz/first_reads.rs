@@ -1,4 +1,5 @@
 //! Remembers for a short time the questions that came up without a review.
+//! `server/answer/cached/mod.rs` forwards them.
 //!
 //! If upstream must be asked for an answer anyway, it can judge and answer the whole
 //! request: one request instead of two. A review, whose answer is then used for a

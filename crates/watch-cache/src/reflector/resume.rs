@@ -69,13 +69,15 @@ pub(super) async fn resume(
     let file = blocking(saved, move |saved| saved.file(&gvr)).await?;
     let header = file.header.clone();
     let (age, bytes) = (file.age, file.bytes);
-    let judged = judge(entry, upstream, header).await?;
+    let judged = judge(entry, upstream, saved, header).await?;
     let mut reading = memory.begin(0);
     let (loaded, fields) = judged.load(entry, file, &mut reading).await?;
     let count = (loaded.objects.objects().len(), loaded.events.len());
     let owned = judged.store(entry, loaded, fields);
     let mut opened = open(entry, upstream, &owned.store, memory).await?;
-    let defined = judged.prove(entry, upstream, &owned, &mut opened).await?;
+    let defined = judged
+        .prove(entry, upstream, saved, &owned, &mut opened)
+        .await?;
     let OwnedStore { store, writer } = owned;
     upstream_watch::warn(&store, &writer, std::mem::take(&mut opened.warnings));
     entry.provenance().set_origin(Some(judged.origin));
@@ -107,7 +109,12 @@ struct Judged {
 }
 
 /// Compares the saved store's header with upstream.
-async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<Judged, NotResumed> {
+async fn judge(
+    entry: &Entry,
+    upstream: &dyn Source,
+    saved: &SavedStores,
+    header: Header,
+) -> Result<Judged, NotResumed> {
     if !entry.provenance().is_savable() {
         return Err(Refusal::NotCached.into());
     }
@@ -136,7 +143,7 @@ async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<J
     if definition != header.definition {
         return Err(Refusal::OtherDefinition.into());
     }
-    is_reached(current, &header)?;
+    is_reached(current, &header, saved)?;
     entry.provenance().set_release(release);
     entry.provenance().set_json_only(header.json_only);
     if entry.provenance().reads_json() != header.reads_json {
@@ -155,12 +162,22 @@ async fn judge(entry: &Entry, upstream: &dyn Source, header: Header) -> Result<J
     })
 }
 
-/// Returns upstream's version. Fails if it is before the saved one.
-fn is_reached(current: Option<u64>, header: &Header) -> Result<u64, Refusal> {
+/// Returns upstream's version. Fails if it is before the saved one. An upstream that is
+/// too busy to tell its version is asked again: a list would cost it more.
+fn is_reached(
+    current: Option<u64>,
+    header: &Header,
+    stores: &SavedStores,
+) -> Result<u64, NotResumed> {
     let saved = header.resource_version;
-    let now = current.ok_or(Refusal::Unanswered("its current version"))?;
+    let Some(now) = current else {
+        return Err(match stores.is_starting() {
+            true => NotResumed::Later(None),
+            false => Refusal::Unanswered("its current version").into(),
+        });
+    };
     if now < saved {
-        return Err(Refusal::Ahead { saved, now });
+        return Err(Refusal::Ahead { saved, now }.into());
     }
     Ok(now)
 }
@@ -232,6 +249,7 @@ impl Judged {
         &self,
         entry: &Entry,
         upstream: &dyn Source,
+        saved: &SavedStores,
         owned: &OwnedStore,
         opened: &mut Opened,
     ) -> Result<DefinitionState, NotResumed> {
@@ -245,7 +263,7 @@ impl Judged {
         if self.defined.is_voided_by(&defined) {
             return Err(Refusal::OtherDefinition.into());
         }
-        let now = is_reached(current, &self.header)?;
+        let now = is_reached(current, &self.header, saved)?;
         same?;
         let caught_up = catch_up(entry, owned, opened, now);
         match tokio::time::timeout(CATCH_UP, caught_up).await {

@@ -90,10 +90,14 @@ impl FoundStores {
     }
 
     pub(super) fn unready(&self, now: Instant) -> usize {
-        if now.saturating_duration_since(self.began) > READY_AFTER {
-            return 0;
+        match self.is_starting(now) {
+            true => self.waiting.len(),
+            false => 0,
         }
-        self.waiting.len()
+    }
+
+    pub(super) fn is_starting(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.began) <= READY_AFTER
     }
 }
 

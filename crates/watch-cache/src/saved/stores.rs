@@ -173,6 +173,11 @@ impl SavedStores {
         self.found.lock().unready(Instant::now())
     }
 
+    /// Tells whether saved stores may still be waited for.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.found.lock().is_starting(Instant::now())
+    }
+
     pub(crate) fn resumed(&self, gvr: &GroupVersionResource, age: Duration) {
         self.observer.saved_store_read("resumed");
         self.settle(gvr, Some(age));

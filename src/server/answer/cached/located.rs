@@ -18,9 +18,10 @@ use kubernetes_wire::api::Query;
 use kubernetes_wire::negotiation::{self, Representation};
 use kubernetes_wire::request::Scope;
 
+use super::filling::BOOKMARK_WAITS;
 use super::newest::Resource;
 use super::plan::Plan;
-use super::{BOOKMARK_WAITS, demand, shape, watch};
+use super::{demand, shape, watch};
 use crate::server::stage::Identified;
 use crate::shapes::{Rule, WITHOUT_MANAGED_FIELDS};
 

@@ -3,6 +3,7 @@
 mod count_shape;
 mod degraded;
 mod demand;
+mod filling;
 mod get;
 mod list;
 mod listing;
@@ -21,16 +22,14 @@ mod view;
 mod watch;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::{BypassReason, Freshness, WatchPlan};
-use apifront_watch_cache::reflector::{Entry, Unavailable};
 use apifront_watch_cache::watch::Watch;
 use apifront_watch_cache::{CacheMode, Consistency};
 use count_shape::count_shape;
 use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method, request};
-use kubernetes_wire::api::{GroupVersionResource, Reason, Status};
+use kubernetes_wire::api::{Reason, Status};
 use kubernetes_wire::request::Deadline;
 use located::{Located, Scopes};
 pub(in crate::server) use pinned::{Pin, Pinned};
@@ -47,25 +46,6 @@ use crate::server::reply::refusal;
 use crate::server::reply::watch_stream::WatchHead;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
-
-/// How long a watch waits for the first list of its resource before it is forwarded.
-/// kube-apiserver's cache waits 3 s.
-const WATCH_WAITS: Duration = Duration::from_secs(2);
-
-/// The same for a watch with initial events. Forwarded, it would be a whole list for
-/// upstream, or be refused where upstream has no initial events.
-const WATCH_LIST_WAITS: Duration = Duration::from_secs(8);
-
-/// How long a list of any state, such as an informer's first list, waits for the
-/// first list of its resource. Most resources are small, and are listed in
-/// milliseconds.
-const LIST_WAITS: Duration = Duration::from_millis(500);
-
-/// If upstream has no initial events: how long a watch with initial events waits
-/// until the form of bookmarks is known. If it were forwarded, it would be refused,
-/// and client-go would not try again. Upstream usually sends a bookmark within seconds
-/// of the list; this is longer than all attempts take.
-const BOOKMARK_WAITS: Duration = Duration::from_secs(30);
 
 pub(in crate::server) enum Outcome {
     Answer(Answer),
@@ -308,12 +288,12 @@ async fn locate<'a>(
         return Err(BypassReason::UnusualRequest);
     }
     let has_rule = granted.shape_rule(headers).is_some();
-    let mut waits = waits(granted, gvr, plan);
+    let mut waits = filling::waits(granted, gvr, plan);
     if has_rule {
         // A forwarded read would be answered with whole objects.
-        waits = waits.max(WATCH_WAITS);
+        waits = waits.max(filling::WATCH_WAITS);
     }
-    let found = find(granted, gvr, waits).await;
+    let found = filling::find(granted, gvr, waits).await;
     if scopes.hold_all() && found.as_ref().err() == Some(&BypassReason::Filling) {
         let asked = (headers, granted.query());
         demand::note_early(&generation.cache, gvr, asked, plan, has_rule);
@@ -335,45 +315,6 @@ async fn locate<'a>(
         true => Ok(None),
         false => Err(BypassReason::UnusualRequest),
     }
-}
-
-/// Returns how long the read waits while the resource is read into the cache, before
-/// the read is forwarded.
-fn waits(identified: &Identified, gvr: &GroupVersionResource, plan: &Plan) -> Duration {
-    match plan {
-        Plan::Watch(options, _) if options.send_initial_events == Some(true) => WATCH_LIST_WAITS,
-        // A forwarded watch would stay with upstream until its end.
-        Plan::Watch(..) => WATCH_WAITS,
-        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(identified) => {
-            WATCH_WAITS
-        }
-        // Upstream does not know the configured APIServices.
-        Plan::Get(_) | Plan::List(..) if overlay::is_for(identified.generation(), gvr) => {
-            WATCH_WAITS
-        }
-        // The watch after a forwarded list might begin before the cache does.
-        Plan::List(..) if plan.freshness() == Freshness::Any && !plan.is_exact() => LIST_WAITS,
-        Plan::Get(_) | Plan::List(..) => Duration::ZERO,
-    }
-}
-
-/// Finds the resource in the cache. Waits for it for at most `waits`.
-async fn find(
-    identified: &Identified,
-    gvr: &GroupVersionResource,
-    waits: Duration,
-) -> Result<Arc<Entry>, BypassReason> {
-    let generation = identified.generation();
-    let selection = generation.settings.as_ref();
-    let began = Instant::now();
-    let found = generation.cache.lookup_located(gvr, selection, WATCH_WAITS);
-    let found = found.await;
-    let longest = waits.max(WATCH_WAITS);
-    let left = waits.min(longest.saturating_sub(began.elapsed()));
-    if left.is_zero() || found.as_ref().err() != Some(&Unavailable::Filling) {
-        return Ok(found?);
-    }
-    Ok(generation.cache.lookup_within(gvr, selection, left).await?)
 }
 
 /// Tells whether shards are answered here: always, or because upstream would answer

@@ -13,12 +13,13 @@ use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{Attributes, Status};
 use kubernetes_wire::request::Scope;
 
+use super::filling::WATCH_LIST_WAITS;
 use super::located::Located;
 use super::newest::{self, Newest, Resource};
 use super::plan::{self, Plan};
 use super::served::Served;
 use super::view::OfCache;
-use super::{WATCH_LIST_WAITS, overlay, sharded};
+use super::{filling, overlay, sharded};
 use crate::identity::VIEW;
 use crate::queries::{Selections, SelectionsKey};
 use crate::server::reply::deprecation;
@@ -122,7 +123,7 @@ pub(in crate::server) async fn select(lists: Vec<Arc<Identified>>) -> Result<Sel
     if generation.cache.store(gvr).is_none() && generation.discovery.has(gvr).await == Some(false) {
         return Err(super::refusal::no_such_resource().into());
     }
-    let entry = super::find(first, gvr, WATCH_LIST_WAITS).await?;
+    let entry = filling::find(first, gvr, WATCH_LIST_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let mut plans = Vec::with_capacity(rights.len());
     for right in &rights {
@@ -265,7 +266,7 @@ async fn grant(list: &Arc<Identified>) -> Result<Right, Unselected> {
     {
         return Err(refusal.into());
     }
-    let entry = super::find(list, gvr, WATCH_LIST_WAITS).await?;
+    let entry = filling::find(list, gvr, WATCH_LIST_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let versions = Arc::new(OfCache::new(gvr.clone(), generation.cache.clone()));
     let viewed = pending.ask_view(store.resource.namespaced, versions).await;

@@ -19,7 +19,7 @@ use super::located::{Fitted, Located, Scopes, Target};
 use super::newest::{self, Newest};
 use super::plan::Plan;
 use super::served::Served;
-use super::{Outcome, list, overlay, shape, sharded, watch};
+use super::{Outcome, filling, list, overlay, shape, sharded, watch};
 use crate::identity::VIEW;
 use crate::server::offload::OffloadUser;
 use crate::server::reply::deprecation;
@@ -118,7 +118,7 @@ pub(in crate::server) async fn coverage(
     {
         return None;
     }
-    let entry = super::find(identified, gvr, super::WATCH_WAITS)
+    let entry = filling::find(identified, gvr, filling::WATCH_WAITS)
         .await
         .ok()?;
     let store = entry.store()?;
@@ -157,7 +157,7 @@ async fn serve(
         return Err(Unviewed::Refused);
     }
     // This waits for the cache, because upstream would refuse the request.
-    let entry = super::find(&identified, gvr, super::WATCH_WAITS).await?;
+    let entry = filling::find(&identified, gvr, filling::WATCH_WAITS).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespaced = store.resource.namespaced;
     let scope = scopes.in_store(&store).ok_or(Unviewed::Refused)?;

@@ -1,5 +1,6 @@
 //! An API server that answers by a script.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub(super) struct Script {
     lists: Lists,
     replies: Mutex<Replies>,
     requests: Mutex<Vec<(Asked, String)>>,
+    /// This many questions about the version get a 503 first.
+    busy: AtomicUsize,
 }
 
 type Replies = Box<dyn FnMut(Asked, usize) -> Reply + Send>;
@@ -80,7 +83,14 @@ impl Fake {
             lists,
             replies: Mutex::new(Box::new(script)),
             requests: Mutex::default(),
+            busy: AtomicUsize::new(0),
         }))
+    }
+
+    /// Lets the server answer this many questions about its version with a 503.
+    pub(super) fn busy(self, questions: usize) -> Self {
+        self.0.busy.store(questions, Ordering::Relaxed);
+        self
     }
 
     pub(super) fn asked(&self, what: Asked) -> Vec<String> {
@@ -112,6 +122,15 @@ impl Source for Script {
 
 impl Script {
     fn reply(&self, path: &str) -> Reply {
+        if path.contains("fieldSelector") || path.ends_with("?limit=1") {
+            let fewer = |busy: usize| busy.checked_sub(1);
+            let was = self
+                .busy
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+            if was.is_ok() {
+                return Reply::Code(503, "busy");
+            }
+        }
         if let Some(reply) = always(path, self.lists) {
             return reply;
         }
@@ -141,7 +160,12 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
         ))
     };
     match path {
-        "/version" => Some(Reply::Body(r#"{"major":"1","minor":"36"}"#.to_owned())),
+        "/version" => Some(Reply::Body(
+            r#"{"major":"1","minor":"36","gitVersion":"v1.36.0"}"#.to_owned(),
+        )),
+        "/api/v1/namespaces/kube-system" => {
+            Some(Reply::Body(r#"{"metadata":{"uid":"cluster"}}"#.to_owned()))
+        }
         "/api/v1" => Some(resources("pods")),
         "/apis/example.com/v1" => Some(resources("widgets")),
         _ if path.starts_with("/apis/apiextensions") => Some(Reply::Code(404, "")),

@@ -9,7 +9,7 @@ use crate::{
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
 
-fn config() -> Settings {
+pub(super) fn config() -> Settings {
     Settings {
         modes: CacheModes::SERVE,
         consistency: Consistency::Strict,

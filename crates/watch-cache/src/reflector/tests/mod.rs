@@ -5,6 +5,7 @@ mod idle;
 mod lists;
 mod memory;
 mod proofs;
+mod resumes;
 mod servers;
 mod streams;
 mod watches;
