@@ -138,8 +138,13 @@ async fn judge(
         }
         .into());
     }
-    let definition = origin::definition(&entry.gvr, &defined);
-    let definition = definition.ok_or(Refusal::Unanswered("how the resource is defined"))?;
+    let definition = origin::definition(&entry.gvr, &defined).ok_or_else(|| {
+        let question = "how the resource is defined";
+        match defined {
+            DefinitionState::Unknown => unanswered(question, saved),
+            _ => Refusal::Unanswered(question).into(),
+        }
+    })?;
     if definition != header.definition {
         return Err(Refusal::OtherDefinition.into());
     }
@@ -162,20 +167,22 @@ async fn judge(
     })
 }
 
-/// Returns upstream's version. Fails if it is before the saved one. An upstream that is
-/// too busy to tell its version is asked again: a list would cost it more.
+/// An upstream that is too busy to answer is asked again: a list would cost it more.
+fn unanswered(question: &'static str, stores: &SavedStores) -> NotResumed {
+    match stores.is_starting() {
+        true => NotResumed::Later(None),
+        false => Refusal::Unanswered(question).into(),
+    }
+}
+
+/// Returns upstream's version. Fails if it is before the saved one.
 fn is_reached(
     current: Option<u64>,
     header: &Header,
     stores: &SavedStores,
 ) -> Result<u64, NotResumed> {
     let saved = header.resource_version;
-    let Some(now) = current else {
-        return Err(match stores.is_starting() {
-            true => NotResumed::Later(None),
-            false => Refusal::Unanswered("its current version").into(),
-        });
-    };
+    let now = current.ok_or_else(|| unanswered("its current version", stores))?;
     if now < saved {
         return Err(Refusal::Ahead { saved, now }.into());
     }
