@@ -1,6 +1,6 @@
 //! Child processes that do not outlive the test binary.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -145,8 +145,9 @@ impl Process {
             }
             assert!(
                 Instant::now() < deadline,
-                "{} did not end within {within:?}\n{}",
+                "{} did not end within {within:?}\n{}{}",
                 self.name,
+                threads_of(self.pid()),
                 self.log_tail()
             );
             crate::pace::of_tries(Duration::from_millis(10)).await;
@@ -218,6 +219,23 @@ pub fn cpu_time(pid: u32) -> Duration {
     clock_of(pid).expect("the process lives")
 }
 
+/// Tells what each thread of a process does: its state, where it is in the kernel, and,
+/// if this process may see it, how it came there.
+fn threads_of(pid: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut told = String::new();
+    for task in tasks.into_iter().flatten().flatten() {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let status = read("status");
+        let state = status.lines().find(|line| line.starts_with("State:"));
+        let (name, wchan) = (read("comm"), read("wchan"));
+        let stack = read("stack").replace('\n', "; ");
+        let state = state.unwrap_or("State: gone");
+        told += &format!("{} {state} {wchan} {stack}\n", name.trim());
+    }
+    told
+}
+
 fn clock_of(pid: u32) -> Option<Duration> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?);
     Some(clock_getcpuclockid(pid).ok()?.now().ok()?.into())
@@ -229,5 +247,19 @@ impl Drop for Process {
             eprintln!("{}", self.log_tail());
         }
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "sleep State:\tS")]
+    async fn what_does_not_end_shows_its_threads() {
+        let folder = temporary_folder("process");
+        let mut command = Command::new("sleep");
+        let mut process = Process::spawn("sleep", command.arg("100"), &folder.join("log"));
+        process.wait(Duration::from_millis(200)).await;
     }
 }
