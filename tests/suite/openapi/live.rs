@@ -1,6 +1,6 @@
 //! Tests documents that change, and the right to read them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -8,13 +8,15 @@ use super::V2_PROTOBUF;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
-use crate::harness::eventually;
+use crate::harness::{eventually, pace};
 
 /// The time in which kube-apiserver describes a new kind. Its controllers take
 /// seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(40);
-/// The most time by which apifront may be later than kube-apiserver.
-const BEHIND: Duration = Duration::from_secs(3);
+/// The number of answers by which apifront may be later than kube-apiserver. On a quiet
+/// machine they take three seconds. A busy one is slower at both.
+const MAX_ASKS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(25);
 
 fn definition(group: &str, field: &str) -> serde_json::Value {
     json!({
@@ -50,7 +52,7 @@ fn contains(body: &[u8], text: &str) -> bool {
 }
 
 /// Waits until `direct` shows, or no longer shows, `text`. Then `front` must follow
-/// within [`BEHIND`].
+/// within [`MAX_ASKS`].
 async fn follows(
     direct: &Client,
     front: &Client,
@@ -61,13 +63,12 @@ async fn follows(
 ) {
     let shows = async |client: &Client| contains(&body(client, path, accept).await, text) == shown;
     eventually("kube-apiserver shows it", SEEN_WITHIN, || shows(direct)).await;
-    let began = Instant::now();
-    eventually("apifront shows it", SEEN_WITHIN, || shows(front)).await;
-    assert!(
-        began.elapsed() < BEHIND,
-        "{path}: {:?} later",
-        began.elapsed()
-    );
+    let mut asks = 1;
+    while !shows(front).await {
+        asks += 1;
+        assert!(asks <= MAX_ASKS, "{path} {accept}: {text} {shown}");
+        pace::of_tries(PAUSE).await;
+    }
 }
 
 #[tokio::test]
