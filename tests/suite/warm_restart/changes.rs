@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{directory, files, loads, same, same_hit, start, version};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::expect::is_late;
 use crate::harness::objects::{config_map, pod, widget, widget_definition};
 use crate::harness::watch::Watch;
 
@@ -290,6 +291,8 @@ async fn most_recent_reads_see_every_write() {
                 let map = config_map(&name, json!({}), json!({}));
                 admin.post(&list, &map).await.expect(201);
                 let listed = same(cluster, &client, &list, JSON).await;
+                // On a busy machine, memory may hear of a write too late.
+                assert!(listed.is_hit() || is_late(&listed), "{:?}", listed.headers);
                 hits += usize::from(listed.is_hit());
                 assert!(
                     listed.text().contains(&format!("\"{name}\"")),
@@ -298,7 +301,6 @@ async fn most_recent_reads_see_every_write() {
             }
             front.stop().await;
         }
-        // On a busy machine, memory may hear of a write too late.
         assert!(hits > 20, "{mode}: {hits} hits of 40");
     }
 }
