@@ -63,6 +63,9 @@ struct Shared {
     version: String,
     mood: Mutex<Mood>,
     seen: Mutex<Vec<Seen>>,
+    /// The document of [`Mood::Huge`]. Made for each request, it would keep the one thread
+    /// busy for longer than those who ask wait.
+    huge: Mutex<Option<(usize, Arc<str>)>>,
 }
 
 pub struct Backend {
@@ -106,6 +109,7 @@ impl Backend {
             version: "v1".to_owned(),
             mood: Mutex::new(mood),
             seen: Mutex::default(),
+            huge: Mutex::default(),
         });
         let all = shared.clone();
         let thread = OwnThread::run(move || accept(listener, acceptor, all));
@@ -181,6 +185,18 @@ async fn connection(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, 
 }
 
 impl Shared {
+    fn huge(&self, resources: usize) -> Arc<str> {
+        let mut huge = self.huge.lock().expect("no panic while locked");
+        match &*huge {
+            Some((of, text)) if *of == resources => text.clone(),
+            _ => {
+                let text: Arc<str> = resource_list(self, resources).to_string().into();
+                *huge = Some((resources, text.clone()));
+                text
+            }
+        }
+    }
+
     fn mood(&self) -> Mood {
         *self.mood.lock().expect("no panic while locked")
     }
@@ -235,8 +251,7 @@ async fn answer(
             return reply(stream, 200, "application/json", &"x".repeat(bytes)).await;
         }
         Mood::Huge(resources) => {
-            let text = resource_list(shared, resources).to_string();
-            return reply(stream, 200, "application/json", &text).await;
+            return reply(stream, 200, "application/json", &shared.huge(resources)).await;
         }
         Mood::Records | Mood::Showing(_) => {
             let mut list = resource_list(shared, 1);

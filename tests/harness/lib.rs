@@ -32,7 +32,7 @@ pub mod kubectl;
 pub mod kwok;
 pub mod logs;
 pub mod manifests;
-mod masked;
+pub mod masked;
 pub mod newer;
 pub mod objects;
 pub mod own_thread;

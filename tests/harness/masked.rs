@@ -26,7 +26,7 @@ const LIST_META: [u8; 2] = [0x0a, 0x00];
 /// Masks the version in a list and its continue token, a Table, a bookmark and a
 /// "too large" Status. Objects stay unchanged, since an object's metadata has a name
 /// before its version.
-pub(crate) fn text(body: &[u8]) -> Bytes {
+pub fn text(body: &[u8]) -> Bytes {
     let body = token_in_text(body).unwrap_or_else(|| body.to_vec());
     let mut out = String::from_utf8_lossy(&body).into_owned();
     for marker in [
@@ -69,13 +69,22 @@ fn token_in_text(body: &[u8]) -> Option<Vec<u8>> {
 /// `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
 const TOKEN_BEFORE_VERSION: &[u8] = br#"{"v":"meta.k8s.io/v1","rv":"#;
 
+/// What is between the version and the key at which the next page starts. kube-apiserver
+/// means the same with and without the slash. Its cache writes it, but when etcd has been
+/// compacted, it has later pages of what did not change since from etcd.
+const TOKEN_BEFORE_START: [&[u8]; 2] = [br#","start":"/"#, br#","start":""#];
+
 /// Returns the version in a continue token, and the masked token.
 fn token(token: &[u8]) -> Option<(String, Vec<u8>)> {
     let plain = URL_SAFE_NO_PAD.decode(token).ok()?;
     let rest = plain.strip_prefix(TOKEN_BEFORE_VERSION)?;
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let (version, rest) = rest.split_at(digits);
-    let masked = [TOKEN_BEFORE_VERSION, MASK, rest].concat();
+    let [slash, bare] = TOKEN_BEFORE_START;
+    let start = rest
+        .strip_prefix(slash)
+        .or_else(|| rest.strip_prefix(bare))?;
+    let masked = [TOKEN_BEFORE_VERSION, MASK, bare, start].concat();
     let version = String::from_utf8_lossy(version).into_owned();
     Some((version, URL_SAFE_NO_PAD.encode(masked).into_bytes()))
 }
@@ -197,6 +206,10 @@ mod tests {
         assert_ne!(
             of("99", Some(&token("99", "a"))),
             of("99", Some(&token("99", "b")))
+        );
+        assert_eq!(
+            of("99", Some(&token("99", "a"))),
+            of("99", Some(&token("99", "/a")))
         );
         // A token whose version is not the list's stays as it is.
         assert_ne!(

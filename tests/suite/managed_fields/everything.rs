@@ -1,5 +1,6 @@
 //! Compares all resources that discovery names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::Method;
@@ -12,6 +13,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::encodings::{self, Encoding, Oracle, Question, Said};
 use crate::harness::expect::Expect;
+use crate::harness::masked;
 use crate::harness::sample::NAMESPACE;
 
 const PLAIN_PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -73,7 +75,12 @@ impl Both {
         let (direct, front) = self.ask(path, accepts.0, accepts.1).await;
         let expected = cut(&direct.body);
         let got = cut::text(&front.body);
-        assert!(got == expected, "{path}\n{got}\nexpected\n{expected}");
+        let is_equal = match path.contains("&continue=") {
+            // Their tokens have two forms.
+            true => masked::text(got.as_bytes()) == masked::text(expected.as_bytes()),
+            false => got == expected,
+        };
+        assert!(is_equal, "{path}\n{got}\nexpected\n{expected}");
         self.compared += 1;
         self.members += usize::from(expected.len() < direct.body.len());
         front
@@ -159,11 +166,13 @@ async fn forms_of_json() {
     let mut both = Both::new();
     let list = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     let (mut next, mut pages) = (String::new(), 0);
+    let mut versions = BTreeSet::new();
     loop {
         let path = format!("{list}?limit=3{next}");
         let accepts = ("application/json", JSON);
         let page = both.compare(&path, accepts, cut::json).await.expect(200);
         pages += 1;
+        versions.insert(page["metadata"]["resourceVersion"].to_string());
         // The cache has the state of the pages that it wrote. Of later states it may hear
         // after a minute.
         match page["metadata"]["continue"].as_str() {
@@ -171,7 +180,7 @@ async fn forms_of_json() {
             None => break,
         }
     }
-    assert!(pages > 2, "{pages}");
+    assert!(pages > 2 && versions.len() == 1, "{pages}, {versions:?}");
     for path in [
         format!("{list}?pretty=1"),
         format!("{list}/large-00?pretty=true"),

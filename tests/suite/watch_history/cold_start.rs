@@ -1,7 +1,7 @@
 //! Watches from versions before apifront's start. Their clients were connected to
 //! another process, or to this one before it was killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::future::join_all;
@@ -32,6 +32,8 @@ const QUIET: Duration = Duration::from_millis(700);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// The most questions of one caller at a time.
 const PLACES: usize = 24;
+/// The time after which apifront makes kube-apiserver answer a question.
+const ANSWERED_AFTER: Duration = Duration::from_millis(300);
 /// More watches than apifront may hold answers for.
 const MANY: usize = 80;
 
@@ -114,7 +116,9 @@ async fn each_asks_or_lists_again(
         let path = path(&format!("of-node-{n}"));
         async move { Open::new(client, &path, MEDIA_TYPES[0]).await }
     });
+    let began = Instant::now();
     let mut each = join_all(each).await;
+    let in_turn = 1.0 + began.elapsed().div_duration_f64(ANSWERED_AFTER).floor();
     for open in &each {
         assert!(open.cache.starts_with("hit"), "{}", open.cache);
     }
@@ -123,7 +127,9 @@ async fn each_asks_or_lists_again(
     let codes = join_all(expired.map(Open::error)).await;
     assert!(codes.iter().all(|code| *code == 410), "{codes:?}");
     let asked = questions(front).await;
-    assert!(asked <= PLACES as f64, "{asked} questions");
+    // A place may be taken again when its question is answered.
+    let most = PLACES as f64 * in_turn;
+    assert!(asked <= most, "{asked} questions, {most} could be");
     assert_eq!(asked as usize + codes.len(), MANY);
 }
 
