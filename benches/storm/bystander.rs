@@ -1,5 +1,8 @@
-//! Somebody who reads one object all the time, on a connection that lasts.
+//! Somebody who reads one object all the time, from an address of its own. It loses its
+//! connection when all do: how long it waits for another, and how long it waits once it
+//! has one, are two figures.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,43 +13,88 @@ use tokio::task::JoinHandle;
 use harness::client::Client;
 
 const EVERY: Duration = Duration::from_millis(20);
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 pub struct Bystander {
-    times: Arc<Mutex<Vec<(Instant, f64)>>>,
-    reads: JoinHandle<()>,
+    reads: Arc<Mutex<Vec<Read>>>,
+    task: JoinHandle<()>,
 }
+
+#[derive(Clone, Copy)]
+struct Read {
+    began: Instant,
+    ended: Instant,
+    /// Whether it had to connect first.
+    connects: bool,
+}
+
+/// What a bystander saw of a storm.
+pub struct Seen {
+    /// Seconds until the first answer.
+    pub back: f64,
+    /// Milliseconds of the reads on connections that were there.
+    pub connected: Vec<f64>,
+    /// The slowest of these: when they began, in seconds, and their milliseconds.
+    pub slowest: Vec<(f64, f64)>,
+}
+
+const SLOWEST: usize = 6;
 
 impl Bystander {
     /// Reads `path` on a thread of its own, so that the clients' work does not count.
     pub fn start(server: &Client, path: &'static str) -> Self {
-        let times = Arc::<Mutex<Vec<_>>>::default();
-        let (server, noted) = (server.separate(), times.clone());
-        let reads = harness::elsewhere::spawn(async move {
+        let reads = Arc::<Mutex<Vec<_>>>::default();
+        let (server, noted) = (server.clone().connecting_from(ADDRESS), reads.clone());
+        let task = harness::elsewhere::spawn(async move {
             let mut tick = tokio::time::interval(EVERY);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tick.tick().await;
+                let connects = !server.is_connected().await;
                 let began = Instant::now();
                 let answer = server.try_send(Method::GET, path, &[], "").await;
                 if answer.is_ok_and(|answer| answer.status == 200) {
-                    let took = began.elapsed().as_secs_f64() * 1e3;
-                    noted.lock().push((began, took));
+                    let ended = Instant::now();
+                    noted.lock().push(Read {
+                        began,
+                        ended,
+                        connects,
+                    });
                 }
             }
         });
-        Self { times, reads }
+        Self { reads, task }
     }
 
-    /// Returns the milliseconds of the reads that began after `since`.
-    pub fn since(&self, since: Instant) -> Vec<f64> {
-        let times = self.times.lock();
-        let after = times.iter().filter(|(began, _)| *began >= since);
-        after.map(|(_, took)| *took).collect()
+    /// Returns what it saw since the server was gone. Reads that had begun before are not
+    /// counted.
+    pub fn since(&self, gone: Instant) -> Seen {
+        let reads = self.reads.lock();
+        let after: Vec<Read> = reads
+            .iter()
+            .copied()
+            .filter(|read| read.began >= gone)
+            .collect();
+        let back = after.first().map(|read| (read.ended - gone).as_secs_f64());
+        let mut connected: Vec<(f64, f64)> = after
+            .iter()
+            .filter(|read| !read.connects)
+            .map(|read| {
+                let took = read.ended - read.began;
+                ((read.began - gone).as_secs_f64(), took.as_secs_f64() * 1e3)
+            })
+            .collect();
+        connected.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Seen {
+            back: back.unwrap_or(f64::NAN),
+            connected: connected.iter().map(|(_, took)| *took).collect(),
+            slowest: connected.into_iter().take(SLOWEST).collect(),
+        }
     }
 }
 
 impl Drop for Bystander {
     fn drop(&mut self) {
-        self.reads.abort();
+        self.task.abort();
     }
 }

@@ -1,6 +1,7 @@
 //! Measures what follows when a server goes away and comes back under thousands of
-//! clients. Each has a TLS connection, a certificate or a service account's token, and
-//! three watches: the pods of its node, services, and endpoint slices. TLS, HTTP/2, JSON.
+//! clients. Each has an address, a TLS connection, a certificate or a service account's
+//! token, and three watches: the pods of its node, services, and endpoint slices. TLS,
+//! HTTP/2, JSON.
 //!
 //! `make bench ARGS='storm --clients 2000 --pods 4000'`, and with `--tokens 1`
 
@@ -8,13 +9,14 @@ mod bystander;
 mod client;
 mod tally;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::bystander::Bystander;
+use self::bystander::{Bystander, Seen};
 use self::client::StormClient;
 use self::tally::Tally;
 use crate::support::report::{self, Goal, percentile};
@@ -32,6 +34,7 @@ const GROUP: &str = "storm";
 /// The service whose label shows who is current.
 const MARKED: &str = "/api/v1/namespaces/default/services/marked";
 const SERVICES: usize = 50;
+const FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 /// Time to settle between storms.
 const QUIET: Duration = Duration::from_secs(2);
 /// Nothing waits longer than this for all clients.
@@ -193,6 +196,12 @@ async fn tokens(admin: &Client, clients: usize) -> Vec<Credential> {
     tokens
 }
 
+/// As nodes have them: who waits is who shares an address with many.
+fn address(n: usize) -> IpAddr {
+    let n = u32::try_from(n).expect("few clients");
+    IpAddr::V4(Ipv4Addr::from(u32::from(FIRST) + n))
+}
+
 /// All clients of one server.
 struct Herd {
     tally: Arc<Tally>,
@@ -208,7 +217,8 @@ impl Herd {
         let tally = Arc::<Tally>::default();
         let mut tasks = Vec::new();
         for (n, credential) in credentials.iter().enumerate() {
-            let client = StormClient::new(credential.client(server), tally.clone(), n);
+            let client = credential.client(server).connecting_from(address(n));
+            let client = StormClient::new(client, tally.clone(), n);
             tasks.push(tokio::spawn(client.live()));
             if n % 50 == 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -271,7 +281,7 @@ struct Storm {
     upstream_cpu: Option<Duration>,
     peak_megabytes: f64,
     upstream: String,
-    bystander: Vec<f64>,
+    bystander: Seen,
 }
 
 fn next_mark() -> usize {
@@ -434,7 +444,8 @@ fn report(clients: usize, storms: &[Storm]) {
         "CPU ms a client",
         "of kube-apiserver",
         "peak MB",
-        "bystander p99 ms",
+        "bystander back",
+        "its p99 ms",
     ];
     let rows = storms.iter().map(|storm| {
         let at = |times: &[f64], percent| match times.is_empty() {
@@ -456,12 +467,24 @@ fn report(clients: usize, storms: &[Storm]) {
             each(storm.cpu),
             storm.upstream_cpu.map_or_else(|| "-".to_owned(), each),
             format!("{:.0}", storm.peak_megabytes),
-            format!("{:.0}", percentile(&storm.bystander, 99.0)),
+            format!("{:.2}", storm.bystander.back),
+            format!("{:.0}", percentile(&storm.bystander.connected, 99.0)),
         ]
     });
     report::table(&heads, &rows.collect::<Vec<_>>());
     for storm in storms.iter().filter(|storm| !storm.upstream.is_empty()) {
         println!("{}: asked upstream: {}", storm.name, storm.upstream);
+    }
+    for storm in storms {
+        let slowest = storm.bystander.slowest.iter();
+        let slowest: Vec<String> = slowest
+            .map(|(at, took)| format!("{took:.0} ms at {at:.2} s"))
+            .collect();
+        println!(
+            "{}: bystander's slowest: {}",
+            storm.name,
+            slowest.join(", ")
+        );
     }
     let all = |storm: &Storm| percentile(&storm.current, 100.0);
     let is_alone = |storm: &Storm| storm.name.starts_with(ALONE);
@@ -489,7 +512,7 @@ fn report(clients: usize, storms: &[Storm]) {
         compare("CPU", cpu, "x", OF_KUBE_APISERVER);
         compare(
             "bystander p99",
-            percentile(&front.bystander, 99.0),
+            percentile(&front.bystander.connected, 99.0),
             " ms",
             BYSTANDER_MS,
         );
