@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
-};
+use prometheus::{Histogram, HistogramOpts, IntCounter, Opts, Registry, exponential_buckets};
+
+use crate::metrics::ByLabel;
 
 /// There is no `authenticated_user_requests` by user name, as kube-apiserver has it:
 /// label values here come from fixed sets.
 #[derive(Clone, Debug)]
 pub struct AuthnMetrics {
-    attempts: IntCounterVec,
-    duration: HistogramVec,
-    token_cache: IntCounterVec,
+    attempts: ByLabel<IntCounter>,
+    duration: ByLabel<Histogram>,
+    token_cache: ByLabel<IntCounter>,
     refused: IntCounter,
 }
 
@@ -26,6 +26,8 @@ pub enum Attempt {
 }
 
 impl Attempt {
+    const ALL: &'static [&'static str] = &["success", "failure", "error"];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -37,52 +39,54 @@ impl Attempt {
 
 impl AuthnMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            attempts: IntCounterVec::new(
+        let refused = IntCounter::new(
+            "apifront_token_reviews_refused_total",
+            "Bearer tokens answered 429 because too many from their address waited for their review.",
+        )?;
+        registry.register(Box::new(refused.clone()))?;
+        Ok(Self {
+            attempts: ByLabel::counters(
+                registry,
                 Opts::new(
                     "authentication_attempts",
                     "Counter of authenticated attempts.",
                 ),
-                &["result"],
+                "result",
+                Attempt::ALL,
             )?,
-            duration: HistogramVec::new(
+            duration: ByLabel::histograms(
+                registry,
                 HistogramOpts::new(
                     "authentication_duration_seconds",
                     "Authentication duration in seconds broken out by result.",
                 )
                 .buckets(exponential_buckets(0.001, 2.0, 15)?),
-                &["result"],
+                "result",
+                Attempt::ALL,
             )?,
-            token_cache: IntCounterVec::new(
+            token_cache: ByLabel::counters(
+                registry,
                 Opts::new(
                     "apifront_token_review_cache_total",
                     "Bearer tokens by whether their review was in the cache (hit) or had to be asked for (miss).",
                 ),
-                &["result"],
+                "result",
+                &["hit", "miss"],
             )?,
-            refused: IntCounter::new(
-                "apifront_token_reviews_refused_total",
-                "Bearer tokens answered 429 because too many from their address waited for their review.",
-            )?,
-        };
-        registry.register(Box::new(metrics.refused.clone()))?;
-        registry.register(Box::new(metrics.attempts.clone()))?;
-        registry.register(Box::new(metrics.duration.clone()))?;
-        registry.register(Box::new(metrics.token_cache.clone()))?;
-        Ok(metrics)
+            refused,
+        })
     }
 
     pub fn attempt(&self, result: Attempt, took: Duration) {
-        let label = &[result.as_str()];
-        self.attempts.with_label_values(label).inc();
-        self.duration
-            .with_label_values(label)
-            .observe(took.as_secs_f64());
+        let result = result.as_str();
+        self.attempts.with(result, IntCounter::inc);
+        let seconds = took.as_secs_f64();
+        self.duration.with(result, |series| series.observe(seconds));
     }
 
     pub fn token_cache(&self, hit: bool) {
         let result = if hit { "hit" } else { "miss" };
-        self.token_cache.with_label_values(&[result]).inc();
+        self.token_cache.with(result, IntCounter::inc);
     }
 
     pub fn refused(&self) {

@@ -2,98 +2,106 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
-};
+use prometheus::{Histogram, HistogramOpts, IntCounter, Opts, Registry, exponential_buckets};
+
+use crate::metrics::ByLabel;
+
+const RESULTS: &[&str] = &["allowed", "denied", "no-opinion", "error"];
+const SELF_REVIEWS: &[&str] = &["memory", "upstream", "view"];
 
 #[derive(Clone, Debug)]
 pub struct AuthzMetrics {
-    attempts: IntCounterVec,
-    duration: HistogramVec,
-    review_cache: IntCounterVec,
-    cached_rbac: IntCounterVec,
+    attempts: ByLabel<IntCounter>,
+    duration: ByLabel<Histogram>,
+    review_cache: ByLabel<IntCounter>,
+    cached_rbac: ByLabel<IntCounter>,
     refused: IntCounter,
-    self_reviews: IntCounterVec,
+    self_reviews: ByLabel<IntCounter>,
 }
 
 impl AuthzMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            attempts: IntCounterVec::new(
+        let refused = IntCounter::new(
+            "apifront_subject_access_reviews_refused_total",
+            "Authorization questions answered 429 because too many of their user waited for their review.",
+        )?;
+        registry.register(Box::new(refused.clone()))?;
+        let self_reviews = ByLabel::counters(
+            registry,
+            Opts::new(
+                "apifront_self_subject_access_reviews_total",
+                "SelfSubjectAccessReviews that were looked at, by the answer: upstream's own (upstream), a remembered one (memory), or yes because of a view (view).",
+            ),
+            "answer",
+            SELF_REVIEWS,
+        )?;
+        for answer in SELF_REVIEWS {
+            self_reviews.with(answer, |series| series.inc_by(0));
+        }
+        Ok(Self {
+            attempts: ByLabel::counters(
+                registry,
                 Opts::new(
                     "authorization_attempts_total",
                     "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
                 ),
-                &["result"],
+                "result",
+                RESULTS,
             )?,
-            duration: HistogramVec::new(
+            duration: ByLabel::histograms(
+                registry,
                 HistogramOpts::new(
                     "authorization_duration_seconds",
                     "Authorization duration in seconds broken out by result.",
                 )
                 .buckets(exponential_buckets(0.001, 2.0, 15)?),
-                &["result"],
+                "result",
+                RESULTS,
             )?,
-            review_cache: IntCounterVec::new(
+            review_cache: ByLabel::counters(
+                registry,
                 Opts::new(
                     "apifront_subject_access_review_cache_total",
                     "Authorization questions by whether their review was in the cache (hit) or had to be asked for (miss).",
                 ),
-                &["result"],
+                "result",
+                &["hit", "miss"],
             )?,
-            cached_rbac: IntCounterVec::new(
+            cached_rbac: ByLabel::counters(
+                registry,
                 Opts::new(
                     "apifront_cached_rbac_decisions_total",
                     "Authorization questions put to the RBAC objects in the cache: allowed without a review, or left to a review because they do not allow it (not-allowed), are not in memory or not proven recent (unknown), or have too many rules (too-many-rules).",
                 ),
-                &["result"],
+                "result",
+                &["allowed", "not-allowed", "unknown", "too-many-rules"],
             )?,
-            refused: IntCounter::new(
-                "apifront_subject_access_reviews_refused_total",
-                "Authorization questions answered 429 because too many of their user waited for their review.",
-            )?,
-            self_reviews: IntCounterVec::new(
-                Opts::new(
-                    "apifront_self_subject_access_reviews_total",
-                    "SelfSubjectAccessReviews that were looked at, by the answer: upstream's own (upstream), a remembered one (memory), or yes because of a view (view).",
-                ),
-                &["answer"],
-            )?,
-        };
-        for answer in ["memory", "upstream", "view"] {
-            metrics.self_reviews.with_label_values(&[answer]).inc_by(0);
-        }
-        registry.register(Box::new(metrics.self_reviews.clone()))?;
-        registry.register(Box::new(metrics.cached_rbac.clone()))?;
-        registry.register(Box::new(metrics.refused.clone()))?;
-        registry.register(Box::new(metrics.attempts.clone()))?;
-        registry.register(Box::new(metrics.duration.clone()))?;
-        registry.register(Box::new(metrics.review_cache.clone()))?;
-        Ok(metrics)
+            refused,
+            self_reviews,
+        })
     }
 
     /// Counts an attempt. `result` is one of allowed, denied, no-opinion and
     /// error.
     pub fn attempt(&self, result: &'static str, took: Duration) {
-        self.attempts.with_label_values(&[result]).inc();
-        self.duration
-            .with_label_values(&[result])
-            .observe(took.as_secs_f64());
+        self.attempts.with(result, IntCounter::inc);
+        let seconds = took.as_secs_f64();
+        self.duration.with(result, |series| series.observe(seconds));
     }
 
     pub fn review_cache(&self, hit: bool) {
         let result = if hit { "hit" } else { "miss" };
-        self.review_cache.with_label_values(&[result]).inc();
+        self.review_cache.with(result, IntCounter::inc);
     }
 
     /// Counts a SelfSubjectAccessReview. `answer` is one of memory, upstream and view.
     pub fn self_review(&self, answer: &'static str) {
-        self.self_reviews.with_label_values(&[answer]).inc();
+        self.self_reviews.with(answer, IntCounter::inc);
     }
 
     /// Counts a question that was put to the RBAC objects in the cache.
     pub fn cached_rbac(&self, result: &'static str) {
-        self.cached_rbac.with_label_values(&[result]).inc();
+        self.cached_rbac.with(result, IntCounter::inc);
     }
 
     pub fn refused(&self) {

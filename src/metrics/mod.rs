@@ -5,6 +5,7 @@
 //! answer proved ([`KnownName`]). They never come from a user, an object or an
 //! unproven URL.
 
+mod by_label;
 mod cache;
 mod cache_memory;
 mod cache_observer;
@@ -19,6 +20,7 @@ mod saved_stores;
 mod shadow;
 mod stability;
 
+pub use by_label::ByLabel;
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, Reads};
 pub use cache_memory::MemoryMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics};
