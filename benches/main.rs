@@ -6,6 +6,8 @@
 mod audit;
 mod cached_list;
 mod chunked_list;
+#[cfg(target_arch = "x86_64")]
+mod contention;
 mod definitions;
 mod documents;
 mod flow;
@@ -50,6 +52,8 @@ const BENCHMARKS: &[(&str, fn())] = &[
     ("audit", audit::main),
     ("cached_list", cached_list::main),
     ("chunked_list", chunked_list::main),
+    #[cfg(target_arch = "x86_64")]
+    ("contention", contention::main),
     ("definitions", definitions::main),
     ("documents", documents::main),
     ("flow", flow::main),
