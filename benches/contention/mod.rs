@@ -29,7 +29,7 @@ use self::estimate::Cost;
 use self::places::Places;
 use self::tracer::{Phase, Seen, Tracer};
 use crate::support::servers::Servers;
-use crate::support::{argument, configmaps, count, report, require};
+use crate::support::{argument, configmaps, cores, count, report, require};
 use harness::client::Client;
 use harness::{cluster::grant_everywhere, objects};
 
@@ -46,7 +46,7 @@ const MOST_ROWS: usize = 90;
 const OPERATIONS: [&str; 3] = ["GET", "LIST of a namespace", "delivery"];
 
 pub fn main() {
-    require(&[("addr2line", "binutils")]);
+    require(&[("addr2line", "binutils"), ("taskset", "util-linux")]);
     crate::support::run(contention());
 }
 
@@ -80,11 +80,16 @@ async fn contention() {
             servers.apifront.client(Some(&pair))
         })
         .collect();
-    let own = [
-        micros(&servers, &clients, get_path).await,
-        micros(&servers, &clients, list_path).await,
-    ];
     let pid = servers.apifront.process.pid();
+    let mut own = Vec::new();
+    for path in [get_path, list_path] {
+        cores::pin(pid, cores::SERVER);
+        cores::pin(std::process::id(), cores::CLIENT);
+        let one = micros(&servers, &clients, path).await;
+        cores::unpin(pid);
+        cores::unpin(std::process::id());
+        own.push((one, micros(&servers, &clients, path).await));
+    }
     let mut places = Places::of(pid);
     // Phase 1 is quiet, then comes each operation for each client.
     let phase_of = |operation: usize, client: usize| 2 + operation * CLIENTS + client;
@@ -136,9 +141,10 @@ async fn contention() {
         let quiet = lasted[operation].div_duration_f64(QUIET) / rounds as f64;
         let counted = Counted::new(&seen, of, quiet, times as f64, &places);
         counted.print(name);
-        if let Some(own) = own.get(operation) {
+        if let Some((one, both)) = own.get(operation) {
+            println!("CPU, measured: {one:.1} µs on one core, {both:.1} on two with clients");
             let cost = Cost {
-                own: *own,
+                own: *one,
                 passed: counted.all,
                 shared: counted.shared,
             };

@@ -184,9 +184,8 @@ impl Run {
                 }
                 // It stopped at the instruction, or just after it.
                 WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                    if self.add(id).steps_over.take().is_none() {
-                        self.go_back(id);
-                    }
+                    self.add(id).steps_over = None;
+                    self.go_back(id);
                 }
                 _ => {
                     self.add(id);
@@ -237,16 +236,21 @@ impl Run {
         let id = status.pid().expect("a thread");
         let signal = match status {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                if let Some(at) = self.add(id).steps_over.take() {
-                    if self.phase != FREE {
-                        self.write(at, STOP);
+                let steps_over = self.add(id).steps_over.take();
+                if let Some((at, registers)) = self.go_back(id) {
+                    // Another thread that stepped over the same one may have been faster.
+                    if steps_over.is_none() {
+                        self.look(id, at, &registers);
                     }
-                } else if let Some((at, registers)) = self.go_back(id) {
-                    self.look(id, at, &registers);
                     self.write(at, self.atomics[&at].first_byte);
                     self.add(id).steps_over = Some(at);
                     ptrace::step(id, None).expect("a step");
                     return;
+                }
+                if let Some(at) = steps_over
+                    && self.phase != FREE
+                {
+                    self.write(at, STOP);
                 }
                 None
             }
