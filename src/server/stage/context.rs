@@ -204,6 +204,7 @@ impl RequestContext {
         identified: Arc<Identified>,
     ) -> PendingGrant<'_> {
         PendingGrant::new(identified, self.audit.as_deref_mut())
+            .with_seats(&mut self.guards.in_flight)
     }
 
     pub(in crate::server) fn generation(&self) -> &Arc<Generation> {

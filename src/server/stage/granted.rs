@@ -14,6 +14,7 @@ use kubernetes_wire::request::Scope;
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
 use crate::authz::{Decision, Purpose, Verdict};
+use crate::flow::Admitted;
 use crate::server::state::gate::Gate;
 
 /// Annotations of the audit log with the decision and its reason:
@@ -67,6 +68,7 @@ pub(in crate::server) struct PendingGrant<'t> {
     identified: Arc<Identified>,
     granted: Option<Arc<Granted>>,
     trail: Option<&'t mut Trail>,
+    seats: Option<&'t mut Admitted>,
 }
 
 impl<'t> PendingGrant<'t> {
@@ -78,7 +80,21 @@ impl<'t> PendingGrant<'t> {
             identified,
             granted: None,
             trail,
+            seats: None,
         }
+    }
+
+    /// Adds the seats that the request holds.
+    pub(super) fn with_seats(self, seats: &'t mut Admitted) -> Self {
+        Self {
+            seats: Some(seats),
+            ..self
+        }
+    }
+
+    /// Returns the seats that the request holds, for a step that may give them back.
+    pub(in crate::server) fn seats(&mut self) -> Option<&mut Admitted> {
+        self.seats.as_deref_mut()
     }
 
     pub(in crate::server) fn identified(&self) -> &Arc<Identified> {

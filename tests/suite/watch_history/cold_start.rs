@@ -12,11 +12,11 @@ use serde_json::json;
 use super::{version, warm};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, grant};
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
-use crate::harness::objects::config_map;
-use crate::harness::release::Release;
+use crate::harness::objects::{config_map, role, role_binding};
+use crate::harness::release::{Release, tell_left_out};
 use crate::harness::watch::MEDIA_TYPES;
 
 const SELECTORS: [&str; 4] = [
@@ -34,6 +34,9 @@ const GONE_WITHIN: Duration = Duration::from_secs(20);
 const PLACES: usize = 24;
 /// The time after which apifront makes kube-apiserver answer a question.
 const ANSWERED_AFTER: Duration = Duration::from_millis(300);
+/// The part of a priority level is less than the number of watches that wait, and more than
+/// that of requests that are worked on at a time.
+const SEATS: usize = 100;
 /// More watches than apifront may hold answers for.
 const MANY: usize = 80;
 
@@ -274,5 +277,61 @@ async fn a_watch_from_before_a_cold_start_is_answered_from_memory() {
         watches().await <= before
     })
     .await;
+    front.stop().await;
+}
+
+/// A herd comes back with a version from before the start. It waits for one question, and
+/// holds no seats meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_herd_that_waits_for_earlier_events_holds_no_seats() {
+    skip_under_oracle!("it is about apifront's history");
+    if !Release::at_least(34) {
+        // An older server may leave the question unanswered.
+        tell_left_out("a herd that waits for earlier events");
+        return;
+    }
+    let cluster = Cluster::leased(&[]).await;
+    let mut front = Apifront::start_directly(&cluster, |config| {
+        config["serving"]["maxRequestsInflight"] = json!(SEATS);
+    })
+    .await;
+    let direct = cluster.admin_client();
+    let ns = cluster.namespace("herd").await;
+    let grants = [
+        role("reader", &[""], &["configmaps"], &["get", "list", "watch"]),
+        role_binding("reader", "reader", "Group", "readers"),
+    ];
+    grant(&direct, &ns, &grants).await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let seen = version(&direct.post(&list, &of_app("one", "one")).await.expect(201));
+    let later = of_app("later", "two");
+    direct.post(&list, &later).await.expect(201);
+    front.restart().await;
+    warm(&front, &front.admin_client()).await;
+
+    let reader = cluster.certificates.client("reader", &["readers"]);
+    let reader = front.client(Some(&reader));
+    // The rights are known, and no request waits for them.
+    for verb in ["", "&watch=1&timeoutSeconds=1"] {
+        let path = format!("{list}?resourceVersion=0{verb}");
+        assert_eq!(reader.get(&path).await.status, 200);
+    }
+    // Nothing has happened to what is selected, which upstream tells after a while, when it
+    // knows of something newer.
+    let secrets = format!("/api/v1/namespaces/{ns}/secrets");
+    let secret = json!({ "metadata": { "name": "newer" } });
+    direct.post(&secrets, &secret).await.expect(201);
+    let path = format!("{list}?watch=1&resourceVersion={seen}&labelSelector=app%3Done");
+    let herd = (0..MANY).map(|_| Open::new(&reader, &path, MEDIA_TYPES[0]));
+    let began = Instant::now();
+    for open in join_all(herd).await {
+        assert!(open.cache.starts_with("hit"), "{}", open.cache);
+    }
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!(questions(&front).await, 1.0);
+    let name = "apiserver_flowcontrol_request_execution_seconds_sum";
+    let held = front.metric(name, &[("type", "watch")]).await;
+    // Who waits with a seat holds it all the time, and there are seats for 25.
+    assert!(held < 10.0 * took, "{held} s within {took} s");
     front.stop().await;
 }

@@ -39,7 +39,7 @@ pub(in crate::server) use selected::{Selected, Unselected, select};
 use served::Served;
 pub(in crate::server) use view::coverage as view_coverage;
 
-use crate::flow::RETRY_AFTER;
+use crate::flow::{Admitted, RETRY_AFTER};
 use crate::runtime_config::is_built_in_group;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::refusal;
@@ -156,7 +156,8 @@ async fn read(
             return Outcome::Answer(say(&status, &warnings, request, grant.identified()));
         }
     };
-    let (served, degraded) = serve_within(&granted, &request.headers, plan, pinned).await;
+    let seats = grant.seats();
+    let (served, degraded) = serve_within(&granted, &request.headers, plan, pinned, seats).await;
     if let (Ok(_), Some(degraded)) = (&served, degraded) {
         degraded.note(&granted, grant);
     }
@@ -209,17 +210,18 @@ async fn serve_within(
     headers: &HeaderMap,
     plan: Plan,
     pinned: Option<&mut Pinned>,
+    seats: Option<&mut Admitted>,
 ) -> (Result<Served, BypassReason>, Option<Degraded>) {
     let mut degraded = None;
     let within = match (granted.deadline(), &plan) {
         (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) if pinned.is_none() => within,
         _ => {
-            let served = serve(granted, headers, plan, pinned, &mut degraded).await;
+            let served = serve(granted, headers, plan, pinned, seats, &mut degraded).await;
             return (served, degraded);
         }
     };
     let left = within.saturating_sub(granted.started().elapsed());
-    let serving = serve(granted, headers, plan, None, &mut degraded);
+    let serving = serve(granted, headers, plan, None, seats, &mut degraded);
     let served = match tokio::time::timeout(left, serving).await {
         Ok(served) => return (served, degraded),
         Err(_) => Ok(Served::TimedOut(timed_out())),
@@ -238,6 +240,7 @@ async fn serve(
     headers: &HeaderMap,
     plan: Plan,
     pinned: Option<&mut Pinned>,
+    seats: Option<&mut Admitted>,
     degraded: &mut Option<Degraded>,
 ) -> Result<Served, BypassReason> {
     let Some(located) = locate(granted, headers, &plan).await? else {
@@ -265,7 +268,7 @@ async fn serve(
         degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
     };
     match Prepared::make(granted, headers, fitted, pinned, degraded.as_ref()).await {
-        Ok((prepared, plan)) => prepared.answer(plan).await,
+        Ok((prepared, plan)) => prepared.answer(plan, seats).await,
         Err(unanswered) => newest::refuse(unanswered),
     }
 }

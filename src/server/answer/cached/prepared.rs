@@ -18,12 +18,12 @@ use super::pinned::Pinned;
 use super::plan::Plan;
 use super::served::Served;
 use super::{get, list, overlay, overlay_watch, shape, sharded, watch};
-use crate::flow::HeldBytes;
+use crate::flow::{Admitted, HeldBytes};
 use crate::server::offload::OffloadUser;
 use crate::server::reply::deprecation;
 use crate::server::reply::watch_stream::WatchHead;
-use crate::server::stage::Granted;
 use crate::server::stage::context::{CacheResult, Hit};
+use crate::server::stage::{Granted, seats};
 
 /// Everything that an answer needs. No further request goes to upstream.
 pub(super) struct Prepared<'a> {
@@ -77,11 +77,16 @@ impl<'a> Prepared<'a> {
         Ok((prepared, plan))
     }
 
-    pub(super) async fn answer(self, plan: Plan) -> Result<Served, BypassReason> {
+    /// A watch that waits for upstream gives its seats back.
+    pub(super) async fn answer(
+        self,
+        plan: Plan,
+        seats: Option<&mut Admitted>,
+    ) -> Result<Served, BypassReason> {
         match plan {
             Plan::Get(_) => self.get().await,
             Plan::List(options, plan) => self.list(options, plan).await,
-            Plan::Watch(options, plan) => self.watch_fitted(options, plan).await,
+            Plan::Watch(options, plan) => self.watch_fitted(options, plan, seats).await,
         }
     }
 
@@ -137,6 +142,7 @@ impl<'a> Prepared<'a> {
         self,
         options: ListOptions,
         plan: WatchPlan,
+        seats: Option<&mut Admitted>,
     ) -> Result<Served, BypassReason> {
         let (granted, headers) = (self.granted, self.headers);
         let compressed = self.target.located.store.presentation().compresses_watches
@@ -145,7 +151,7 @@ impl<'a> Prepared<'a> {
         let served = if overlay::is_for(granted.generation(), self.target.located.scope.gvr) {
             self.watch_overlaid(options, plan).await
         } else {
-            self.watch(options, plan).await
+            self.watch(options, plan, seats).await
         };
         Ok(match served? {
             Served::Watch(watch, head) => {
@@ -180,8 +186,15 @@ impl<'a> Prepared<'a> {
     }
 
     /// Returns how a watch from a version begins. Asks upstream for the events before
-    /// the store's history, if there may be any.
-    async fn start_after(&self, options: &ListOptions, version: u64) -> watch::Start {
+    /// the store's history, if there may be any. Upstream counts and queues the question
+    /// itself, and a herd that returns after a restart waits for few questions: with
+    /// seats held meanwhile, most of it would be refused.
+    async fn start_after(
+        &self,
+        options: &ListOptions,
+        version: u64,
+        seats: Option<&mut Admitted>,
+    ) -> watch::Start {
         let granted = self.granted;
         let Located {
             entry,
@@ -200,7 +213,12 @@ impl<'a> Prepared<'a> {
         let asked = Instant::now();
         let cache = &granted.generation().cache;
         let earlier = match watch::wanted_earlier(granted, namespace, options, version) {
-            Some(wanted) => cache.earlier_events(entry, store, wanted).await,
+            Some(wanted) => {
+                if let Some(seats) = seats {
+                    seats::give_back(seats);
+                }
+                cache.earlier_events(entry, store, wanted).await
+            }
             None => Err(NoEarlierEvents::Untold),
         };
         match earlier {
@@ -215,10 +233,15 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    async fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
+    async fn watch(
+        self,
+        options: ListOptions,
+        plan: WatchPlan,
+        seats: Option<&mut Admitted>,
+    ) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
         let start = match plan {
-            WatchPlan::From(version) => self.start_after(&options, version).await,
+            WatchPlan::From(version) => self.start_after(&options, version, seats).await,
             WatchPlan::FromNow(_) => watch::Start::Version {
                 version: self.newest.resource_version(&self.target.located.store),
                 forwards: !sharded::is_kept(self.granted),
