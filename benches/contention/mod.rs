@@ -44,6 +44,9 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// Rows of a table.
 const MOST_ROWS: usize = 90;
 const OPERATIONS: [&str; 3] = ["GET", "LIST of a namespace", "delivery"];
+const DELIVERY: usize = 2;
+/// The first phase after [`tracer::FREE`].
+const NOBODY_ASKS: usize = 1;
 
 pub fn main() {
     require(&[("addr2line", "binutils"), ("taskset", "util-linux")]);
@@ -52,25 +55,6 @@ pub fn main() {
 
 async fn contention() {
     let rounds = count("rounds", 12);
-    let fill = async |admin: &Client| {
-        configmaps::create(admin, 1_000).await;
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": { "name": "reader" },
-            "rules": [{
-                "apiGroups": [""], "resources": ["configmaps"],
-                "verbs": ["get", "list", "watch"],
-            }],
-        });
-        let binding =
-            harness::objects::cluster_role_binding("reader", "reader", "Group", "readers");
-        grant_everywhere(admin, &[role, binding]).await;
-        for n in 0..CLIENTS {
-            let map = objects::config_map(&format!("of-{n}"), json!({}), json!({ "k": "v" }));
-            let path = "/api/v1/namespaces/default/configmaps";
-            admin.post(path, &map).await.expect(201);
-        }
-    };
     let servers = Servers::start_anywhere(fill).await;
     servers.warm("configmaps").await;
     let clients: Vec<Client> = (0..CLIENTS)
@@ -90,43 +74,11 @@ async fn contention() {
         cores::unpin(std::process::id());
         own.push((one, micros(&servers, &clients, path).await));
     }
-    let mut places = Places::of(pid);
-    // Phase 1 is quiet, then comes each operation for each client.
-    let phase_of = |operation: usize, client: usize| 2 + operation * CLIENTS + client;
     servers.rest().await;
+    let mut places = Places::of(pid);
     let tracer = Tracer::start(pid, places.text.clone(), phase_of(OPERATIONS.len(), 0));
-    for _ in 0..rounds {
-        during(&tracer, 1, tokio::time::sleep(QUIET)).await;
-    }
-    let mut lasted = Vec::new();
-    for (operation, path) in [get_path, list_path].iter().enumerate() {
-        // Nobody's rights are asked for later.
-        for (n, client) in clients.iter().enumerate() {
-            ask(client, &path(n)).await;
-        }
-        let mut all = Duration::ZERO;
-        for _ in 0..rounds {
-            for (n, client) in clients.iter().enumerate() {
-                let path = path(n);
-                all += during(&tracer, phase_of(operation, n), ask(client, &path)).await;
-            }
-        }
-        lasted.push(all);
-    }
-    let writer = servers.cluster.admin_client();
-    let mut watches = Vec::new();
-    for client in &clients {
-        watches.push(watch(client).await);
-    }
-    change(&writer, 0, &mut watches).await;
-    let mut all = Duration::ZERO;
-    for round in 1..=rounds {
-        let phase = phase_of(2, round % CLIENTS);
-        all += during(&tracer, phase, change(&writer, round, &mut watches)).await;
-    }
-    lasted.push(all);
+    let lasted = operate(&tracer, &servers, &clients, rounds).await;
     let seen = tracer.end().await;
-    drop(watches);
     let callers = seen.callers.iter();
     places.find(callers.flat_map(|((at, _), callers)| callers.iter().copied().chain([*at])));
     let micros_of_line = argument("line-ns", 100) as f64 / 1e3;
@@ -152,6 +104,65 @@ async fn contention() {
         }
     }
     servers.apifront.stop().await;
+}
+
+async fn fill(admin: &Client) {
+    configmaps::create(admin, 1_000).await;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "reader" },
+        "rules": [{
+            "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
+        }],
+    });
+    let binding = objects::cluster_role_binding("reader", "reader", "Group", "readers");
+    grant_everywhere(admin, &[role, binding]).await;
+    for n in 0..CLIENTS {
+        let map = objects::config_map(&format!("of-{n}"), json!({}), json!({ "k": "v" }));
+        let path = "/api/v1/namespaces/default/configmaps";
+        admin.post(path, &map).await.expect(201);
+    }
+}
+
+/// The phase of what one client does. It is quiet in [`NOBODY_ASKS`].
+fn phase_of(operation: usize, client: usize) -> usize {
+    NOBODY_ASKS + 1 + operation * CLIENTS + client
+}
+
+/// Does nothing for a while, then all operations. Returns how long each was looked at.
+async fn operate(
+    tracer: &Tracer,
+    servers: &Servers,
+    clients: &[Client],
+    rounds: usize,
+) -> [Duration; OPERATIONS.len()] {
+    let mut lasted = [Duration::ZERO; OPERATIONS.len()];
+    for _ in 0..rounds {
+        during(tracer, NOBODY_ASKS, tokio::time::sleep(QUIET)).await;
+    }
+    for (operation, path) in [get_path, list_path].iter().enumerate() {
+        // Nobody's rights are asked for later.
+        for (n, client) in clients.iter().enumerate() {
+            ask(client, &path(n)).await;
+        }
+        for _ in 0..rounds {
+            for (n, client) in clients.iter().enumerate() {
+                let (phase, path) = (phase_of(operation, n), path(n));
+                lasted[operation] += during(tracer, phase, ask(client, &path)).await;
+            }
+        }
+    }
+    let writer = servers.cluster.admin_client();
+    let mut watches = Vec::new();
+    for client in clients {
+        watches.push(watch(client).await);
+    }
+    change(&writer, 0, &mut watches).await;
+    for round in 1..=rounds {
+        let phase = phase_of(DELIVERY, round % CLIENTS);
+        lasted[DELIVERY] += during(tracer, phase, change(&writer, round, &mut watches)).await;
+    }
+    lasted
 }
 
 /// Looks at all that the server does until the work is done. Returns how long it took.
@@ -269,7 +280,7 @@ struct Row {
 impl Counted {
     /// `quiet` is what happens anyway, as often as this.
     fn new(seen: &Seen, of: Range<usize>, quiet: f64, times: f64, places: &Places) -> Self {
-        let (anyway, of) = (&seen.phases[1], &seen.phases[of]);
+        let (anyway, of) = (&seen.phases[NOBODY_ASKS], &seen.phases[of]);
         let mut clients = HashMap::<u64, HashSet<usize>>::new();
         let mut lines = HashMap::<u64, f64>::new();
         for (client, phase) in of.iter().enumerate() {
