@@ -1,4 +1,4 @@
-//! What more cores would do, from what is counted on two.
+//! Estimates the requests per second on more cores from counts on two.
 
 /// The cost of a request.
 pub struct Cost {
@@ -19,7 +19,7 @@ impl Cost {
     pub fn rate(&self, cores: f64, micros: f64) -> f64 {
         let elsewhere = (cores - 1.0) / cores;
         let micros = micros * elsewhere;
-        // What waits for a line that is in use so much of the time.
+        // A core waits longer for a line the more of the time others use it.
         let waits = |rate: f64| -> f64 {
             let wait = |each: &f64| {
                 let in_use = (rate * each * micros).min(0.999_9);

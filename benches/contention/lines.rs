@@ -5,7 +5,7 @@ use std::collections::HashMap;
 const BYTES: u64 = 64;
 
 #[derive(Default)]
-pub struct Lines(HashMap<u64, u32>);
+pub struct Lines(HashMap<u64, i32>);
 
 impl Lines {
     /// Returns the lines that bytes at `address` lie in.
@@ -15,7 +15,7 @@ impl Lines {
     }
 
     /// Whether another thread was the last to change the line.
-    pub fn passes(&mut self, line: u64, to: u32) -> bool {
+    pub fn passes(&mut self, line: u64, to: i32) -> bool {
         let before = self.0.insert(line, to);
         before.is_some_and(|before| before != to)
     }

@@ -260,7 +260,7 @@ fn line_ns() -> f64 {
     took.as_secs_f64() * 1e9 / (2 * TIMES) as f64
 }
 
-/// What passed for an operation, each time.
+/// The lines that passed for an operation, on average.
 struct Counted {
     all: f64,
     atomics: f64,
@@ -270,7 +270,7 @@ struct Counted {
 }
 
 struct Row {
-    /// What runs, and who called it.
+    /// The function that runs, and the place of ours that called it.
     name: (String, String),
     times: f64,
     /// The part of them that is of lines which all share.

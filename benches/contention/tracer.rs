@@ -44,7 +44,7 @@ pub struct Phase {
     pub passed: Passed,
 }
 
-/// What was seen in all phases.
+/// The counts of all phases.
 pub struct Seen {
     pub phases: Vec<Phase>,
     /// The callers of an instruction, the innermost first, when it was first seen with a
@@ -65,7 +65,7 @@ impl Tracer {
         let (wanted, current) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let ends = Arc::<AtomicBool>::default();
         let shared = (wanted.clone(), current.clone(), ends.clone());
-        // Who traces a thread is one thread, not a process.
+        // The kernel lets only the thread that attached trace another.
         let thread = std::thread::spawn(move || {
             let (wanted, current, ends) = shared;
             let mut run = Run::begin(process, text, phases);
@@ -105,20 +105,14 @@ impl Tracer {
 struct Run {
     memory: File,
     text: Range<u64>,
-    threads: HashMap<Pid, Thread>,
+    /// For each thread, the instruction that it runs alone.
+    threads: HashMap<Pid, Option<u64>>,
     atomics: HashMap<u64, Atomic>,
     lines: Lines,
     phase: usize,
     seen: Seen,
 }
 
-struct Thread {
-    bit: u32,
-    /// The instruction that it runs alone.
-    steps_over: Option<u64>,
-}
-
-#[derive(Clone)]
 struct Atomic {
     first_byte: u8,
     used: Rc<[UsedMemory]>,
@@ -147,17 +141,14 @@ impl Run {
             let id = Pid::from_raw(id.expect("a number"));
             // A thread that it starts would end the process if nobody traced it.
             ptrace::seize(id, Options::PTRACE_O_TRACECLONE).expect("a thread to trace");
-            run.add(id);
+            run.threads.insert(id, None);
         }
         run
     }
 
-    fn add(&mut self, id: Pid) -> &mut Thread {
-        let bit = 1_u32.rotate_left(u32::try_from(self.threads.len()).unwrap_or(u32::MAX));
-        self.threads.entry(id).or_insert(Thread {
-            bit,
-            steps_over: None,
-        })
+    /// Returns the instruction that the thread runs alone. The thread may be new.
+    fn steps_over(&mut self, id: Pid) -> &mut Option<u64> {
+        self.threads.entry(id).or_default()
     }
 
     fn wait(flags: WaitPidFlag) -> WaitStatus {
@@ -184,11 +175,11 @@ impl Run {
                 }
                 // It stopped at the instruction, or just after it.
                 WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                    self.add(id).steps_over = None;
+                    self.threads.insert(id, None);
                     self.go_back(id);
                 }
                 _ => {
-                    self.add(id);
+                    self.steps_over(id);
                 }
             }
             stopped.push(id);
@@ -236,14 +227,14 @@ impl Run {
         let id = status.pid().expect("a thread");
         let signal = match status {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                let steps_over = self.add(id).steps_over.take();
+                let steps_over = self.steps_over(id).take();
                 if let Some((at, registers)) = self.go_back(id) {
                     // Another thread that stepped over the same one may have been faster.
                     if steps_over.is_none() {
                         self.look(id, at, &registers);
                     }
                     self.write(at, self.atomics[&at].first_byte);
-                    self.add(id).steps_over = Some(at);
+                    *self.steps_over(id) = Some(at);
                     ptrace::step(id, None).expect("a step");
                     return;
                 }
@@ -260,7 +251,7 @@ impl Run {
                 return;
             }
             _ => {
-                self.add(id);
+                self.steps_over(id);
                 None
             }
         };
@@ -268,7 +259,6 @@ impl Run {
     }
 
     fn look(&mut self, id: Pid, at: u64, registers: &user_regs_struct) {
-        let bit = self.add(id).bit;
         let used = self.atomics[&at].used.clone();
         self.seen.phases[self.phase].atomics += 1;
         for used in used.iter() {
@@ -278,7 +268,7 @@ impl Run {
             };
             let bytes = used.memory_size().size() as u64;
             for line in Lines::of(address, bytes) {
-                if self.lines.passes(line, bit) {
+                if self.lines.passes(line, id.as_raw()) {
                     let passed = &mut self.seen.phases[self.phase].passed;
                     *passed.entry((at, line)).or_default() += 1;
                     if !self.seen.callers.contains_key(&(at, line)) {

@@ -10,6 +10,7 @@ use http::Method;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use crate::support::report::percentile;
 use harness::client::Client;
 
 const EVERY: Duration = Duration::from_millis(20);
@@ -28,17 +29,21 @@ struct Read {
     connects: bool,
 }
 
-/// What a bystander saw of a storm.
+/// The waits of a bystander during a storm.
 pub struct Seen {
     /// Seconds until the first answer.
     pub back: f64,
-    /// Milliseconds of the reads on connections that were there.
-    pub connected: Vec<f64>,
-    /// The slowest of these: when they began, in seconds, and their milliseconds.
-    pub slowest: Vec<(f64, f64)>,
+    /// The reads on connections that were there, the slowest first: the second in which
+    /// each began, and its milliseconds.
+    pub connected: Vec<(f64, f64)>,
 }
 
-const SLOWEST: usize = 6;
+impl Seen {
+    pub fn p99(&self) -> f64 {
+        let waits: Vec<f64> = self.connected.iter().map(|(_, took)| *took).collect();
+        percentile(&waits, 99.0)
+    }
+}
 
 impl Bystander {
     /// Reads `path` on a thread of its own, so that the clients' work does not count.
@@ -87,8 +92,7 @@ impl Bystander {
         connected.sort_by(|a, b| b.1.total_cmp(&a.1));
         Seen {
             back: back.unwrap_or(f64::NAN),
-            connected: connected.iter().map(|(_, took)| *took).collect(),
-            slowest: connected.into_iter().take(SLOWEST).collect(),
+            connected,
         }
     }
 }

@@ -34,6 +34,8 @@ const GROUP: &str = "storm";
 /// The service whose label shows who is current.
 const MARKED: &str = "/api/v1/namespaces/default/services/marked";
 const SERVICES: usize = 50;
+/// The waits of the bystander that are printed.
+const SLOWEST: usize = 6;
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 /// Time to settle between storms.
 const QUIET: Duration = Duration::from_secs(2);
@@ -468,7 +470,7 @@ fn report(clients: usize, storms: &[Storm]) {
             storm.upstream_cpu.map_or_else(|| "-".to_owned(), each),
             format!("{:.0}", storm.peak_megabytes),
             format!("{:.2}", storm.bystander.back),
-            format!("{:.0}", percentile(&storm.bystander.connected, 99.0)),
+            format!("{:.0}", storm.bystander.p99()),
         ]
     });
     report::table(&heads, &rows.collect::<Vec<_>>());
@@ -476,7 +478,7 @@ fn report(clients: usize, storms: &[Storm]) {
         println!("{}: asked upstream: {}", storm.name, storm.upstream);
     }
     for storm in storms {
-        let slowest = storm.bystander.slowest.iter();
+        let slowest = storm.bystander.connected.iter().take(SLOWEST);
         let slowest: Vec<String> = slowest
             .map(|(at, took)| format!("{took:.0} ms at {at:.2} s"))
             .collect();
@@ -510,11 +512,6 @@ fn report(clients: usize, storms: &[Storm]) {
         );
         let cpu = front.cpu.as_secs_f64() / alone.cpu.as_secs_f64();
         compare("CPU", cpu, "x", OF_KUBE_APISERVER);
-        compare(
-            "bystander p99",
-            percentile(&front.bystander.connected, 99.0),
-            " ms",
-            BYSTANDER_MS,
-        );
+        compare("bystander p99", front.bystander.p99(), " ms", BYSTANDER_MS);
     }
 }

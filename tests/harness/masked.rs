@@ -69,9 +69,10 @@ fn token_in_text(body: &[u8]) -> Option<Vec<u8>> {
 /// `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
 const TOKEN_BEFORE_VERSION: &[u8] = br#"{"v":"meta.k8s.io/v1","rv":"#;
 
-/// What is between the version and the key at which the next page starts. kube-apiserver
-/// means the same with and without the slash. Its cache writes it, but when etcd has been
-/// compacted, it has later pages of what did not change since from etcd.
+/// These two stand between the version and the key at which the next page starts, and
+/// kube-apiserver means the same with both. Its cache writes the slash. Once etcd has been
+/// compacted, it takes later pages of a resource that did not change since from etcd, and
+/// their tokens have none.
 const TOKEN_BEFORE_START: [&[u8]; 2] = [br#","start":"/"#, br#","start":""#];
 
 /// Returns the version in a continue token, and the masked token.
