@@ -88,9 +88,9 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
         answer.is_ok_and(|answer| answer.status == 200)
     };
     let known = async |_| reads(&known, VERSION).await;
-    let quiet = (
-        Times::of_requests(COUNT, known).await,
-        Times::of_requests(COUNT, strange).await,
+    let quiet = tokio::join!(
+        Times::of_requests(COUNT, known),
+        Times::of_requests(COUNT, strange),
     );
 
     let clients: Vec<Client> = (0..CONNECTIONS).map(|_| front.client(None)).collect();
@@ -103,9 +103,9 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
         }
     })
     .await;
-    let attacked = (
-        Times::of_requests(COUNT, known).await,
-        Times::of_requests(COUNT, async |n| strange(asked + n).await).await,
+    let attacked = tokio::join!(
+        Times::of_requests(COUNT, known),
+        Times::of_requests(COUNT, async |n| strange(asked + n).await),
     );
     println!("{} random tokens", flood.end());
     assert_unharmed("a token that was good before", &quiet.0, &attacked.0, BOUND);

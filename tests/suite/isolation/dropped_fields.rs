@@ -59,12 +59,7 @@ async fn lists_without_managed_fields_stall_nobody() {
     front.warm(&front.admin_client(), &list).await;
     let other = front.admin_client();
     let one = format!("{maps}/m-007?resourceVersion=0");
-    let others = async || {
-        [
-            Times::reads_for(&other, "/livez", FOR).await,
-            Times::reads_for(&other, &one, FOR).await,
-        ]
-    };
+    let others = async || Times::reads_of_both(&other, ["/livez", &one], FOR).await;
     let stop = AtomicBool::new(false);
     let write = async {
         let mut writes = 0;

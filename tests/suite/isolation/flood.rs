@@ -18,7 +18,8 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Calls `ask(n)` for every n, `at_a_time` at a time.
+    /// Calls `ask(n)` for every n, `at_a_time` at a time. Returns when all are under way
+    /// and the first were answered.
     pub async fn start<F>(
         at_a_time: usize,
         ask: impl Fn(usize) -> F + Send + Sync + 'static,
@@ -42,7 +43,7 @@ impl Flood {
             tasks.spawn_on(task, elsewhere::handle());
         }
         eventually("the flood is under way", UNDER_WAY_WITHIN, || async {
-            sent.load(Ordering::Relaxed) >= 2 * at_a_time
+            sent.load(Ordering::Relaxed) > at_a_time
         })
         .await;
         Self { stop, sent, tasks }

@@ -26,7 +26,7 @@ const BOUND: Bound = Bound {
 
 const MIB: u64 = 1 << 20;
 const ATTACKERS: usize = 4;
-const LASTS: Duration = Duration::from_secs(2);
+const LASTS: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(30);
 /// The memory that the handshakes and buffers of one moment may leave in the
 /// allocator.

@@ -78,6 +78,16 @@ impl Times {
         .await
     }
 
+    /// Times reads of two paths for `time`, each on a connection of its own.
+    pub async fn reads_of_both(client: &Client, paths: [&str; 2], time: Duration) -> [Self; 2] {
+        let clients = [client.separate(), client.separate()];
+        tokio::join!(
+            Self::reads_for(&clients[0], paths[0], time),
+            Self::reads_for(&clients[1], paths[1], time),
+        )
+        .into()
+    }
+
     /// The pause keeps the measuring client from keeping a processor busy.
     async fn until(
         pause: Duration,

@@ -114,10 +114,7 @@ impl World {
     /// Times `/livez` and another user's list.
     async fn others(&self) -> [Times; 2] {
         let client = self.front.admin_client();
-        [
-            Times::reads_for(&client, "/livez", FOR).await,
-            Times::reads_for(&client, &self.list, FOR).await,
-        ]
+        Times::reads_of_both(&client, ["/livez", &self.list], FOR).await
     }
 
     fn unharmed(quiet: &[Times; 2], attacked: &[Times; 2]) {

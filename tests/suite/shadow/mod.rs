@@ -51,15 +51,16 @@ async fn report(front: &Apifront) -> Value {
     front.admin_client().get("/debug/shadow").await.expect(200)
 }
 
+/// What a report counts of a resource, or null before the first comparison.
 fn counted(report: &Value, resource: &str, verb: &str, representation: &str) -> Value {
-    let of = |list: &Value, key: &str, value: &str| {
-        let found = list.as_array().expect("a list").iter();
+    let with = |list: &Value, key: &str, value: &str| {
+        let found = list.as_array().into_iter().flatten();
         let found = found.filter(|one| one[key] == value).cloned();
         Value::from(found.collect::<Vec<_>>())
     };
-    let resources = of(&report["resources"], "resource", resource);
-    let verbs = of(&resources[0]["comparisons"], "verb", verb);
-    of(&verbs, "representation", representation)[0].clone()
+    let resources = with(&report["resources"], "resource", resource);
+    let verbs = with(&resources[0]["comparisons"], "verb", verb);
+    with(&verbs, "representation", representation)[0].clone()
 }
 
 /// Waits until a resource is cached, which the would-be answers show.
