@@ -29,7 +29,8 @@ const VERSION: &str = r#""resourceVersion":""#;
 const GONE: &str = r#""code":410"#;
 
 pub struct StormClient {
-    server: Client,
+    /// With the first certificate, and with the renewed one.
+    servers: [Client; 2],
     tally: Arc<Tally>,
     watched: [Watched; 3],
 }
@@ -67,7 +68,7 @@ struct Lost;
 
 impl StormClient {
     /// The `n`th client has the pods of its node.
-    pub fn new(server: Client, tally: Arc<Tally>, n: usize) -> Self {
+    pub fn new(servers: [Client; 2], tally: Arc<Tally>, n: usize) -> Self {
         let watched = |path: String, marks| Watched {
             path,
             version: None,
@@ -75,7 +76,7 @@ impl StormClient {
         };
         let node = pods::node(n);
         Self {
-            server,
+            servers,
             tally,
             watched: [
                 watched(
@@ -91,7 +92,11 @@ impl StormClient {
     pub async fn live(mut self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let client = self.server.separate();
+            let [first, renewed] = &self.servers;
+            let client = match self.tally.has_renewed_certificates() {
+                false => first.separate(),
+                true => renewed.separate(),
+            };
             let open = Open {
                 tally: &self.tally,
                 number: AtomicUsize::new(0),

@@ -28,8 +28,6 @@ use harness::objects::cluster_role_binding;
 use harness::{certificates::Pair, process};
 
 const ALONE: &str = "kube-apiserver";
-/// The end of the name of a storm whose server stays.
-const CUT: &str = "; connections cut";
 const GROUP: &str = "storm";
 /// The service whose label shows who is current.
 const MARKED: &str = "/api/v1/namespaces/default/services/marked";
@@ -69,7 +67,9 @@ async fn storm() {
         for _ in 0..count("rounds", 1) {
             storms.push(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
         }
-        storms.push(cut(ALONE, None, &cluster, &herd, &bystander).await);
+        for &lost in Lost::of_a_server_that_stays(&credentials) {
+            storms.push(cut(ALONE, lost, None, &cluster, &herd, &bystander).await);
+        }
     }
     for (name, is_saved, authorization) in [
         ("apifront, killed", false, json!({})),
@@ -95,7 +95,9 @@ async fn storm() {
         for _ in 0..count("rounds", 1) {
             storms.push(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
         }
-        storms.push(cut(name, Some(&front), &cluster, &herd, &bystander).await);
+        for &lost in Lost::of_a_server_that_stays(&credentials) {
+            storms.push(cut(name, lost, Some(&front), &cluster, &herd, &bystander).await);
+        }
         if is_saved {
             storms.push(kill_apiserver(&mut cluster, Some(&front), &herd, &bystander).await);
         }
@@ -148,30 +150,62 @@ async fn fill(admin: &Client, most: usize, nodes: usize) {
     grant_everywhere(admin, &[role, binding]).await;
 }
 
-/// A client shows one of these to the server. Kubelets have certificates, and pods of
-/// DaemonSets have tokens.
-enum Credential {
-    Certificate(Pair),
-    Token(String),
+/// What clients lose in a storm.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Server,
+    /// Their connections, as when a network fails. They go on with the certificates
+    /// that they have, and resume their TLS sessions if the server lets them.
+    Connections,
+    /// Their connections, and no session can be resumed: their certificates are new.
+    Certificates,
 }
 
-impl Credential {
-    fn client(&self, server: impl Fn(Option<&Pair>) -> Client) -> Client {
+impl Lost {
+    /// What clients lose while their server stays.
+    fn of_a_server_that_stays(credentials: &[Credential]) -> &'static [Self] {
+        match credentials.first() {
+            Some(Credential::Certificates(_)) => &[Self::Connections, Self::Certificates],
+            Some(Credential::Token(_)) | None => &[Self::Connections],
+        }
+    }
+
+    /// The end of a storm's name.
+    fn as_str(self) -> &'static str {
         match self {
-            Self::Certificate(pair) => server(Some(pair)),
-            Self::Token(token) => server(None).token(token),
+            Self::Server => "",
+            Self::Connections => "; connections cut",
+            Self::Certificates => "; certificates renewed",
         }
     }
 }
 
+/// A client shows one of these to the server. Kubelets have certificates, first one and
+/// then its renewal, and pods of DaemonSets have tokens.
+enum Credential {
+    Certificates([Pair; 2]),
+    Token(String),
+}
+
+impl Credential {
+    /// Returns a client, and the one that it becomes when certificates are renewed.
+    fn clients(&self, from: IpAddr, server: impl Fn(Option<&Pair>) -> Client) -> [Client; 2] {
+        let clients = match self {
+            Self::Certificates(pairs) => pairs.each_ref().map(|pair| server(Some(pair))),
+            Self::Token(token) => [(); 2].map(|()| server(None).token(token)),
+        };
+        clients.map(|client| client.connecting_from(from))
+    }
+}
+
 fn certificates(cluster: &Cluster, clients: usize) -> Vec<Credential> {
-    let pair = |n| {
+    let pairs = |n| {
         let name = format!("client-{n:05}");
-        cluster.certificates.client(&name, &[GROUP])
+        [(); 2].map(|()| cluster.certificates.client(&name, &[GROUP]))
     };
     (0..clients)
-        .map(pair)
-        .map(Credential::Certificate)
+        .map(pairs)
+        .map(Credential::Certificates)
         .collect()
 }
 
@@ -219,8 +253,8 @@ impl Herd {
         let tally = Arc::<Tally>::default();
         let mut tasks = Vec::new();
         for (n, credential) in credentials.iter().enumerate() {
-            let client = credential.client(server).connecting_from(address(n));
-            let client = StormClient::new(client, tally.clone(), n);
+            let servers = credential.clients(address(n), server);
+            let client = StormClient::new(servers, tally.clone(), n);
             tasks.push(tokio::spawn(client.live()));
             if n % 50 == 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -274,6 +308,7 @@ impl Drop for Herd {
 
 struct Storm {
     name: String,
+    lost: Lost,
     /// Seconds since the server was gone.
     ready: f64,
     back: Vec<f64>,
@@ -332,6 +367,7 @@ async fn kill_apiserver(
             None => format!("{ALONE}, killed"),
             Some(_) => format!("apifront, {ALONE} killed"),
         },
+        lost: Lost::Server,
         ready,
         back,
         current,
@@ -368,6 +404,7 @@ async fn in_front(
     let pid = front.process.pid();
     Storm {
         name: name.to_owned(),
+        lost: Lost::Server,
         ready,
         back,
         current,
@@ -380,10 +417,10 @@ async fn in_front(
     }
 }
 
-/// Resets all clients' connections, as a network does that fails or certificates that are
-/// changed. The server stays.
+/// Resets all clients' connections. The server stays.
 async fn cut(
     name: &str,
+    lost: Lost,
     front: Option<&Apifront>,
     cluster: &Cluster,
     herd: &Herd,
@@ -397,6 +434,9 @@ async fn cut(
         Some(front) => (front.process.pid(), front.address),
     };
     let before = [pid, apiserver].map(usage::cpu_time);
+    if lost == Lost::Certificates {
+        herd.tally.renew_certificates();
+    }
     let gone = Instant::now();
     let port = address.port().to_string();
     let cut = Command::new("ss")
@@ -408,7 +448,8 @@ async fn cut(
     let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
     let [cpu, upstream_cpu] = [0, 1].map(|n| usage::cpu_time([pid, apiserver][n]) - before[n]);
     Storm {
-        name: format!("{name}{CUT}"),
+        name: format!("{name}{}", lost.as_str()),
+        lost,
         ready: 0.0,
         back,
         current,
@@ -490,10 +531,9 @@ fn report(clients: usize, storms: &[Storm]) {
     }
     let all = |storm: &Storm| percentile(&storm.current, 100.0);
     let is_alone = |storm: &Storm| storm.name.starts_with(ALONE);
-    let is_cut = |storm: &Storm| storm.name.ends_with(CUT);
     for front in storms.iter().filter(|storm| !is_alone(storm)) {
         let mut alone = storms.iter().filter(|storm| is_alone(storm));
-        let Some(alone) = alone.find(|alone| is_cut(alone) == is_cut(front)) else {
+        let Some(alone) = alone.find(|alone| alone.lost == front.lost) else {
             continue;
         };
         let compare = |what: &str, value, unit, most| {

@@ -1,6 +1,6 @@
 //! Counts what happens to all clients in a storm.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -15,6 +15,7 @@ pub struct Tally {
     refused: AtomicUsize,
     lists: AtomicUsize,
     wanted_mark: AtomicUsize,
+    renewed: AtomicBool,
     times: Mutex<Times>,
 }
 
@@ -68,6 +69,15 @@ impl Tally {
 
     pub fn current(&self) -> usize {
         self.times.lock().current.len()
+    }
+
+    /// Gives all clients their second certificates, for the connections that come.
+    pub fn renew_certificates(&self) {
+        self.renewed.store(true, Relaxed);
+    }
+
+    pub fn has_renewed_certificates(&self) -> bool {
+        self.renewed.load(Relaxed)
     }
 
     /// Begins anew. Clients are current when they have seen this mark.
