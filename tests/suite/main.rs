@@ -94,6 +94,7 @@ mod sharded;
 mod status;
 mod streams;
 mod tables;
+mod tls_sessions;
 mod tracing;
 mod traps;
 mod tree;

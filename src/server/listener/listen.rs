@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pingora_core::apps::HttpServerApp;
-use pingora_core::listeners::tls::{Acceptor, TlsSettings};
+use pingora_core::listeners::tls::Acceptor;
 use pingora_core::protocols::l4::stream::Stream as TcpConnection;
 use pingora_core::protocols::{ALPN, GetSocketDigest, SocketDigest, Stream, TcpKeepalive};
 use pingora_core::server::ShutdownWatch;
@@ -91,7 +91,7 @@ impl Listener {
     pub(in crate::server) fn serve<A>(
         self,
         app: A,
-        tls: Option<TlsSettings>,
+        tls: Option<Acceptor>,
         settings: ConnectionSettings,
         shutdown: ShutdownWatch,
     ) -> JoinHandle<()>
@@ -100,7 +100,7 @@ impl Listener {
     {
         let service = Arc::new(Service {
             app: Arc::new(app),
-            tls: tls.map(TlsSettings::build),
+            tls,
             settings,
             turns: HandshakeTurns::new(Handle::current().metrics().num_workers()),
         });

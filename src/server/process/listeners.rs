@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use pingora_core::apps::http_app::HttpServer;
-use pingora_core::listeners::tls::TlsSettings;
+use pingora_core::listeners::tls::Acceptor;
 use pingora_core::protocols::http::v2::server::default_h2_options;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::server::configuration::ServerConf;
@@ -84,7 +84,7 @@ impl Listeners {
         let large = LargeHeads::default();
         let clients = Connections::new(connection_limits(config));
         if let (Some(listener), Some(certificates)) = (self.secure, certificates) {
-            let tls = tls_settings(certificates, client_certificates)?;
+            let tls = tls_acceptor(certificates, client_certificates)?;
             let settings = connection_settings(config, current, "secure", &clients, &large);
             let app = proxy_app(current, &large);
             serving.push(listener.serve(app, Some(tls), settings, stop.clone()));
@@ -108,11 +108,11 @@ impl Listeners {
     }
 }
 
-fn tls_settings(
+fn tls_acceptor(
     certificates: Arc<ServerCertificates>,
     clients: Arc<AnyClientCertificate>,
-) -> Result<TlsSettings, StartError> {
-    tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
+) -> Result<Acceptor, StartError> {
+    tls::acceptor(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
 fn proxy_app(

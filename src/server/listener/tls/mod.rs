@@ -9,28 +9,50 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pingora_core::listeners::TlsAccept;
-use pingora_core::listeners::tls::TlsSettings;
+use pingora_core::listeners::tls::{Acceptor, TlsSettings};
 use pingora_core::protocols::tls::TlsRef;
+use pingora_core::{ErrorType, OrErr};
+use rustls::ServerConfig;
+use rustls::crypto::ring::Ticketer;
+use rustls::server::NoServerSessionStorage;
+use rustls::version::{TLS12, TLS13};
+use tokio_rustls::TlsAcceptor;
 
 use crate::authn::Peer;
 
 pub use certificates::{CertificateError, CertificateFiles, ServerCertificates};
 pub use client_certificates::AnyClientCertificate;
 
-/// Returns the settings of a listener. It prefers h2, allows http/1.1, and requires
-/// TLS 1.2 or newer (pingora offers no older version).
+/// The tickets that a connection gives its client, to resume its session once each.
+/// Go's servers give one, too.
+const TICKETS: usize = 1;
+
+/// Returns what shakes hands for a listener. It prefers h2, allows http/1.1, and
+/// requires TLS 1.2 or newer.
 ///
 /// Sessions have a [`Peer`] in
-/// `session.digest().ssl_digest.extension.get::<Peer>()`.
-pub fn settings(
+/// `session.digest().ssl_digest.extension.get::<Peer>()`. That of a resumed session is
+/// in its ticket, and the authenticator checks it as any other.
+///
+/// rustls would keep the last 256 sessions in memory, which is of no use to a herd.
+/// Tickets are kept by clients, and their key only by this process.
+pub fn acceptor(
     certificates: Arc<ServerCertificates>,
     clients: Arc<AnyClientCertificate>,
-) -> pingora_core::Result<TlsSettings> {
+) -> pingora_core::Result<Acceptor> {
     let mut settings = TlsSettings::with_callbacks(Box::new(KeepPeer))?;
-    settings.set_cert_resolver(certificates);
-    settings.set_client_cert_verifier(clients);
-    settings.enable_h2();
-    Ok(settings)
+    settings.set_cert_resolver(certificates.clone());
+    // pingora knows no tickets. What it builds keeps the callbacks alone.
+    let mut acceptor = settings.build();
+    let mut config = ServerConfig::builder_with_protocol_versions(&[&TLS12, &TLS13])
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
+    config.ticketer = Ticketer::new().explain_err(ErrorType::InternalError, |e| e.to_string())?;
+    config.send_tls13_tickets = TICKETS;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    acceptor.acceptor = TlsAcceptor::from(Arc::new(config));
+    Ok(acceptor)
 }
 
 /// Keeps the client's chain for the authenticator.

@@ -78,9 +78,7 @@ impl World {
         versions: &[&'static SupportedProtocolVersion],
     ) -> std::io::Result<(Arc<SslDigest>, CertificateDer<'static>, Option<Vec<u8>>)> {
         let clients = Arc::new(AnyClientCertificate::new([]));
-        let acceptor = settings(self.certificates.clone(), clients)
-            .unwrap()
-            .build();
+        let acceptor = acceptor(self.certificates.clone(), clients).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let server = tokio::spawn(async move {
