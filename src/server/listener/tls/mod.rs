@@ -3,6 +3,7 @@
 
 pub mod certificates;
 pub mod client_certificates;
+mod tickets;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use pingora_core::listeners::tls::{Acceptor, TlsSettings};
 use pingora_core::protocols::tls::TlsRef;
 use pingora_core::{ErrorType, OrErr};
 use rustls::ServerConfig;
-use rustls::crypto::ring::Ticketer;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::{TLS12, TLS13};
 use tokio_rustls::TlsAcceptor;
@@ -22,6 +22,7 @@ use crate::authn::Peer;
 
 pub use certificates::{CertificateError, CertificateFiles, ServerCertificates};
 pub use client_certificates::AnyClientCertificate;
+use tickets::Tickets;
 
 /// The tickets that a connection gives its client, to resume its session once each.
 /// Go's servers give one, too.
@@ -48,7 +49,8 @@ pub fn acceptor(
         .with_client_cert_verifier(clients)
         .with_cert_resolver(certificates);
     config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
-    config.ticketer = Ticketer::new().explain_err(ErrorType::InternalError, |e| e.to_string())?;
+    config.ticketer =
+        Arc::new(Tickets::new().explain_err(ErrorType::InternalError, |e| e.to_string())?);
     config.send_tls13_tickets = TICKETS;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     acceptor.acceptor = TlsAcceptor::from(Arc::new(config));
