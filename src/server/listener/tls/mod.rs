@@ -28,8 +28,8 @@ use tickets::Tickets;
 /// Go's servers give one, too.
 const TICKETS: usize = 1;
 
-/// Returns what shakes hands for a listener. It prefers h2, allows http/1.1, and
-/// requires TLS 1.2 or newer.
+/// Returns the acceptor of a listener, which shakes hands. It prefers h2, allows
+/// http/1.1, and requires TLS 1.2 or newer.
 ///
 /// Sessions have a [`Peer`] in
 /// `session.digest().ssl_digest.extension.get::<Peer>()`. That of a resumed session is
@@ -43,7 +43,8 @@ pub fn acceptor(
 ) -> pingora_core::Result<Acceptor> {
     let mut settings = TlsSettings::with_callbacks(Box::new(KeepPeer))?;
     settings.set_cert_resolver(certificates.clone());
-    // pingora knows no tickets. What it builds keeps the callbacks alone.
+    // Only pingora's settings take callbacks, and they have no place for tickets. So
+    // the acceptor that they build gets another configuration.
     let mut acceptor = settings.build();
     let mut config = ServerConfig::builder_with_protocol_versions(&[&TLS12, &TLS13])
         .with_client_cert_verifier(clients)
