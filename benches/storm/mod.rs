@@ -150,7 +150,7 @@ async fn fill(admin: &Client, most: usize, nodes: usize) {
     grant_everywhere(admin, &[role, binding]).await;
 }
 
-/// What clients lose in a storm.
+/// A storm takes one of these from all clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
     Server,
@@ -162,7 +162,7 @@ enum Lost {
 }
 
 impl Lost {
-    /// What clients lose while their server stays.
+    /// Returns what clients can lose while their server stays.
     fn of_a_server_that_stays(credentials: &[Credential]) -> &'static [Self] {
         match credentials.first() {
             Some(Credential::Certificates(_)) => &[Self::Connections, Self::Certificates],

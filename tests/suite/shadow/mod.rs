@@ -51,7 +51,7 @@ async fn report(front: &Apifront) -> Value {
     front.admin_client().get("/debug/shadow").await.expect(200)
 }
 
-/// What a report counts of a resource, or null before the first comparison.
+/// Returns what a report counts of a resource. It is null before the first comparison.
 fn counted(report: &Value, resource: &str, verb: &str, representation: &str) -> Value {
     let with = |list: &Value, key: &str, value: &str| {
         let found = list.as_array().into_iter().flatten();

@@ -331,7 +331,7 @@ async fn a_herd_that_waits_for_earlier_events_holds_no_seats() {
     assert_eq!(questions(&front).await, 1.0);
     let name = "apiserver_flowcontrol_request_execution_seconds_sum";
     let held = front.metric(name, &[("type", "watch")]).await;
-    // Who waits with a seat holds it all the time, and there are seats for 25.
+    // A watch that waits with a seat holds it all the time, and there are seats for 25.
     assert!(held < 10.0 * took, "{held} s within {took} s");
     front.stop().await;
 }
