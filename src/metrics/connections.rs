@@ -61,6 +61,10 @@ impl ListenerMetrics {
         self.refused.with_label_values(&labels).inc();
     }
 
+    pub fn listener(&self) -> &'static str {
+        self.listener
+    }
+
     #[cfg(test)]
     pub fn refused_by(&self, limit: &str) -> u64 {
         let labels = [self.listener, limit];

@@ -305,8 +305,21 @@ impl Apifront {
 
     /// Does the same as [`Apifront::restart`], and waits for `/livez` only.
     pub async fn restart_alive(&mut self) {
+        self.restart_as(Command::new(binary())).await;
+    }
+
+    /// Restarts it with a soft limit of open files, as systemd and container runtimes
+    /// set one.
+    pub async fn restart_with_open_files(&mut self, soft: usize) {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={soft}:")).arg(binary());
+        self.restart_as(command).await;
+        let client = self.admin_client();
+        self.wait_ready(&client).await;
+    }
+
+    async fn restart_as(&mut self, mut command: Command) {
         self.process.kill();
-        let mut command = Command::new(binary());
         command.arg("--config").arg(&self.config_file);
         let log = self.folder.join("apifront-again.log");
         self.process = Process::spawn("apifront", &mut command, &log);

@@ -311,3 +311,27 @@ async fn names_in_urls_make_no_series() {
     }
     front.stop().await;
 }
+
+#[tokio::test]
+async fn a_low_soft_limit_of_open_files_is_raised() {
+    const SOFT: usize = 128;
+    skip_under_oracle!("Go's runtime raises kube-apiserver's limit");
+    let mut front = Apifront::start(Cluster::shared(), |_| {}).await;
+    front.restart_with_open_files(SOFT).await;
+    let mut held = Vec::new();
+    for _ in 0..2 * SOFT {
+        let stream = TcpStream::connect(front.address).await;
+        held.push(stream.expect("a connection"));
+    }
+    let open = || front.metric("apifront_connections", &[("listener", "secure")]);
+    eventually("all are open", SETTLES_WITHIN, || async {
+        open().await >= (2 * SOFT) as f64
+    })
+    .await;
+    front
+        .admin_client()
+        .separate()
+        .get("/version")
+        .await
+        .expect(200);
+}

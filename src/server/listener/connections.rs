@@ -5,10 +5,18 @@
 //! until its socket is closed, whichever task holds the socket then.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use apifront_shares::{Exceeded, Share, Shares};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::metrics::ListenerMetrics;
+
+/// Each limit is logged at most this often, so that a flood of connections fills no
+/// disk.
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// Limits of connections. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,23 +39,19 @@ impl Limits {
     }
 }
 
-/// Returns how many files this process may have open, if the system tells.
-pub(in crate::server) fn open_files_limit() -> Option<usize> {
-    parse_open_files(&std::fs::read_to_string("/proc/self/limits").ok()?)
-}
-
-/// Parses the limit out of its line in proc(5). The line has a name, a soft limit, a
-/// hard limit and a unit.
-fn parse_open_files(limits: &str) -> Option<usize> {
-    let line = limits
-        .lines()
-        .find_map(|l| l.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 /// The open connections. Several listeners may share them.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Connections(Shares<IpAddr>);
+pub(in crate::server) struct Connections {
+    shares: Shares<IpAddr>,
+    logged: Arc<Logged>,
+}
+
+/// The times at which the limits were logged last.
+#[derive(Debug, Default)]
+struct Logged {
+    total: Mutex<Option<Instant>>,
+    client: Mutex<Option<Instant>>,
+}
 
 /// An open connection. It counts as open until this is dropped.
 #[derive(Debug)]
@@ -59,7 +63,10 @@ pub(in crate::server) struct OpenConnection {
 impl Connections {
     pub(in crate::server) fn new(limits: Limits) -> Self {
         let limits = apifront_shares::Limits::fixed(limits.total, limits.per_client);
-        Self(Shares::new(limits))
+        Self {
+            shares: Shares::new(limits),
+            logged: Arc::default(),
+        }
     }
 
     pub(in crate::server) fn open(
@@ -67,7 +74,7 @@ impl Connections {
         address: IpAddr,
         metrics: &ListenerMetrics,
     ) -> Option<OpenConnection> {
-        match self.0.take(client(address), 1) {
+        match self.shares.take(client(address), 1) {
             Ok(share) => {
                 metrics.open.inc();
                 Some(OpenConnection {
@@ -76,14 +83,29 @@ impl Connections {
                 })
             }
             Err(exceeded) => {
-                metrics.refused(match exceeded {
-                    Exceeded::OfOne => "client",
-                    Exceeded::Total => "total",
-                });
+                let (limit, logged) = match exceeded {
+                    Exceeded::OfOne => ("client", &self.logged.client),
+                    Exceeded::Total => ("total", &self.logged.total),
+                };
+                metrics.refused(limit);
+                if is_logged_now(logged) {
+                    let listener = metrics.listener();
+                    tracing::warn!(client = %address, listener, limit, "refused a connection: too many are open");
+                }
                 None
             }
         }
     }
+}
+
+/// Tells whether a limit is to be logged, and notes that it is.
+fn is_logged_now(last: &Mutex<Option<Instant>>) -> bool {
+    let (mut last, now) = (last.lock(), Instant::now());
+    let is_due = last.is_none_or(|last| now.duration_since(last) >= LOGGED_EVERY);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
 }
 
 impl Drop for OpenConnection {
@@ -140,19 +162,15 @@ mod tests {
         let fourth = connections.open(b, &metrics).unwrap();
         assert_eq!(metrics.open.get(), 3);
         drop((second, third, fourth));
-        assert_eq!((connections.0.held(), connections.0.callers()), (0, 0));
+        assert_eq!(
+            (connections.shares.held(), connections.shares.callers()),
+            (0, 0)
+        );
         assert_eq!(metrics.open.get(), 0);
     }
 
     #[test]
     fn half_of_the_files_is_left_for_other_things() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                      Max open files            1024                 524288               files     \n";
-        assert_eq!(parse_open_files(limits), Some(1024));
-        assert_eq!(
-            parse_open_files("Max open files   unlimited  unlimited files"),
-            None
-        );
         for (total, files, expected) in [
             (20_000, Some(1024), 512),
             (100, Some(1024), 100),
@@ -166,6 +184,15 @@ mod tests {
             let limits = limits.within_open_files(files);
             assert_eq!((limits.total, limits.per_client), (expected, 7));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_logged_now_and_then() {
+        let last = Mutex::default();
+        let logged = || (0..100).filter(|_| is_logged_now(&last)).count();
+        assert_eq!((logged(), logged()), (1, 0));
+        tokio::time::advance(LOGGED_EVERY).await;
+        assert_eq!((logged(), logged()), (1, 0));
     }
 
     #[test]

@@ -12,11 +12,12 @@ use pingora_core::server::configuration::ServerConf;
 use pingora_proxy::{HttpProxy, http_proxy};
 use tokio::task::JoinHandle;
 
+use super::open_files;
 use super::start_error::StartError;
 use crate::config::{self, Config};
 use crate::server::answer::own::observability::Observability;
 use crate::server::exchange::port_app::PortApp;
-use crate::server::listener::connections::{self, Connections, Limits};
+use crate::server::listener::connections::{Connections, Limits};
 use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::head::HeadLimits;
 use crate::server::listener::http2::Http2Options;
@@ -139,7 +140,8 @@ fn connection_limits(config: &Config) -> Limits {
         total: config.serving.connection.max_connections,
         per_client: config.serving.connection.max_connections_per_client,
     };
-    let limits = configured.within_open_files(connections::open_files_limit());
+    let needed = configured.total.saturating_mul(2);
+    let limits = configured.within_open_files(open_files::raise_limit(needed));
     // In the modes for one person, half of the usual 1,024 files is enough.
     if limits != configured && config.mode() == config::Mode::Front {
         tracing::info!(

@@ -7,6 +7,7 @@ mod first_generation;
 mod health_checks;
 mod learn_deprecations;
 mod listeners;
+mod open_files;
 mod reload;
 mod settings;
 pub(super) mod start_error;

@@ -264,6 +264,15 @@ async fn one_address_took_all_connections() {
         .metric("apifront_connections_refused_total", &labels)
         .await;
     assert_eq!(counted, (2 * LIMIT) as f64);
+    let log = front.process.log();
+    let logged = log
+        .lines()
+        .filter(|line| line.contains("too many are open"));
+    let logged: Vec<&str> = logged.collect();
+    assert!(
+        logged.len() == 1 && logged[0].contains("client") && logged[0].contains("127.0.0."),
+        "{logged:?}"
+    );
 
     // New connections of another client, while the first one keeps reconnecting.
     let address = front.address;
