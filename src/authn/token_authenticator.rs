@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed, SingleFlight,
+    self, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurns, Reviewed, SingleFlight,
 };
 use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
@@ -23,10 +23,11 @@ use super::remembered_tokens::{NotBelieved, RememberedTokens, Token};
 use super::remote_address::Address;
 use super::token_review::{self, PATH};
 
-/// The limits of reviews of unknown tokens. 16 at a time from one address are enough
-/// for thousands a second. 512 may wait, because the pods of some nodes behind one
-/// address come at once after a restart. Further ones get a 429 with Retry-After,
-/// which clients obey. After a 401 they would throw away tokens that may be good.
+/// The limits of reviews of unknown tokens; [`ReviewTurns`] has fewer at a time while
+/// answers are slow. 16 at a time from one address are enough for thousands a second.
+/// 512 may wait, because the pods of some nodes behind one address come at once after a
+/// restart. Further ones get a 429 with Retry-After, which clients obey. After a 401 they
+/// would throw away tokens that may be good.
 const OF_STRANGERS: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 16,
@@ -73,8 +74,8 @@ pub struct TokenAuthenticator {
 /// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
-    strangers: Arc<FairQueue<Address>>,
-    known: Arc<FairQueue<Arc<str>>>,
+    strangers: ReviewTurns<Address>,
+    known: ReviewTurns<Arc<str>>,
     remembered: RememberedTokens,
     metrics: AuthnMetrics,
 }
@@ -95,8 +96,8 @@ impl TokenAuthenticator {
         Self {
             reviewer: Arc::new(Reviewer {
                 client,
-                strangers: FairQueue::new(OF_STRANGERS),
-                known: FairQueue::new(OF_KNOWN),
+                strangers: ReviewTurns::new(OF_STRANGERS),
+                known: ReviewTurns::new(OF_KNOWN),
                 remembered: RememberedTokens::new(now),
                 metrics,
             }),
@@ -281,7 +282,8 @@ mod tests {
         let world = World::new();
         assert_eq!(world.calls("good", SETTINGS).await, 1);
         let (flood, refused) = world.flood(from(66), 2000);
-        let room = OF_STRANGERS.at_a_time_of_one + OF_STRANGERS.waiting_of_one;
+        // It has half of the turns that there are at first.
+        let room = 4 + OF_STRANGERS.waiting_of_one;
         assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
         assert!(refused.iter().all(|code| *code == 429));
         // Unknown tokens from other addresses have their own turns.

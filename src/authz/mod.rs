@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self as upstream, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed,
+    self as upstream, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurns, Reviewed,
     SingleFlight,
 };
 use arc_swap::ArcSwap;
@@ -48,11 +48,11 @@ use tokio::time::Instant;
 /// `--authorization-always-allow-paths` of delegating API servers.
 const ALWAYS_ALLOWED_PATHS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// The limits of SubjectAccessReviews. Each user has a queue. 16 reviews of one user
-/// at a time are enough for thousands a second, and leave turns for others while the
-/// API server is slow. The number of reviews that may wait is above the default
-/// limit of reads in flight (`serving.maxRequestsInflight`); further reviews get a
-/// 429.
+/// The limits of SubjectAccessReviews; [`ReviewTurns`] has fewer at a time while answers
+/// are slow. Each user has a queue. 16 reviews of one user at a time are enough for
+/// thousands a second, and leave turns for others while the API server is slow. The
+/// number of reviews that may wait is above the default limit of reads in flight
+/// (`serving.maxRequestsInflight`); further reviews get a 429.
 const TURNS: QueueLimits = QueueLimits {
     at_a_time: 64,
     at_a_time_of_one: 16,
@@ -130,10 +130,10 @@ pub struct Authorizer {
 /// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
-    queue: Arc<FairQueue<Arc<str>>>,
+    queue: ReviewTurns<Arc<str>>,
     /// The queue for the questions of views: they leave the other queue's turns to
     /// requests.
-    places: Arc<FairQueue<Arc<str>>>,
+    places: ReviewTurns<Arc<str>>,
     decisions: cache::Decisions,
     /// The time of the last answer of an API server.
     heard: Mutex<Option<Instant>>,
@@ -153,8 +153,8 @@ impl Authorizer {
             self_reviews: SelfReviews::new(Instant::now()),
             reviewer: Arc::new(Reviewer {
                 client,
-                queue: FairQueue::new(TURNS),
-                places: FairQueue::new(TURNS_OF_PLACES),
+                queue: ReviewTurns::new(TURNS),
+                places: ReviewTurns::new(TURNS_OF_PLACES),
                 decisions: cache::new(Instant::now()),
                 heard: Mutex::default(),
                 metrics: metrics.clone(),

@@ -100,6 +100,12 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
         }))
     }
 
+    /// Sets how many turns there are, of all callers and of each. Turns that are taken
+    /// stay.
+    pub fn set_turns(&self, at_a_time: usize, at_a_time_of_one: usize) {
+        self.0.lock().set_turns(at_a_time, at_a_time_of_one);
+    }
+
     fn turn(self: &Arc<Self>, caller: &C, weight: usize) -> Turn<C> {
         Turn {
             queue: self.clone(),

@@ -95,6 +95,11 @@ impl<C: Clone + Eq + Hash> Ledger<C> {
         self.amounts.len()
     }
 
+    /// Returns the callers who have something, in any order.
+    pub fn all_callers(&self) -> impl Iterator<Item = &C> {
+        self.amounts.iter().map(|(caller, _)| caller)
+    }
+
     /// Returns the caller with the most, and how much that is.
     pub fn most(&self) -> Option<(&C, usize)> {
         let (caller, amount) = self.amounts.peek()?;

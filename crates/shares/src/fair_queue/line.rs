@@ -95,6 +95,17 @@ impl<C: Clone + Eq + Hash> State<C> {
         Ok((number, gone))
     }
 
+    pub(super) fn set_turns(&mut self, at_a_time: usize, at_a_time_of_one: usize) {
+        self.limits.at_a_time = at_a_time;
+        self.limits.at_a_time_of_one = at_a_time_of_one;
+        // Only they can be at their own limit, or below it again.
+        let with_turns: Vec<C> = self.turns.all_callers().cloned().collect();
+        for caller in &with_turns {
+            self.line_up(caller);
+        }
+        self.dispatch();
+    }
+
     fn next(&mut self) -> u64 {
         self.next = self.next.wrapping_add(1);
         self.next

@@ -191,6 +191,24 @@ fn a_large_one_that_leaves_lets_the_others_go() {
 /// Whatever callers do, no turn is lost, limits hold, and nobody waits who could
 /// have a turn.
 #[test]
+fn more_turns_go_to_those_who_wait() {
+    let queue = queue_of(2, 1, 0);
+    let held = [turn(&queue, "a", 1), turn(&queue, "b", 1)];
+    let mut a = [(); 2].map(|()| waits(&queue, "a", 1));
+    let mut c = waits(&queue, "c", 1);
+    queue.set_turns(4, 2);
+    let more = [came(&mut a[0]), came(&mut c)].map(|turn| turn.expect("a turn"));
+    assert!(came(&mut a[1]).is_none(), "over its own limit");
+    // With fewer turns, all those that are taken stay.
+    queue.set_turns(1, 1);
+    assert_eq!(queue.taken(), 4);
+    drop((held, more));
+    assert!(came(&mut a[1]).is_some());
+    drop(a);
+    assert!(queue.is_idle());
+}
+
+#[test]
 fn random_callers_keep_the_rules() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: u64| {

@@ -1,15 +1,15 @@
 //! Asks an API server whose token something is, and what a user may do. TokenReview
 //! and SubjectAccessReview work alike: POST an object, read its status.
 //!
-//! The cost that each caller can cause is bounded: [`FairQueue`] limits the
+//! The cost that each caller can cause is bounded: [`ReviewTurns`] limits the
 //! questions in flight, [`single_flight`] sends equal questions once, and
 //! [`answer_cache`] limits the answers that are kept.
 
 mod answer_cache;
 mod single_flight;
+mod turns;
 
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,12 +18,14 @@ use http::StatusCode;
 use kubernetes_wire::api::{Reason, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::cdn_loop::{self, LOOP_DETECTED};
 
 pub use answer_cache::{AnswerCache, Held, Key};
-pub use apifront_shares::{FairQueue, QueueFull, QueueLimits};
+pub use apifront_shares::{QueueFull, QueueLimits};
 pub use single_flight::SingleFlight;
+pub use turns::ReviewTurns;
 
 /// The timeout of client-go's delegating authenticator and authorizer.
 pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -120,14 +122,17 @@ pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
 /// the wait for one of this caller's turns.
 pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,
-    queue: &Arc<FairQueue<C>>,
+    turns: &ReviewTurns<C>,
     caller: &C,
     path: &str,
     body: Bytes,
 ) -> Result<T, ReviewError> {
     let asked = async {
-        let _permit = queue.take(caller).await?;
-        client.create_review(path, body).await
+        let _turn = turns.take(caller).await?;
+        let asked = Instant::now();
+        let answer = client.create_review(path, body).await?;
+        turns.answered(asked.elapsed());
+        Ok::<_, ReviewError>(answer)
     };
     let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
         .await
@@ -166,8 +171,8 @@ mod tests {
         }
     }
 
-    fn queue_of(count: usize) -> Arc<FairQueue<&'static str>> {
-        FairQueue::new(QueueLimits {
+    fn turns_of(count: usize) -> ReviewTurns<&'static str> {
+        ReviewTurns::new(QueueLimits {
             at_a_time: count,
             at_a_time_of_one: count,
             waiting: 1,
@@ -188,7 +193,7 @@ mod tests {
         ] {
             let error = create::<serde_json::Value, _>(
                 &client,
-                &queue_of(1),
+                &turns_of(1),
                 &"",
                 "/x",
                 body(&()).unwrap(),
@@ -204,7 +209,7 @@ mod tests {
         }
         let answer: u8 = create(
             &Answers(201, "7"),
-            &queue_of(1),
+            &turns_of(1),
             &"",
             "/x",
             body(&()).unwrap(),
@@ -212,9 +217,10 @@ mod tests {
         .await
         .unwrap();
         assert_eq!(answer, 7);
-        let full = queue_of(1);
+        let full = turns_of(1);
         let held = full.take(&"").await.unwrap();
-        let _waits = full.ask(&"", 1).unwrap();
+        let mut waits = std::pin::pin!(full.take(&""));
+        assert!(futures::poll!(waits.as_mut()).is_pending());
         let refused = create::<u8, _>(&Answers(0, ""), &full, &"", "/x", Bytes::new()).await;
         drop(held);
         let status = refused.unwrap_err().to_status();
