@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::support::report::percentile;
 use harness::client::Client;
+use harness::elsewhere;
 
 const EVERY: Duration = Duration::from_millis(20);
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 pub struct Bystander {
     reads: Arc<Mutex<Vec<Read>>>,
-    task: JoinHandle<()>,
+    /// Dropping it ends the reads.
+    _stop: oneshot::Sender<()>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,29 +48,24 @@ impl Seen {
 }
 
 impl Bystander {
-    /// Reads `path` on a thread of its own, so that the clients' work does not count.
+    /// Reads `path` on a thread of its own, which runs as soon as it can: it shares a core
+    /// with all the clients, and does not wait for them.
     pub fn start(server: &Client, path: &'static str) -> Self {
         let reads = Arc::<Mutex<Vec<_>>>::default();
         let (server, noted) = (server.clone().connecting_from(ADDRESS), reads.clone());
-        let task = harness::elsewhere::spawn(async move {
-            let mut tick = tokio::time::interval(EVERY);
-            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tick.tick().await;
-                let connects = !server.is_connected().await;
-                let began = Instant::now();
-                let answer = server.try_send(Method::GET, path, &[], "").await;
-                if answer.is_ok_and(|answer| answer.status == 200) {
-                    let ended = Instant::now();
-                    noted.lock().push(Read {
-                        began,
-                        ended,
-                        connects,
-                    });
+        let (stop, stopped) = oneshot::channel();
+        std::thread::spawn(move || {
+            elsewhere::leave();
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build().expect("a runtime");
+            runtime.block_on(async move {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = read(&server, path, &noted) => {}
                 }
-            }
+            });
         });
-        Self { reads, task }
+        Self { reads, _stop: stop }
     }
 
     /// Returns what it saw since the server was gone. Reads that had begun before are not
@@ -97,8 +94,21 @@ impl Bystander {
     }
 }
 
-impl Drop for Bystander {
-    fn drop(&mut self) {
-        self.task.abort();
+async fn read(server: &Client, path: &str, noted: &Mutex<Vec<Read>>) {
+    let mut tick = tokio::time::interval(EVERY);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let connects = !server.is_connected().await;
+        let began = Instant::now();
+        let answer = server.try_send(Method::GET, path, &[], "").await;
+        if answer.is_ok_and(|answer| answer.status == 200) {
+            let ended = Instant::now();
+            noted.lock().push(Read {
+                began,
+                ended,
+                connects,
+            });
+        }
     }
 }
