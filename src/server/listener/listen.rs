@@ -10,7 +10,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::beginning_turns::BeginningTurns;
 use super::coalesce::Coalesced;
 use super::connections::{self, Connections, OpenConnection};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
-use super::handshake_turns::HandshakeTurns;
 use super::head::HeadLimits;
 use super::http1::Http1;
 use super::http2::{self, Http2Options};
@@ -102,7 +102,7 @@ impl Listener {
             app: Arc::new(app),
             tls,
             settings,
-            turns: HandshakeTurns::new(Handle::current().metrics().num_workers()),
+            turns: BeginningTurns::new(Handle::current().metrics().num_workers()),
         });
         tokio::spawn(async move {
             service.accept(self.socket, shutdown).await;
@@ -115,7 +115,7 @@ struct Service<A> {
     app: Arc<A>,
     tls: Option<Acceptor>,
     settings: ConnectionSettings,
-    turns: HandshakeTurns,
+    turns: BeginningTurns,
 }
 
 impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
@@ -160,11 +160,8 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
         shutdown: &ShutdownWatch,
     ) -> Ended {
         let deadlines = self.settings.deadlines;
-        let Some(connection) = prepare(stream, peer) else {
-            return Ended::ByClient;
-        };
         // In a box, so that a connection keeps no memory of how it began.
-        let begun = timeout(deadlines.header, Box::pin(self.begin(connection, peer)));
+        let begun = timeout(deadlines.header, Box::pin(self.begin(stream, peer)));
         let (stream, http2) = match begun.await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ended::ByClient,
@@ -178,10 +175,10 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let options = &self.settings.http2;
             // The future has its own box, so that the memory of the handshake is
             // released.
-            return Box::pin(http2::serve(
+            let serves = Box::pin(http2::serve(
                 &self.app, stream, state, options, deadlines, shutdown,
-            ))
-            .await;
+            ));
+            return self.serve(peer, serves).await;
         }
         let stream = Box::new(Coalesced::http1(stream, Some(open)));
         let http1 = Arc::new(Http1 {
@@ -191,23 +188,32 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             client: Some(peer.ip()),
             shutdown: shutdown.clone(),
         });
-        Box::pin(http1.serve(stream)).await
+        self.serve(peer, Box::pin(http1.serve(stream))).await
+    }
+
+    /// Serves a connection, which has turns while it begins.
+    async fn serve<F>(&self, peer: SocketAddr, mut serves: Pin<Box<F>>) -> Ended
+    where
+        F: Future<Output = Ended>,
+    {
+        let client = connections::client(peer.ip());
+        let ended = self.turns.connection(client, serves.as_mut()).await;
+        ended.unwrap_or(Ended::ByClient)
     }
 
     /// Returns the connection after the TLS handshake, or after the preface without TLS,
     /// and whether it is HTTP/2. `None` if the client has ended it.
-    async fn begin(
-        &self,
-        mut connection: TcpConnection,
-        peer: SocketAddr,
-    ) -> Option<(Stream, bool)> {
+    async fn begin(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, bool)> {
+        // A handshake takes its first turn when it has something to compute.
+        stream.readable().await.ok()?;
+        let mut connection = prepare(stream, peer)?;
         let Some(tls) = &self.tls else {
             let http2 = begins_with_preface(&mut connection).await.ok()?;
             return Some((Box::new(connection), http2));
         };
         let client = connections::client(peer.ip());
         let handshake = pin!(tls.tls_handshake(connection));
-        let stream = match self.turns.run(client, handshake).await.ok()? {
+        let stream = match self.turns.handshake(client, handshake).await.ok()? {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(client = %peer.ip(), %error, "no TLS handshake");

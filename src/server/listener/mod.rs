@@ -1,13 +1,13 @@
 //! Sockets, TLS, and the framing of HTTP/1 and HTTP/2, with the limits and deadlines
 //! that hold for a connection whatever its requests are.
 
+mod beginning_turns;
 pub(super) mod coalesce;
 pub(super) mod connections;
 pub(super) mod deadlines;
 pub(super) mod foreign_page;
 pub(super) mod frame_meter;
 pub(super) mod framing;
-mod handshake_turns;
 pub(super) mod head;
 pub(super) mod http1;
 pub(super) mod http2;
