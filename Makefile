@@ -70,7 +70,11 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with the demo: sampl
 test: test-servers ## Runs all tests that fail when apifront is wrong, before a real kube-apiserver
 	cargo test --workspace --doc
 	cargo test --workspace --lib --bins --tests --no-run
-	TEST_THREADS=$(TEST_THREADS) tests/units-and-suite.sh $(TEST_ARGS)
+	# The suites come last, so that what they say of a failure is the end of the output.
+	@failed=0; \
+	(set -x; cargo test --workspace --lib --bins --test architecture --no-fail-fast -- $(TEST_ARGS)) || failed=1; \
+	(set -x; TEST_THREADS=$(TEST_THREADS) tests/suite.sh apifront $(TEST_ARGS)) || failed=1; \
+	exit $$failed
 
 .PHONY: test-measured
 test-measured: test-servers ## Runs the tests that measure memory and times, one by one; nothing else may run
