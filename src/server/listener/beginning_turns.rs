@@ -128,7 +128,7 @@ mod tests {
     /// Steps of a handshake between which it waits for its client.
     const STEPS: usize = 3;
     /// Without turns, all of the herd compute in between.
-    const MOST_BETWEEN: usize = 4 * TURNS_OF_A_THREAD;
+    const MOST_BETWEEN: usize = 3 * TURNS_OF_A_THREAD;
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([127, 0, 0, last])

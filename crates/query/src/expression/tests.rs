@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use kubernetes_wire::representation::{Encoding, Envelope, Form};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use super::*;
@@ -453,6 +454,12 @@ fn what_is_not_there_is_refused_by_name() {
     assert_eq!(parse(loops).err(), Some(InvalidExpression::TooManyLoops));
 }
 
+/// This thread's: others may use the processors, too.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("a time since the thread began")
+}
+
 /// What the interpreter cannot finish cheaply is stopped.
 #[test]
 fn dear_expressions_are_stopped() {
@@ -478,7 +485,7 @@ fn dear_expressions_are_stopped() {
         format!("{list}.all(a, {list}.all(b, '{long}'.findAll('.*y|x').size() > 0))"),
         format!("{list}.all(a, {list}.all(b, quantity('1e1000') < quantity('1e-1000') || true))"),
     ] {
-        let began = Instant::now();
+        let began = cpu_time();
         let expression = parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
         let object = Object(json!({}));
         let mut scope = Scope::new();
@@ -491,7 +498,7 @@ fn dear_expressions_are_stopped() {
             ))
         );
         assert!(is_stopped, "{source}: {value:?}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{source}");
+        assert!(cpu_time() - began < Duration::from_secs(20), "{source}");
     }
 }
 
@@ -525,14 +532,14 @@ fn hostile_texts_are_refused_or_parsed() {
             if source.len() > MAX_BYTES {
                 continue;
             }
-            let began = Instant::now();
+            let began = cpu_time();
             if let Ok(expression) = parse(&source) {
                 let object = Object(json!({}));
                 let mut scope = Scope::new();
                 scope.enter(&object, expression.projection()).unwrap();
                 let _ = expression.evaluate(&mut scope);
             }
-            let took = began.elapsed();
+            let took = cpu_time() - began;
             assert!(took < Duration::from_secs(5), "{took:?}: {source}");
         }
     }

@@ -219,13 +219,13 @@ fn random_callers_keep_the_rules() {
     };
     let names = ["a", "b", "c", "d", "e"];
     for _ in 0..200 {
-        let (all, one) = (1 + random(8), random(6));
+        let (mut all, mut one) = (1 + random(8), random(6));
         let queue = queue_of(all, one, 6);
         let mut held: Vec<(Caller, usize, Turn<Caller>)> = Vec::new();
         let mut waiting: Vec<(Caller, usize, Waits)> = Vec::new();
         for _ in 0..200 {
             let (caller, weight) = (names[random(5)], 1 + random(3));
-            match random(4) {
+            match random(5) {
                 0 | 1 => match queue.ask(&caller, weight) {
                     Ok(Asked::Turn(turn)) => held.push((caller, weight, turn)),
                     Ok(Asked::Queued(queued)) => {
@@ -236,6 +236,12 @@ fn random_callers_keep_the_rules() {
                 2 if !held.is_empty() => drop(held.swap_remove(random(held.len() as u64))),
                 3 if !waiting.is_empty() => {
                     drop(waiting.swap_remove(random(waiting.len() as u64)));
+                }
+                4 => {
+                    // More turns: with fewer, those that are taken would be too many.
+                    all += random(2);
+                    one += if one == 0 { 0 } else { random(2) };
+                    queue.set_turns(all, one);
                 }
                 _ => {}
             }
