@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use crate::support::report::percentile;
 use harness::client::Client;
 use harness::elsewhere;
+use harness::own_thread::OwnThread;
 
 const EVERY: Duration = Duration::from_millis(20);
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 pub struct Bystander {
     reads: Arc<Mutex<Vec<Read>>>,
-    /// Dropping it ends the reads.
-    _stop: oneshot::Sender<()>,
+    _reader: OwnThread,
 }
 
 #[derive(Clone, Copy)]
@@ -53,19 +52,14 @@ impl Bystander {
     pub fn start(server: &Client, path: &'static str) -> Self {
         let reads = Arc::<Mutex<Vec<_>>>::default();
         let (server, noted) = (server.clone().connecting_from(ADDRESS), reads.clone());
-        let (stop, stopped) = oneshot::channel();
-        std::thread::spawn(move || {
+        let reader = OwnThread::run(move || {
             elsewhere::leave();
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().build().expect("a runtime");
-            runtime.block_on(async move {
-                tokio::select! {
-                    _ = stopped => {}
-                    () = read(&server, path, &noted) => {}
-                }
-            });
+            async move { read(&server, path, &noted).await }
         });
-        Self { reads, _stop: stop }
+        Self {
+            reads,
+            _reader: reader,
+        }
     }
 
     /// Returns what it saw since the server was gone. Reads that had begun before are not

@@ -1,9 +1,9 @@
-//! Runs each server of the tests on its own thread, since the runtimes of tests come
-//! and go.
+//! Runs work on a thread of its own: each server of the tests, since the runtimes of
+//! tests come and go, and who must not wait for the other clients of a benchmark.
 
 use tokio::sync::oneshot;
 
-/// Ends the server's thread when dropped.
+/// Ends the thread when dropped.
 pub struct OwnThread {
     _stop: oneshot::Sender<()>,
 }

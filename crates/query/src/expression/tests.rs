@@ -454,7 +454,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert_eq!(parse(loops).err(), Some(InvalidExpression::TooManyLoops));
 }
 
-/// This thread's: others may use the processors, too.
+/// Returns the CPU time of this thread, since others may use the processors, too.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a time since the thread began")

@@ -17,12 +17,14 @@ use tokio::time::Instant;
 /// However slow the answers are, so many reviews are asked for at a time.
 const FEWEST: usize = 8;
 
-/// Answers are slow when they take so many times what they usually take,
+/// Answers are slow when they take more than this many times the usual time, and
+/// [`NOISE`] in addition.
 const SLOW: u32 = 2;
-/// and this in addition: less is noise.
+
+/// Answers are not slow because of a difference as small as this.
 const NOISE: Duration = Duration::from_millis(1);
 
-/// What is usual is learnt anew in this time, with few reviews at a time.
+/// The pace learns the usual time anew after this time, with few reviews at a time.
 const USUAL_FOR: Duration = Duration::from_secs(60);
 
 /// The turns of callers `C`. Limits are the most that there can be; callers' own limits
@@ -70,10 +72,11 @@ impl<C: Clone + Eq + Hash> ReviewTurns<C> {
     }
 }
 
-/// Returns a caller's part of so many turns.
+/// Returns a caller's part of so many turns; 0 means no limit, as in `limits`.
 fn of_one(limits: &QueueLimits, at_a_time: usize) -> usize {
-    let part = limits.at_a_time_of_one.saturating_mul(at_a_time);
-    part.checked_div(limits.at_a_time).unwrap_or(0).max(1)
+    let most = limits.at_a_time_of_one;
+    let part = most.saturating_mul(at_a_time).checked_div(limits.at_a_time);
+    part.unwrap_or(most).max(most.min(1))
 }
 
 /// Decides how many reviews the API server has at a time.
@@ -241,5 +244,10 @@ mod tests {
             ..LIMITS
         };
         assert_eq!(of_one(&few, 1), 1);
+        let without = QueueLimits {
+            at_a_time_of_one: 0,
+            ..LIMITS
+        };
+        assert_eq!(of_one(&without, 8), 0);
     }
 }
