@@ -3,10 +3,13 @@
 //! token, and three watches: the pods of its node, services, and endpoint slices. TLS,
 //! HTTP/2, JSON.
 //!
-//! `make bench ARGS='storm --clients 2000 --pods 4000'`, and with `--tokens 1`
+//! `make bench ARGS='storm --clients 2000 --pods 4000'`, also with `--tokens 1`, and with
+//! `--rounds 5` for medians. `--front 3` has only the third way of apifront, after
+//! kube-apiserver alone.
 
 mod bystander;
 mod client;
+mod outcome;
 mod tally;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::bystander::{Bystander, Seen};
+use self::bystander::Bystander;
 use self::client::StormClient;
+use self::outcome::{Asked, Storm, Storms};
 use self::tally::Tally;
-use crate::support::report::{self, Goal, percentile};
 use crate::support::{cores, count, pods, require, usage};
 use harness::apifront::{Apifront, upstream_requests};
 use harness::client::Client;
@@ -32,15 +35,11 @@ const GROUP: &str = "storm";
 /// The service whose label shows who is current.
 const MARKED: &str = "/api/v1/namespaces/default/services/marked";
 const SERVICES: usize = 50;
-/// The waits of the bystander that are printed.
-const SLOWEST: usize = 6;
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 /// Time to settle between storms.
 const QUIET: Duration = Duration::from_secs(2);
 /// Nothing waits longer than this for all clients.
 const PATIENCE: Duration = Duration::from_secs(240);
-const OF_KUBE_APISERVER: f64 = 1.0 / 3.0;
-const BYSTANDER_MS: f64 = 50.0;
 const RESOURCES: [&str; 3] = ["pods", "services", "endpointslices"];
 
 pub fn main() {
@@ -50,6 +49,7 @@ pub fn main() {
 
 async fn storm() {
     let (clients, most) = (count("clients", 2_000), count("pods", 4_000));
+    let rounds = count("rounds", 1);
     let mut cluster = Cluster::start(&["--request-timeout=20m".to_owned()]).await;
     let admin = cluster.admin_client();
     fill(&admin, most, clients).await;
@@ -59,19 +59,20 @@ async fn storm() {
         _ => tokens(&admin, clients).await,
     };
     cores::pin(std::process::id(), cores::CLIENT);
-    let mut storms = Vec::new();
+    let mut storms = Storms::default();
     {
         let server = |pair: Option<&Pair>| cluster.client(pair);
         let herd = Herd::start(&credentials, server).await;
         let bystander = Bystander::start(&cluster.admin_client(), MARKED);
-        for _ in 0..count("rounds", 1) {
-            storms.push(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
-        }
-        for &lost in Lost::of_a_server_that_stays(&credentials) {
-            storms.push(cut(ALONE, lost, None, &cluster, &herd, &bystander).await);
+        for _ in 0..rounds {
+            storms.add(kill_apiserver(&mut cluster, None, &herd, &bystander).await);
+            for &lost in Lost::of_a_server_that_stays(&credentials) {
+                storms.add(cut(ALONE, lost, None, &cluster, &herd, &bystander).await);
+            }
         }
     }
-    for (name, is_saved, authorization) in [
+    let only = count("front", 0);
+    let fronts = [
         ("apifront, killed", false, json!({})),
         (
             "apifront, killed; cachedRBAC",
@@ -79,7 +80,11 @@ async fn storm() {
             json!({ "cachedRBAC": "Allow" }),
         ),
         ("apifront, stopped; saved stores", true, json!({})),
-    ] {
+    ];
+    for (n, (name, is_saved, authorization)) in (1..).zip(fronts) {
+        if only > 0 && n != only {
+            continue;
+        }
         let stores = process::temporary_folder("stores").join("stores");
         let mut front = Apifront::start(&cluster, |config| {
             config["serving"]["maxConnectionsPerClient"] = json!(0);
@@ -92,19 +97,19 @@ async fn storm() {
         cores::pin(front.process.pid(), cores::SERVER);
         let herd = Herd::start(&credentials, |pair| front.client(pair)).await;
         let bystander = Bystander::start(&front.admin_client(), MARKED);
-        for _ in 0..count("rounds", 1) {
-            storms.push(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
-        }
-        for &lost in Lost::of_a_server_that_stays(&credentials) {
-            storms.push(cut(name, lost, Some(&front), &cluster, &herd, &bystander).await);
-        }
-        if is_saved {
-            storms.push(kill_apiserver(&mut cluster, Some(&front), &herd, &bystander).await);
+        for _ in 0..rounds {
+            storms.add(in_front(name, &mut front, &cluster, is_saved, &herd, &bystander).await);
+            for &lost in Lost::of_a_server_that_stays(&credentials) {
+                storms.add(cut(name, lost, Some(&front), &cluster, &herd, &bystander).await);
+            }
+            if is_saved {
+                storms.add(kill_apiserver(&mut cluster, Some(&front), &herd, &bystander).await);
+            }
         }
         drop((bystander, herd));
         front.stop().await;
     }
-    report(clients, &storms);
+    storms.report(clients);
 }
 
 async fn fill(admin: &Client, most: usize, nodes: usize) {
@@ -306,21 +311,6 @@ impl Drop for Herd {
     }
 }
 
-struct Storm {
-    name: String,
-    lost: Lost,
-    /// Seconds since the server was gone.
-    ready: f64,
-    back: Vec<f64>,
-    current: Vec<f64>,
-    counts: tally::Counts,
-    cpu: Duration,
-    upstream_cpu: Option<Duration>,
-    peak_megabytes: f64,
-    upstream: String,
-    bystander: Seen,
-}
-
 fn next_mark() -> usize {
     static MARK: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
     MARK.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
@@ -351,6 +341,7 @@ async fn kill_apiserver(
     herd.tally.begin(mark);
     let cpu_of_front = || front.map(|front| usage::cpu_time(front.process.pid()));
     let before = cpu_of_front().unwrap_or_default();
+    let asked_before = asked_since(front, &Asked::new()).await;
     let gone = Instant::now();
     cores::pin(std::process::id(), cores::SERVER);
     cluster.apiserver.kill();
@@ -362,6 +353,7 @@ async fn kill_apiserver(
     let apiserver = cluster.apiserver.pid();
     let server = front.map_or(apiserver, |front| front.process.pid());
     let cpu = usage::cpu_time(apiserver);
+    let asked = asked_since(front, &asked_before).await;
     Storm {
         name: match front {
             None => format!("{ALONE}, killed"),
@@ -375,7 +367,7 @@ async fn kill_apiserver(
         cpu: cpu_of_front().map_or(cpu, |now| now - before),
         upstream_cpu: front.map(|_| cpu),
         peak_megabytes: peak(server),
-        upstream: String::new(),
+        asked,
         bystander: bystander.since(gone),
     }
 }
@@ -412,7 +404,7 @@ async fn in_front(
         cpu: usage::cpu_time(pid),
         upstream_cpu: Some(usage::cpu_time(cluster.apiserver.pid()) - upstream),
         peak_megabytes: peak(pid),
-        upstream: asked(front).await,
+        asked: asked_since(Some(front), &Asked::new()).await,
         bystander: bystander.since(gone),
     }
 }
@@ -433,6 +425,7 @@ async fn cut(
         None => (apiserver, cluster.apiserver.address()),
         Some(front) => (front.process.pid(), front.address),
     };
+    let asked_before = asked_since(front, &Asked::new()).await;
     let before = [pid, apiserver].map(usage::cpu_time);
     if lost == Lost::Certificates {
         herd.tally.renew_certificates();
@@ -447,6 +440,7 @@ async fn cut(
     assert!(cut.expect("ss").success());
     let [back, current] = wait_out(herd, mark, gone, &cluster.admin_client()).await;
     let [cpu, upstream_cpu] = [0, 1].map(|n| usage::cpu_time([pid, apiserver][n]) - before[n]);
+    let asked = asked_since(front, &asked_before).await;
     Storm {
         name: format!("{name}{}", lost.as_str()),
         lost,
@@ -457,101 +451,18 @@ async fn cut(
         cpu,
         upstream_cpu: front.map(|_| upstream_cpu),
         peak_megabytes: peak(pid),
-        upstream: String::new(),
+        asked,
         bystander: bystander.since(gone),
     }
 }
 
-/// Returns the requests to upstream since the start of apifront, by kind.
-async fn asked(front: &Apifront) -> String {
+/// Returns the requests to upstream since there were `before`, by kind.
+async fn asked_since(front: Option<&Apifront>, before: &Asked) -> Asked {
+    let Some(front) = front else {
+        return Asked::new();
+    };
     let metrics = front.metrics().await;
-    let kinds = upstream_requests(&metrics);
-    let kinds = kinds.into_iter().filter(|(_, number)| *number > 0.0);
-    let kinds: Vec<_> = kinds.map(|(kind, n)| format!("{kind} {n:.0}")).collect();
-    kinds.join(", ")
-}
-
-fn report(clients: usize, storms: &[Storm]) {
-    println!("\n{clients} clients with three watches each; seconds since the server was gone");
-    let heads = [
-        "",
-        "ready",
-        "half back",
-        "99 % back",
-        "half current",
-        "99 %",
-        "all",
-        "failed",
-        "refused",
-        "lists",
-        "CPU ms a client",
-        "of kube-apiserver",
-        "peak MB",
-        "bystander back",
-        "its p99 ms",
-    ];
-    let rows = storms.iter().map(|storm| {
-        let at = |times: &[f64], percent| match times.is_empty() {
-            true => "-".to_owned(),
-            false => format!("{:.2}", percentile(times, percent)),
-        };
-        let each = |cpu: Duration| format!("{:.2}", cpu.as_secs_f64() * 1e3 / clients as f64);
-        vec![
-            storm.name.clone(),
-            format!("{:.2}", storm.ready),
-            at(&storm.back, 50.0),
-            at(&storm.back, 99.0),
-            at(&storm.current, 50.0),
-            at(&storm.current, 99.0),
-            at(&storm.current, 100.0),
-            storm.counts.failed.to_string(),
-            storm.counts.refused.to_string(),
-            storm.counts.lists.to_string(),
-            each(storm.cpu),
-            storm.upstream_cpu.map_or_else(|| "-".to_owned(), each),
-            format!("{:.0}", storm.peak_megabytes),
-            format!("{:.2}", storm.bystander.back),
-            format!("{:.0}", storm.bystander.p99()),
-        ]
-    });
-    report::table(&heads, &rows.collect::<Vec<_>>());
-    for storm in storms.iter().filter(|storm| !storm.upstream.is_empty()) {
-        println!("{}: asked upstream: {}", storm.name, storm.upstream);
-    }
-    for storm in storms {
-        let slowest = storm.bystander.connected.iter().take(SLOWEST);
-        let slowest: Vec<String> = slowest
-            .map(|(at, took)| format!("{took:.0} ms at {at:.2} s"))
-            .collect();
-        println!(
-            "{}: bystander's slowest: {}",
-            storm.name,
-            slowest.join(", ")
-        );
-    }
-    let all = |storm: &Storm| percentile(&storm.current, 100.0);
-    let is_alone = |storm: &Storm| storm.name.starts_with(ALONE);
-    for front in storms.iter().filter(|storm| !is_alone(storm)) {
-        let mut alone = storms.iter().filter(|storm| is_alone(storm));
-        let Some(alone) = alone.find(|alone| alone.lost == front.lost) else {
-            continue;
-        };
-        let compare = |what: &str, value, unit, most| {
-            report::compare(
-                &format!("{}: {what}", front.name),
-                value,
-                unit,
-                Goal::AtMost(most),
-            );
-        };
-        compare(
-            "all current",
-            all(front) / all(alone),
-            "x",
-            OF_KUBE_APISERVER,
-        );
-        let cpu = front.cpu.as_secs_f64() / alone.cpu.as_secs_f64();
-        compare("CPU", cpu, "x", OF_KUBE_APISERVER);
-        compare("bystander p99", front.bystander.p99(), " ms", BYSTANDER_MS);
-    }
+    let all = upstream_requests(&metrics).into_iter();
+    all.map(|(kind, number)| (kind, number - before.get(kind).unwrap_or(&0.0)))
+        .collect()
 }

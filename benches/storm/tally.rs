@@ -71,9 +71,10 @@ impl Tally {
         self.times.lock().current.len()
     }
 
-    /// Gives all clients their second certificates, for the connections that come.
+    /// Gives all clients their other certificates, for the connections that come. A server
+    /// that began anew since they had them last does not know them.
     pub fn renew_certificates(&self) {
-        self.renewed.store(true, Relaxed);
+        self.renewed.fetch_xor(true, Relaxed);
     }
 
     pub fn has_renewed_certificates(&self) -> bool {

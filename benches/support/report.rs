@@ -38,6 +38,7 @@ pub fn compare(what: &str, value: f64, unit: &str, goal: Goal) {
         Goal::AtLeast(bound) => (">=", bound, value >= bound),
     };
     let verdict = if met { "met" } else { "missed" };
+    let bound = (bound * 1e3).round() / 1e3;
     println!("{what}: {value:.2}{unit} (goal {sign} {bound}{unit}: {verdict})");
 }
 

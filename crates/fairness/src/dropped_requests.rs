@@ -1,4 +1,4 @@
-//! The `Retry-After` of a level: it doubles while the level refuses many requests,
+//! kube-apiserver's `Retry-After`: it doubles while a level refuses many requests,
 //! and falls by a second at a time (k8s.io/apiserver
 //! `util/flowcontrol/dropped_requests_tracker.go`).
 
@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 /// The shortest and the longest time that a client is told to wait, in seconds.
 /// kube-apiserver dictates both.
-const MIN_RETRY_AFTER_SECONDS: u64 = 1;
-const MAX_RETRY_AFTER_SECONDS: u64 = 32;
+pub(crate) const MIN_RETRY_AFTER_SECONDS: u64 = 1;
+pub(crate) const MAX_RETRY_AFTER_SECONDS: u64 = 32;
 /// `Retry-After` doubles if the last interval had this many refusals per second.
 const MANY_DROPPED_PER_SECOND: u64 = 3;
 

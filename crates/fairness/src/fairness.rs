@@ -143,7 +143,8 @@ impl Fairness {
             })
     }
 
-    /// Returns the `Retry-After` for refused clients of the level, in seconds.
+    /// Returns the `Retry-After` for one refused client of the level, in seconds. Clients
+    /// are spread over time, so each is to have its own.
     pub fn retry_after(&self, class: &Classification) -> u64 {
         class.level().retry_after()
     }

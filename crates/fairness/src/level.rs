@@ -4,16 +4,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::classification::Classification;
 use crate::clock::{Clock, Time};
-use crate::dropped_requests::DroppedRequests;
 use crate::objects::EXEMPT;
 use crate::queue_set::request::RequestId;
 use crate::queue_set::{QueueSet, Started};
+use crate::retry_after::RetryAfter;
 use crate::width::Width;
 
 /// All levels share these: the clock, and the signals to [`crate::Fairness::run`].
@@ -36,7 +37,7 @@ pub(crate) struct Level {
 
 struct State {
     set: QueueSet,
-    dropped: DroppedRequests,
+    retry_after: RetryAfter,
     lifecycle: Lifecycle,
 }
 
@@ -68,7 +69,7 @@ impl Level {
             max_seats: AtomicU64::new(0),
             state: Mutex::new(State {
                 set: QueueSet::new(now),
-                dropped: DroppedRequests::default(),
+                retry_after: RetryAfter::default(),
                 lifecycle: Lifecycle::Wanted,
             }),
         })
@@ -131,14 +132,17 @@ impl Level {
             }
             let started = state.set.start(now, class, width);
             if matches!(started, Started::Rejected(_)) {
-                state.dropped.record(self.second(now));
+                state.retry_after.refused(self.unix(now));
             }
             Some(started)
         })
     }
 
     pub(crate) fn finish(&self, id: RequestId) {
-        self.change(|set, now| set.finish(now, id));
+        self.change_state(|state, now| {
+            state.retry_after.ended();
+            state.set.finish(now, id);
+        });
     }
 
     /// Takes a request whose wait timed out out of its queue. Returns false if it
@@ -147,7 +151,7 @@ impl Level {
         self.change_state(|state, now| {
             let left = state.set.leave(now, id);
             if left {
-                state.dropped.record(self.second(now));
+                state.retry_after.refused(self.unix(now));
             }
             left
         })
@@ -157,13 +161,17 @@ impl Level {
     pub(crate) fn abandon(&self, id: RequestId) {
         self.change_state(|state, now| {
             if state.set.abandon(now, id) {
-                state.dropped.record(self.second(now));
+                state.retry_after.refused(self.unix(now));
             }
         });
     }
 
+    /// Returns the seconds that one more refused client is to wait.
     pub(crate) fn retry_after(&self) -> u64 {
-        self.state.lock().dropped.retry_after()
+        let mut state = self.state.lock();
+        let now = self.surroundings.clock.now();
+        let waiting = state.set.waiting_requests();
+        state.retry_after.tell(self.unix(now), waiting)
     }
 
     pub(crate) fn want(&self) {
@@ -188,7 +196,7 @@ impl Level {
         look(&mut state.set, lifecycle, now)
     }
 
-    fn second(&self, now: Time) -> u64 {
-        self.surroundings.clock.unix(now).as_secs()
+    fn unix(&self, now: Time) -> Duration {
+        self.surroundings.clock.unix(now)
     }
 }

@@ -67,6 +67,7 @@ mod objects;
 mod queue_set;
 mod rejected;
 mod request_digest;
+mod retry_after;
 mod schema;
 mod seat_demand;
 mod seat_seconds;

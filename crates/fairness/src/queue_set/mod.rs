@@ -208,6 +208,10 @@ impl QueueSet {
         self.waiting_requests == 0 && self.executing_requests == 0
     }
 
+    pub(crate) fn waiting_requests(&self) -> usize {
+        self.waiting_requests
+    }
+
     /// Returns how long a request that executes now had to wait.
     #[cfg(test)]
     pub(crate) fn waited(&self, id: request::RequestId) -> Duration {
