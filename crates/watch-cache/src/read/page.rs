@@ -9,13 +9,11 @@ use std::slice;
 use std::sync::Arc;
 
 use kubernetes_wire::api::dns_name::is_dns_label;
-use kubernetes_wire::api::{
-    ContinueToken, FieldSelector, GroupVersionResource, LabelSelector, ListOptions,
-};
+use kubernetes_wire::api::{ContinueToken, FieldSelector, LabelSelector, ListOptions};
 use kubernetes_wire::representation::ListMeta;
 
 use super::{BypassReason, ListPlan, ListVersion};
-use crate::store::{Filter, KeyScope, Part, Snapshot, Store, StoredObject, Visible};
+use crate::store::{Filter, KeyScope, Part, Snapshot, Store, StoredObject, Visible, indexed_field};
 
 /// The selection of a LIST.
 pub struct Selection {
@@ -134,15 +132,6 @@ fn prefix(namespace: &str) -> String {
     }
 }
 
-/// Returns the field by which kube-apiserver's cache indexes objects
-/// (`IndexFields` in kubernetes `pkg/registry`).
-fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
-    match (gvr.group.as_str(), gvr.resource.as_str()) {
-        ("", "pods") | ("resource.k8s.io", "resourceslices") => Some("spec.nodeName"),
-        _ => None,
-    }
-}
-
 /// The objects of one answer, and its `metadata`.
 pub struct Page<'s> {
     pub parts: Vec<Part<'s>>,
@@ -238,18 +227,30 @@ fn selected<'s>(
 ) -> (Vec<Part<'s>>, bool) {
     let filter = &selection.filter;
     let mut parts = Vec::new();
-    let mut candidates = snapshot.iter_from(&filter.scope, start);
+    let mut spans = snapshot.spans(&filter.scope, start);
+    let mut candidates: &[Arc<StoredObject>] = &[];
     while parts.len() < limit {
-        let Some(candidate) = candidates.next() else {
-            return (parts, false);
+        let Some((candidate, rest)) = candidates.split_first() else {
+            let Some(span) = spans.next() else {
+                return (parts, false);
+            };
+            if filter.may_match_in(span.leaf) {
+                candidates = span.objects();
+            }
+            continue;
         };
+        candidates = rest;
         if filter.matches(candidate) {
             parts.push(Part::Object(candidate));
         }
     }
     let more = match &selection.indexed {
-        Some(indexed) => candidates.any(|o| indexed.matches(o)),
-        None => candidates.next().is_some(),
+        Some(indexed) => {
+            let rest = spans.filter(|span| indexed.may_match_in(span.leaf));
+            let rest = rest.flat_map(|span| span.objects());
+            candidates.iter().chain(rest).any(|o| indexed.matches(o))
+        }
+        None => !candidates.is_empty() || spans.next().is_some(),
     };
     (parts, more)
 }
@@ -259,10 +260,11 @@ mod tests {
     use std::sync::OnceLock;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::Query;
+    use kubernetes_wire::api::{GroupVersionResource, Query};
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
+    use crate::store::field_digest_tests;
     use crate::store::{Resource, field_table};
 
     /// Returns a store of pods at version 9: a/p0 … a/p5 and b/p0. Pods with
@@ -498,5 +500,46 @@ mod tests {
         );
         let exact = "resourceVersion=9&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Dp0";
         assert_eq!(shown("a", exact).unwrap().0, ["a/p0"]);
+    }
+
+    /// Leaves without pods of the node are passed over, which changes no page.
+    #[test]
+    fn the_pages_of_a_node_are_those_of_a_look_at_every_pod() {
+        let (_writer, store) = field_digest_tests::pods(900, 45);
+        let snapshot = store.snapshot();
+        let cases = [3, 44, 45].into_iter().flat_map(|node| {
+            let limits = [0, 1, 3, 19, 20].into_iter();
+            limits.flat_map(move |limit| {
+                [(true, ""), (true, "b"), (false, "")].map(|(newest, of)| (node, limit, newest, of))
+            })
+        });
+        for (node, limit, newest, namespace) in cases {
+            let from = match newest {
+                true => "resourceVersion=1&resourceVersionMatch=NotOlderThan".to_owned(),
+                false => format!("continue={}", ContinueToken::after(5, "a/p0300")),
+            };
+            let query = format!("{from}&limit={limit}&fieldSelector=spec.nodeName%3Dn{node}");
+            let options = ListOptions::from_query(&Query::parse(&query)).unwrap();
+            let plan = super::super::list(&options).unwrap();
+            let selection = Selection::new(namespace, options, &plan, &store).unwrap();
+            let start = format!("{}{}", selection.prefix, plan.start);
+            let most = if limit == 0 { usize::MAX } else { limit };
+            let (parts, more) = selected(&snapshot, &selection, &start, most);
+            let all: Vec<_> = snapshot
+                .iter_from(&selection.filter.scope, &start)
+                .collect();
+            let is_of_node = |object: &&Arc<StoredObject>| selection.filter.matches(object);
+            let expected: Vec<_> = all.iter().copied().filter(is_of_node).take(most).collect();
+            let shown = parts.iter().flat_map(|part| objects(*part));
+            let shown: Vec<_> = shown.map(|object| &object.key).collect();
+            let keys: Vec<_> = expected.iter().map(|object| &object.key).collect();
+            assert_eq!(shown, keys, "{query}");
+            let is_full = expected.len() == most;
+            let rest = all
+                .iter()
+                .skip_while(|o| is_full && o.key <= expected[most - 1].key);
+            let mut rest = rest.filter(|o| selection.indexed.is_none() || is_of_node(o));
+            assert_eq!(more, is_full && rest.next().is_some(), "{query}");
+        }
     }
 }

@@ -199,7 +199,7 @@ fn compare<'l>(
         return found;
     }
     let mut listed = listed.iter().peekable();
-    for object in base.iter(&filter.scope).filter(|o| filter.matches(o)) {
+    for object in base.matching(filter) {
         while let Some(new) = listed.next_if(|l| l.key < object.key) {
             found.missing.push(new);
         }

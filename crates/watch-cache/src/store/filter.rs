@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, Shard};
 
+use super::field_digest::{IndexedValue, indexed_column};
 use super::fields::Selectable;
-use super::{KeyScope, Resource, StoredObject};
+use super::{KeyScope, Leaf, Resource, StoredObject};
 
 /// More field requirements than this are grouped by field. A resource has few
 /// fields, so the cost per object does not grow with the number of requirements.
@@ -27,6 +28,7 @@ pub struct Filter {
     pub(super) selected: Vec<Selectable>,
     /// The same requirements grouped by field, if there are many.
     many: Option<Arc<[Field]>>,
+    indexed: Option<IndexedValue>,
     pub(super) namespaced: bool,
 }
 
@@ -103,6 +105,7 @@ impl Filter {
             scope: KeyScope::from_namespace(namespace),
             name: fields.required("metadata.name").map(str::to_owned),
             many: by_field(&fields, &selected),
+            indexed: indexed(&fields, &selected, resource),
             selected,
             shard: None,
             labels: labels.into(),
@@ -124,6 +127,18 @@ impl Filter {
 
     pub fn matches(&self, object: &StoredObject) -> bool {
         self.scope.contains(&object.key) && self.selects(object)
+    }
+
+    /// Tells whether an object of the leaf may match. If not, none does.
+    pub(crate) fn may_match_in(&self, leaf: &Leaf) -> bool {
+        self.indexed
+            .as_ref()
+            .is_none_or(|indexed| indexed.may_be_in(leaf))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_indexed(&self) -> bool {
+        self.indexed.is_some()
     }
 
     /// Tells whether nothing selects among the objects of the scope.
@@ -149,6 +164,19 @@ impl Filter {
             (value(object, *selectable) == requirement.value) == requirement.equal
         })
     }
+}
+
+/// Returns the value that the indexed field must have.
+fn indexed(
+    fields: &FieldSelector,
+    selected: &[Selectable],
+    resource: &Resource,
+) -> Option<IndexedValue> {
+    let column = indexed_column(resource)?;
+    let mut requirements = fields.requirements.iter().zip(selected);
+    let (requirement, _) = requirements
+        .find(|(requirement, of)| requirement.equal && **of == Selectable::Column(column))?;
+    Some(IndexedValue::new(column, &requirement.value))
 }
 
 fn selectable(field: &str, resource: &Resource) -> Result<Selectable, Unsupported> {

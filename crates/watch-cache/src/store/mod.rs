@@ -13,6 +13,7 @@ mod difference;
 mod earlier_events;
 mod earlier_snapshots;
 mod event;
+mod field_digest;
 mod fields;
 mod filter;
 mod frame;
@@ -56,6 +57,7 @@ pub use difference::Differing;
 pub use earlier_events::EarlierEvents;
 pub(crate) use earlier_events::SharedEvents;
 pub use event::{Change, Event};
+pub(crate) use field_digest::indexed_field;
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
 pub use frame::{FrameKind, MadeFrame, SharedFrame};
@@ -79,5 +81,7 @@ pub use without_managed_fields::ItemsWithoutManagedFields;
 pub(crate) use without_managed_fields::without_managed_fields;
 pub use writer::StoreWriter;
 
+#[cfg(test)]
+pub(crate) use field_digest::tests as field_digest_tests;
 #[cfg(test)]
 pub(crate) mod tests;

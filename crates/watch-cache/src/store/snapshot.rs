@@ -8,7 +8,7 @@ use kubernetes_wire::representation::Envelope;
 
 use super::object_tree::{Edit, ObjectTree, Span, Spans};
 use super::tree_leaf::{Leaf, Lineage};
-use super::{Cursor, KeyRanges, KeyScope, ObjectKey, StoredObject};
+use super::{Cursor, Filter, KeyRanges, KeyScope, ObjectKey, StoredObject};
 
 /// A consistent state. Taking a snapshot costs a pointer.
 #[derive(Clone, Debug)]
@@ -47,6 +47,17 @@ impl Snapshot {
         scope: &KeyScope,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
         self.iter_from(scope, "")
+    }
+
+    /// Returns the objects that match, in key order.
+    pub(crate) fn matching<'s, 'f>(
+        &'s self,
+        filter: &'f Filter,
+    ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s, 'f> {
+        self.spans(&filter.scope, "")
+            .filter(|span| filter.may_match_in(span.leaf))
+            .flat_map(|span| span.objects())
+            .filter(|object| filter.matches(object))
     }
 
     /// Returns the objects of the scope in key order, from the key `start` on. A key

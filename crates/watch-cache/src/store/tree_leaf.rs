@@ -208,6 +208,23 @@ impl Leaf {
         &self,
         make: impl FnOnce(&Self) -> Option<T>,
     ) -> Option<Arc<CountedValue<T>>> {
+        self.make_derived(make, false)
+    }
+
+    /// Does the same as [`derived`](Self::derived), but makes no value that would not be
+    /// kept.
+    pub(crate) fn derived_if_kept<T: Derived>(
+        &self,
+        make: impl FnOnce(&Self) -> Option<T>,
+    ) -> Option<Arc<CountedValue<T>>> {
+        self.make_derived(make, true)
+    }
+
+    fn make_derived<T: Derived>(
+        &self,
+        make: impl FnOnce(&Self) -> Option<T>,
+        is_kept_only: bool,
+    ) -> Option<Arc<CountedValue<T>>> {
         let make = || {
             let value = make(self)?;
             let size = value.size();
@@ -219,6 +236,7 @@ impl Leaf {
         // readers of the same value need to wait.
         match self.slot::<T>() {
             Some(slot) => slot.get_or_init(make).clone(),
+            None if is_kept_only => None,
             None => make(),
         }
     }

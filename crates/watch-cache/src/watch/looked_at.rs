@@ -9,6 +9,9 @@ use crate::store::StoredObject;
 /// few milliseconds at most.
 const LOOKED_AT_OBJECTS: usize = 10_000;
 const LOOKED_AT_BYTES: usize = 1 << 20;
+/// A leaf that is passed over counts as so many objects: what tells that nothing in it
+/// matches may have to be made.
+const PASSED_OVER: usize = 8;
 
 /// Counts the work since other tasks had their turn.
 #[derive(Default)]
@@ -31,6 +34,11 @@ impl LookedAt {
     pub(super) fn test(&mut self, object: &StoredObject) {
         self.objects = self.objects.saturating_add(1);
         self.bytes = self.bytes.saturating_add(object.selected_bytes());
+    }
+
+    /// Adds a leaf without an object that matches.
+    pub(super) fn pass_over(&mut self) {
+        self.objects = self.objects.saturating_add(PASSED_OVER);
     }
 
     /// Adds an object that is read `passes` times to write it.

@@ -167,6 +167,13 @@ impl Initial {
         let mut looked_at = LookedAt::default();
         let selects_all = filter.selects_all();
         for span in self.snapshot.spans(&filter.scope, &self.start) {
+            if !filter.may_match_in(span.leaf) {
+                if looked_at.is_enough() {
+                    return Ok(span.objects().first().map(|o| o.key.as_str().to_owned()));
+                }
+                looked_at.pass_over();
+                continue;
+            }
             let makes = selects_all && span.is_whole() && LookedAt::is_allowed(span.objects());
             let kept = writer.kept(span.leaf, makes);
             for (at, object) in span.placed() {

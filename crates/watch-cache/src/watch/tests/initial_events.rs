@@ -104,3 +104,30 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     let end = next(&mut slow).await.err();
     assert_eq!(end, Some(WatchEnd::FellBehind));
 }
+
+/// Most leaves have no pod of the node. The first turn of other tasks comes within them.
+#[tokio::test(start_paused = true)]
+async fn initial_events_are_those_of_a_node() {
+    const PODS: usize = 80_000;
+    let pods = (0..PODS).map(|n| Pod {
+        node: format!("n{}", n % (PODS / 2)),
+        ..Pod::new("a", &format!("{n:05}"), 3)
+    });
+    let (_writer, store) = Store::new(resource(), pods.map(|pod| pod.stored()).collect(), 7);
+    for node in [0, 17, PODS / 2 - 1, PODS] {
+        let filter = filter("", "", &format!("spec.nodeName=n{node}"));
+        let mut watch = watch_all(&store, store.snapshot(), options(filter, HOUR));
+        let mut seen = Vec::new();
+        while !seen.iter().any(|seen: &Seen| seen.ends_initial) {
+            seen.extend(next(&mut watch).await.unwrap());
+        }
+        seen.pop();
+        let shown: Vec<usize> = seen.iter().map(|seen| seen.name.parse().unwrap()).collect();
+        let expected: &[usize] = if node < PODS {
+            &[node, node + PODS / 2]
+        } else {
+            &[]
+        };
+        assert_eq!(shown, expected);
+    }
+}

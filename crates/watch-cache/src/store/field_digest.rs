@@ -1,0 +1,197 @@
+//! What values of a field the objects of a leaf may have. A list of a node's pods, of
+//! which there are few in few leaves, passes over the others without a look at their
+//! objects.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use kubernetes_wire::api::GroupVersionResource;
+
+use super::fields::Selectable;
+use super::{Derived, Leaf, Resource};
+
+/// The bits of a digest. With the values of a full leaf, each of which sets two, one
+/// leaf in 70 seems to have a value that it does not have.
+const BITS: usize = 1024;
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// Returns the field by which kube-apiserver's cache indexes objects
+/// (`IndexFields` in kubernetes `pkg/registry`).
+pub(crate) fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
+    match (gvr.group.as_str(), gvr.resource.as_str()) {
+        ("", "pods") | ("resource.k8s.io", "resourceslices") => Some("spec.nodeName"),
+        _ => None,
+    }
+}
+
+/// Returns the column of the resource's indexed field.
+pub(super) fn indexed_column(resource: &Resource) -> Option<usize> {
+    let field = indexed_field(&resource.gvr)?;
+    match resource.fields.lookup(field, resource.namespaced)? {
+        Selectable::Column(column) => Some(column),
+        Selectable::Name | Selectable::Namespace | Selectable::Empty => None,
+    }
+}
+
+/// A value of the indexed field that objects must have.
+#[derive(Clone, Debug)]
+pub(super) struct IndexedValue {
+    column: usize,
+    bits: [usize; 2],
+}
+
+impl IndexedValue {
+    pub(super) fn new(column: usize, value: &str) -> Self {
+        let bits = bits(value);
+        Self { column, bits }
+    }
+
+    /// Tells whether an object of the leaf may have the value. Only leaves of the
+    /// current state are known; others may always have it.
+    pub(super) fn may_be_in(&self, leaf: &Leaf) -> bool {
+        let digest = leaf.derived_if_kept(|leaf| Some(FieldDigest::new(leaf, self.column)));
+        digest.is_none_or(|digest| self.bits.iter().all(|bit| digest.has(*bit)))
+    }
+}
+
+/// The values of the indexed field of a leaf's objects, as a Bloom filter.
+struct FieldDigest([u64; BITS / WORD_BITS]);
+
+impl FieldDigest {
+    fn new(leaf: &Leaf, column: usize) -> Self {
+        let mut digest = Self([0; BITS / WORD_BITS]);
+        for object in leaf.objects() {
+            let value = object.fields().get(column).unwrap_or_default();
+            bits(value).into_iter().for_each(|bit| digest.set(bit));
+        }
+        digest
+    }
+
+    fn set(&mut self, bit: usize) {
+        if let Some(word) = self.0.get_mut(bit / WORD_BITS) {
+            *word |= mask(bit);
+        }
+    }
+
+    fn has(&self, bit: usize) -> bool {
+        let word = self.0.get(bit / WORD_BITS);
+        word.is_some_and(|word| word & mask(bit) != 0)
+    }
+}
+
+impl Derived for FieldDigest {
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+fn mask(bit: usize) -> u64 {
+    1 << (bit % WORD_BITS)
+}
+
+/// Returns the bits that stand for a value.
+fn bits(value: &str) -> [usize; 2] {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    let hash = hasher.finish() as usize;
+    [hash % BITS, (hash / BITS) % BITS]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::{Arc, OnceLock};
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use kubernetes_wire::api::{FieldSelector, LabelSelector};
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+    use crate::store::{Filter, Snapshot, Store, StoreWriter, StoredObject, field_table};
+
+    fn pod(n: usize, node: usize, version: u64) -> Bytes {
+        let namespace = ["a", "b"][n % 2];
+        Bytes::from(format!(
+            r#"{{"metadata":{{"name":"p{n:04}","namespace":"{namespace}","resourceVersion":"{version}"}},"spec":{{"nodeName":"n{node}"}}}}"#
+        ))
+    }
+
+    /// Returns pods in two namespaces, of which every `nodes`th runs on the same node.
+    pub(crate) fn pods(number: usize, nodes: usize) -> (StoreWriter, Arc<Store>) {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+            bookmark: OnceLock::new(),
+        };
+        let pods = (0..number).map(|n| pod(n, n % nodes, 5));
+        let pods = pods.map(|pod| StoredObject::parse(pod, &resource.fields).unwrap());
+        let pods = pods.collect();
+        Store::new(resource, pods, 5)
+    }
+
+    pub(crate) fn of_node(store: &Store, namespace: &str, node: usize) -> Filter {
+        let fields = FieldSelector::parse(&format!("spec.nodeName=n{node}")).unwrap();
+        Filter::new(namespace, LabelSelector::default(), fields, &store.resource).unwrap()
+    }
+
+    /// Returns the leaves that may hold pods of the node. All that do are among them.
+    fn leaves_of(filter: &Filter, snapshot: &Snapshot) -> usize {
+        let may = |leaf: &&Arc<Leaf>| {
+            let may = filter.may_match_in(leaf);
+            let does = leaf.objects().iter().any(|object| filter.matches(object));
+            assert!(may || !does);
+            may
+        };
+        snapshot.leaves().filter(may).count()
+    }
+
+    #[test]
+    fn few_leaves_without_pods_of_a_node_are_looked_at() {
+        let (writer, store) = pods(4_000, 2_000);
+        let before = store.snapshot();
+        let leaves = before.leaves().count();
+        assert!(leaves >= 4_000 / 64, "{leaves}");
+        let of_all = |snapshot: &Snapshot| -> usize {
+            let nodes = 0..2_000;
+            nodes
+                .map(|node| leaves_of(&of_node(&store, "", node), snapshot))
+                .sum()
+        };
+        // Each node has two pods, in two leaves at most, and one leaf in 70 seems to
+        // have some.
+        let most = 2_000 * (2 + leaves / 30);
+        assert!(of_all(&before) <= most);
+        for version in 6..506 {
+            let n = version as usize * 7_919 % 4_000;
+            let moved = pod(n, n / 3 % 2_000, version);
+            writer.apply(false, moved, Instant::now()).unwrap();
+        }
+        assert!(of_all(&store.snapshot()) <= most);
+        // The leaves that changed are not known any more, so all their objects are
+        // looked at.
+        of_all(&before);
+        let memory = store.memory();
+        assert!(memory.derived >= 128 * leaves / 2, "{memory:?}");
+    }
+
+    #[test]
+    fn other_fields_and_other_requirements_tell_nothing() {
+        let (_, store) = pods(100, 10);
+        let leaves = store.snapshot().leaves().count();
+        for fields in [
+            "spec.nodeName!=n1",
+            "status.phase=Running",
+            "metadata.namespace=a",
+        ] {
+            let fields = FieldSelector::parse(fields).unwrap();
+            let all = Filter::new("", LabelSelector::default(), fields, &store.resource).unwrap();
+            assert!(!all.is_indexed());
+            assert_eq!(leaves_of(&all, &store.snapshot()), leaves);
+        }
+        let fields = FieldSelector::parse("spec.nodeName!=n1,spec.host=n3").unwrap();
+        let both = Filter::new("", LabelSelector::default(), fields, &store.resource).unwrap();
+        assert!(both.is_indexed());
+    }
+}
