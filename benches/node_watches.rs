@@ -1,15 +1,19 @@
 //! Measures the cost of a change when 5,000 watchers each watch one node, as
-//! kubelets do. It must not be much higher than with 50 watchers. TLS, HTTP/2, JSON.
+//! kubelets do. It must not be much higher than with 50 watchers. And the cost of a list
+//! of a node's pods. TLS, HTTP/2, JSON.
 //!
 //! `make bench ARGS='node_watches --pods 5000 --few 50 --updates 2000'`
 
 use crate::support::report::{self, Goal, median};
 use crate::support::servers::{Server, Servers};
-use crate::support::{argument, count, pods, require, watches};
+use crate::support::{argument, count, lists, pods, require, watches};
 use harness::client::Client;
 
 /// The most CPU of an event with all watchers, relative to few watchers.
 const GOAL: f64 = 2.0;
+/// kube-apiserver's CPU of a node's list as a multiple of apifront's.
+const LIST_GOAL: f64 = 3.0;
+const LISTS: usize = 2_000;
 
 pub fn main() {
     require(&[("taskset", "util-linux")]);
@@ -70,7 +74,30 @@ async fn node_watches() {
     let [_, few_cpu, many_cpu] = figures[1];
     let what = format!("apifront: an event with {many} watchers ÷ with {few}");
     report::compare(&what, many_cpu / few_cpu, "x", Goal::AtMost(GOAL));
+    let mut lists = [Vec::new(), Vec::new()];
+    for _ in 0..argument("rounds", 2) {
+        for (server, lists) in sides.iter().zip(&mut lists) {
+            lists.push(list(server, many).await);
+        }
+    }
+    let [theirs, ours] = lists.map(median);
+    println!("a list of a node's pods: {theirs:.0} and {ours:.0} CPU µs");
+    let what = "a list of a node's pods: times less CPU";
+    report::compare(what, theirs / ours, "x", Goal::AtLeast(LIST_GOAL));
     servers.apifront.stop().await;
+}
+
+/// Returns the server's CPU time for a list of the pods of a node in µs, one list after
+/// the other.
+async fn list(server: &Server, nodes: usize) -> f64 {
+    let client = server.connection().await;
+    let before = server.cpu();
+    for n in 0..LISTS {
+        let node = pods::node(n * nodes / LISTS);
+        let path = format!("/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3D{node}");
+        lists::read(&client, &path, &[]).await;
+    }
+    (server.cpu() - before).as_secs_f64() * 1e6 / LISTS as f64
 }
 
 struct Bench {

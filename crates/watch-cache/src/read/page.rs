@@ -104,6 +104,14 @@ impl Selection {
         self.name.as_ref().is_none_or(is_named) && self.filter.matches(object)
     }
 
+    /// Returns the objects that are compared with the selectors.
+    pub fn candidates<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+    ) -> impl Iterator<Item = &'s Arc<StoredObject>> {
+        snapshot.candidates(&self.filter)
+    }
+
     /// Narrows a selection of all namespaces to the visible objects. Each page
     /// shows what is visible at its time.
     #[must_use]

@@ -199,7 +199,7 @@ fn compare<'l>(
         return found;
     }
     let mut listed = listed.iter().peekable();
-    for object in base.matching(filter) {
+    for object in base.candidates(filter).filter(|o| filter.matches(o)) {
         while let Some(new) = listed.next_if(|l| l.key < object.key) {
             found.missing.push(new);
         }

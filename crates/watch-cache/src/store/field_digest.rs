@@ -3,11 +3,12 @@
 //! objects.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{FieldSelector, GroupVersionResource};
 
 use super::fields::Selectable;
-use super::{Derived, Leaf, Resource};
+use super::{Derived, Leaf, Resource, StoredObject};
 
 /// The bits of a digest. With the values of a full leaf, each of which sets two, one
 /// leaf in 70 seems to have a value that it does not have.
@@ -23,15 +24,6 @@ pub(crate) fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> 
     }
 }
 
-/// Returns the column of the resource's indexed field.
-pub(super) fn indexed_column(resource: &Resource) -> Option<usize> {
-    let field = indexed_field(&resource.gvr)?;
-    match resource.fields.lookup(field, resource.namespaced)? {
-        Selectable::Column(column) => Some(column),
-        Selectable::Name | Selectable::Namespace | Selectable::Empty => None,
-    }
-}
-
 /// A value of the indexed field that objects must have.
 #[derive(Clone, Debug)]
 pub(super) struct IndexedValue {
@@ -40,26 +32,45 @@ pub(super) struct IndexedValue {
 }
 
 impl IndexedValue {
-    pub(super) fn new(column: usize, value: &str) -> Self {
-        let bits = bits(value);
-        Self { column, bits }
+    /// Returns the value that the selector requires. `None` if it requires none, or if
+    /// the resource has no indexed field.
+    pub(super) fn required(fields: &FieldSelector, resource: &Resource) -> Option<Self> {
+        let lookup = |field: &str| match resource.fields.lookup(field, resource.namespaced)? {
+            Selectable::Column(column) => Some(column),
+            Selectable::Name | Selectable::Namespace | Selectable::Empty => None,
+        };
+        let column = lookup(indexed_field(&resource.gvr)?)?;
+        let mut requirements = fields.requirements.iter();
+        let required = requirements.find(|r| r.equal && lookup(&r.field) == Some(column))?;
+        let bits = bits(&required.value);
+        Some(Self { column, bits })
     }
 
     /// Tells whether an object of the leaf may have the value. Only leaves of the
     /// current state are known; others may always have it.
     pub(super) fn may_be_in(&self, leaf: &Leaf) -> bool {
-        let digest = leaf.derived_if_kept(|leaf| Some(FieldDigest::new(leaf, self.column)));
-        digest.is_none_or(|digest| self.bits.iter().all(|bit| digest.has(*bit)))
+        let digest = leaf.digest(self.column);
+        digest.is_none_or(|digest| self.is_in(digest))
+    }
+
+    /// Tells whether it is known already that no object of the leaf has the value.
+    pub(super) fn is_known_absent(&self, leaf: &Leaf) -> bool {
+        let digest = leaf.digest_if_ready();
+        digest.is_some_and(|digest| !self.is_in(digest))
+    }
+
+    fn is_in(&self, digest: &FieldDigest) -> bool {
+        self.bits.iter().all(|bit| digest.has(*bit))
     }
 }
 
 /// The values of the indexed field of a leaf's objects, as a Bloom filter.
-struct FieldDigest([u64; BITS / WORD_BITS]);
+pub(super) struct FieldDigest([u64; BITS / WORD_BITS]);
 
 impl FieldDigest {
-    fn new(leaf: &Leaf, column: usize) -> Self {
+    pub(super) fn new(objects: &[Arc<StoredObject>], column: usize) -> Self {
         let mut digest = Self([0; BITS / WORD_BITS]);
-        for object in leaf.objects() {
+        for object in objects {
             let value = object.fields().get(column).unwrap_or_default();
             bits(value).into_iter().for_each(|bit| digest.set(bit));
         }
@@ -98,15 +109,15 @@ fn bits(value: &str) -> [usize; 2] {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::{Arc, OnceLock};
+    use std::sync::OnceLock;
     use std::time::Instant;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::{FieldSelector, LabelSelector};
+    use kubernetes_wire::api::LabelSelector;
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::{Filter, Snapshot, Store, StoreWriter, StoredObject, field_table};
+    use crate::store::{Filter, KeyScope, Snapshot, Store, StoreWriter, field_table};
 
     fn pod(n: usize, node: usize, version: u64) -> Bytes {
         let namespace = ["a", "b"][n % 2];
@@ -162,7 +173,14 @@ pub(crate) mod tests {
         // Each node has two pods, in two leaves at most, and one leaf in 70 seems to
         // have some.
         let most = 2_000 * (2 + leaves / 30);
+        let count = |store: &Store| {
+            let fields = FieldSelector::parse("spec.nodeName=n7").unwrap();
+            let snapshot = store.snapshot();
+            snapshot.count_looked_at(&KeyScope::All, &fields, &store.resource)
+        };
+        assert_eq!(count(&store), 4_000, "nothing is known yet");
         assert!(of_all(&before) <= most);
+        assert!(count(&store) <= leaves + 64 * (2 + leaves / 10));
         for version in 6..506 {
             let n = version as usize * 7_919 % 4_000;
             let moved = pod(n, n / 3 % 2_000, version);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, Shard};
 
-use super::field_digest::{IndexedValue, indexed_column};
+use super::field_digest::IndexedValue;
 use super::fields::Selectable;
 use super::{KeyScope, Leaf, Resource, StoredObject};
 
@@ -105,7 +105,7 @@ impl Filter {
             scope: KeyScope::from_namespace(namespace),
             name: fields.required("metadata.name").map(str::to_owned),
             many: by_field(&fields, &selected),
-            indexed: indexed(&fields, &selected, resource),
+            indexed: IndexedValue::required(&fields, resource),
             selected,
             shard: None,
             labels: labels.into(),
@@ -164,19 +164,6 @@ impl Filter {
             (value(object, *selectable) == requirement.value) == requirement.equal
         })
     }
-}
-
-/// Returns the value that the indexed field must have.
-fn indexed(
-    fields: &FieldSelector,
-    selected: &[Selectable],
-    resource: &Resource,
-) -> Option<IndexedValue> {
-    let column = indexed_column(resource)?;
-    let mut requirements = fields.requirements.iter().zip(selected);
-    let (requirement, _) = requirements
-        .find(|(requirement, of)| requirement.equal && **of == Selectable::Column(column))?;
-    Some(IndexedValue::new(column, &requirement.value))
 }
 
 fn selectable(field: &str, resource: &Resource) -> Result<Selectable, Unsupported> {

@@ -4,11 +4,13 @@ use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kubernetes_wire::api::FieldSelector;
 use kubernetes_wire::representation::Envelope;
 
+use super::field_digest::IndexedValue;
 use super::object_tree::{Edit, ObjectTree, Span, Spans};
 use super::tree_leaf::{Leaf, Lineage};
-use super::{Cursor, Filter, KeyRanges, KeyScope, ObjectKey, StoredObject};
+use super::{Cursor, Filter, KeyRanges, KeyScope, ObjectKey, Resource, StoredObject};
 
 /// A consistent state. Taking a snapshot costs a pointer.
 #[derive(Clone, Debug)]
@@ -49,15 +51,14 @@ impl Snapshot {
         self.iter_from(scope, "")
     }
 
-    /// Returns the objects that match, in key order.
-    pub(crate) fn matching<'s, 'f>(
+    /// Returns the objects of the leaves in which some may match, in key order.
+    pub(crate) fn candidates<'s, 'f>(
         &'s self,
         filter: &'f Filter,
     ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s, 'f> {
         self.spans(&filter.scope, "")
             .filter(|span| filter.may_match_in(span.leaf))
             .flat_map(|span| span.objects())
-            .filter(|object| filter.matches(object))
     }
 
     /// Returns the objects of the scope in key order, from the key `start` on. A key
@@ -80,6 +81,24 @@ impl Snapshot {
     /// without going through them.
     pub fn count_from(&self, scope: &KeyScope, start: &str) -> usize {
         self.spans(scope, start).map(|span| span.range.len()).sum()
+    }
+
+    /// Returns the number of objects that a list looks at, with a leaf that it passes over
+    /// counted as one. What is not known yet counts as if it had to be looked at.
+    pub fn count_looked_at(
+        &self,
+        scope: &KeyScope,
+        fields: &FieldSelector,
+        resource: &Resource,
+    ) -> usize {
+        let Some(value) = IndexedValue::required(fields, resource) else {
+            return self.count_from(scope, "");
+        };
+        let looked_at = |span: Span<'_>| match value.is_known_absent(span.leaf) {
+            true => 1,
+            false => span.range.len(),
+        };
+        self.spans(scope, "").map(looked_at).sum()
     }
 
     /// Returns the objects of [`iter_from`](Self::iter_from), in whole leaves

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use super::StoredObject;
 use super::buffer::Tally;
 use super::demand::KEPT_ROUNDS;
+use super::field_digest::FieldDigest;
 use super::join::join;
 
 /// Leaves of more bytes are not joined. A list copies their few large objects
@@ -42,6 +43,8 @@ pub(super) enum Lineage {
 pub struct Leaf {
     objects: Box<[Arc<StoredObject>]>,
     memos: Mutex<Memos>,
+    /// Lists look at it in every leaf, so it needs no lock. It is small, and stays.
+    digest: OnceLock<Box<CountedValue<FieldDigest>>>,
     tally: Arc<Tally>,
 }
 
@@ -99,6 +102,14 @@ pub struct CountedValue<T: Derived> {
     tally: Arc<Tally>,
 }
 
+impl<T: Derived> CountedValue<T> {
+    fn new(value: T, tally: &Arc<Tally>) -> Self {
+        tally.derived.fetch_add(value.size(), Ordering::Relaxed);
+        let tally = tally.clone();
+        Self { value, tally }
+    }
+}
+
 impl<T: Derived> Deref for CountedValue<T> {
     type Target = T;
 
@@ -132,12 +143,34 @@ impl Leaf {
         Arc::new(Self {
             objects,
             memos: Mutex::new(memos),
+            digest: OnceLock::new(),
             tally: tally.clone(),
         })
     }
 
     pub fn objects(&self) -> &[Arc<StoredObject>] {
         &self.objects
+    }
+
+    /// Returns the digest of a column's values, which is the same one for all callers. It
+    /// is made once while the leaf is current. `None` if the leaf is not.
+    pub(super) fn digest(&self, column: usize) -> Option<&FieldDigest> {
+        let made = self.digest.get();
+        if made.is_none() && self.memos.lock().retired {
+            return None;
+        }
+        let digest = made.unwrap_or_else(|| {
+            self.digest.get_or_init(|| {
+                let digest = FieldDigest::new(&self.objects, column);
+                Box::new(CountedValue::new(digest, &self.tally))
+            })
+        });
+        Some(digest)
+    }
+
+    /// Returns the digest if it was made.
+    pub(super) fn digest_if_ready(&self) -> Option<&FieldDigest> {
+        self.digest.get().map(|digest| &***digest)
     }
 
     /// Returns the items of all objects as they stand in a list: JSON with a comma
@@ -208,35 +241,14 @@ impl Leaf {
         &self,
         make: impl FnOnce(&Self) -> Option<T>,
     ) -> Option<Arc<CountedValue<T>>> {
-        self.make_derived(make, false)
-    }
-
-    /// Does the same as [`derived`](Self::derived), but makes no value that would not be
-    /// kept.
-    pub(crate) fn derived_if_kept<T: Derived>(
-        &self,
-        make: impl FnOnce(&Self) -> Option<T>,
-    ) -> Option<Arc<CountedValue<T>>> {
-        self.make_derived(make, true)
-    }
-
-    fn make_derived<T: Derived>(
-        &self,
-        make: impl FnOnce(&Self) -> Option<T>,
-        is_kept_only: bool,
-    ) -> Option<Arc<CountedValue<T>>> {
         let make = || {
             let value = make(self)?;
-            let size = value.size();
-            self.tally.derived.fetch_add(size, Ordering::Relaxed);
-            let tally = self.tally.clone();
-            Some(Arc::new(CountedValue { value, tally }))
+            Some(Arc::new(CountedValue::new(value, &self.tally)))
         };
         // The value is made outside the lock: that may take long, and only
         // readers of the same value need to wait.
         match self.slot::<T>() {
             Some(slot) => slot.get_or_init(make).clone(),
-            None if is_kept_only => None,
             None => make(),
         }
     }

@@ -111,9 +111,11 @@ pub(super) async fn make(
     newest: Newest,
     by: OffloadUser<'_>,
 ) -> Result<(Body, u64), OffloadRefusal> {
-    let scope = wanted.scope();
     let objects = match &newest {
-        Newest::State { snapshot, .. } => snapshot.count_from(&scope, ""),
+        Newest::State { snapshot, .. } => {
+            let fields = &wanted.options.field_selector;
+            snapshot.count_looked_at(&wanted.scope(), fields, &store.resource)
+        }
         Newest::Page(page) => page.objects.len(),
         Newest::Object(_) => 0,
     };
@@ -121,7 +123,7 @@ pub(super) async fn make(
     let selects = wanted.options.selects();
     let list = if cost.is_small() {
         let list = Listing::new(wanted, store, newest)?;
-        if (!selects || list.is_selected_at_once(&scope))
+        if (!selects || list.is_selected_at_once())
             && let Some(made) = list.at_once(store)?
         {
             return Ok(made);

@@ -7,7 +7,7 @@ use apifront_watch_cache::read::{
     self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape, ShapeKind,
     SharedPage,
 };
-use apifront_watch_cache::store::{KeyScope, Part, Snapshot, Store};
+use apifront_watch_cache::store::{Part, Snapshot, Store};
 use bytes::Bytes;
 use kubernetes_wire::representation::ListMeta;
 
@@ -78,11 +78,17 @@ impl Listing {
     }
 
     /// Tells whether the texts to compare with the selector are short, all together.
-    pub(super) fn is_selected_at_once(&self, scope: &KeyScope) -> bool {
-        let Objects::State { snapshot, .. } = &self.of else {
+    pub(super) fn is_selected_at_once(&self) -> bool {
+        let Objects::State {
+            snapshot,
+            selection,
+            ..
+        } = &self.of
+        else {
             return true;
         };
-        let mut texts = snapshot.iter(scope).map(|object| object.selected_bytes());
+        let candidates = selection.candidates(snapshot);
+        let mut texts = candidates.map(|object| object.selected_bytes());
         let sum = texts.try_fold(0usize, |sum, bytes| {
             let sum = sum.saturating_add(bytes);
             (sum <= SELECTED_AT_ONCE).then_some(sum)
