@@ -317,6 +317,7 @@ impl Edited {
 /// Whole and partial leaves in key order.
 pub(super) struct Spans<'s> {
     leaves: imbl::ordmap::RangedIter<'s, ObjectKey, Arc<Leaf>, imbl::shared_ptr::DefaultSharedPtr>,
+    /// Where the range begins, until a leaf was given.
     from: String,
     to: Option<String>,
     beyond: Option<&'s ObjectKey>,
@@ -363,8 +364,11 @@ impl<'s> Iterator for Spans<'s> {
         while self.beyond.is_none() {
             let (first, leaf) = self.leaves.next()?;
             let objects = leaf.objects();
-            let start = if first.as_str() < self.from.as_str() {
-                objects.partition_point(|o| o.key.as_str() < self.from.as_str())
+            // Only the first leaf may begin before the range. No other is compared: with
+            // an empty text, glibc's `memcmp` for AVX-512 takes over 100 ns.
+            let from = std::mem::take(&mut self.from);
+            let start = if !from.is_empty() && *first.as_str() < *from {
+                objects.partition_point(|o| *o.key.as_str() < *from)
             } else {
                 0
             };
