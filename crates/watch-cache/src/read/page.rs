@@ -265,27 +265,17 @@ fn selected<'s>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::{GroupVersionResource, Query};
-    use kubernetes_wire::representation::{Envelope, Form};
+    use kubernetes_wire::api::Query;
 
     use super::*;
-    use crate::store::field_digest_tests;
-    use crate::store::{Resource, field_table};
+    use crate::store::tests::pods;
 
     /// Returns a store of pods at version 9: a/p0 … a/p5 and b/p0. Pods with
     /// odd numbers have the label `odd` and run on the node n1.
     fn pods() -> Arc<Store> {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let resource = Resource {
-            fields: field_table(&gvr),
-            gvr,
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            bookmark: OnceLock::new(),
-        };
+        let resource = pods::resource();
         let keys = (0..6).map(|n| ("a", n)).chain([("b", 0)]);
         let objects = keys.map(|(namespace, n)| {
             let odd = n % 2;
@@ -513,7 +503,7 @@ mod tests {
     /// Leaves without pods of the node are passed over, which changes no page.
     #[test]
     fn the_pages_of_a_node_are_those_of_a_look_at_every_pod() {
-        let (_writer, store) = field_digest_tests::pods(900, 45);
+        let (_writer, store) = pods::on_nodes(900, 45);
         let snapshot = store.snapshot();
         let cases = [3, 44, 45].into_iter().flat_map(|node| {
             let limits = [0, 1, 3, 19, 20].into_iter();

@@ -252,16 +252,14 @@ async fn fetch_one(listed: &Listed, version: u64, fetch: &impl Fetch) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
     use std::time::Instant;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::representation::{Envelope, Form};
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::store::{KeyScope, Resource, StoreWriter, field_table};
+    use crate::store::tests::pods;
+    use crate::store::{KeyScope, StoreWriter};
 
     fn item(name: &str, version: u64, label: &str) -> Bytes {
         format!(
@@ -271,17 +269,9 @@ mod tests {
     }
 
     fn written(objects: &[(&str, u64)], version: u64) -> (StoreWriter, Arc<Store>) {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let fields = field_table(&gvr);
-        let resource = Resource {
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            bookmark: OnceLock::new(),
-            fields: fields.clone(),
-            gvr,
-        };
+        let resource = pods::resource();
         let object = |(name, version): &(&str, u64)| {
-            StoredObject::parse(item(name, *version, "x"), &fields).unwrap()
+            StoredObject::parse(item(name, *version, "x"), &resource.fields).unwrap()
         };
         let objects = objects.iter().map(object).collect();
         Store::new(resource, objects, version)
@@ -321,13 +311,13 @@ mod tests {
             let name = listed.key.name();
             self.asked.lock().push(format!("{name}@{version}"));
             let item = item(name, listed.resource_version, "x");
-            let pods = field_table(&GroupVersionResource::new("", "v1", "pods"));
+            let pods = pods::resource().fields;
             (!self.empty).then(|| StoredObject::parse(item, &pods).unwrap())
         }
 
         async fn fetch_all(&self, _: &ListQuery, version: u64) -> Option<Vec<StoredObject>> {
             self.asked.lock().push(format!("all@{version}"));
-            let pods = field_table(&GroupVersionResource::new("", "v1", "pods"));
+            let pods = pods::resource().fields;
             let object = |n: usize| {
                 let item = item(&format!("x{n:02}"), 6, "x");
                 StoredObject::parse(item, &pods).unwrap()

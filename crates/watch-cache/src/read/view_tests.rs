@@ -3,30 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use kubernetes_wire::api::{GroupVersionResource, ListOptions, Query};
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
-use kubernetes_wire::representation::{Encoding, Envelope, Form};
 
 use super::{GzipList, Selection, Shape, list, list_body, page};
 use crate::LeftOut;
-use crate::store::{KeyScope, Resource, Store, StoredObject, Visible, field_table};
+use crate::store::tests::pods;
+use crate::store::{KeyScope, Store, StoredObject, Visible};
 
 const NAMESPACES: usize = 40;
 
 fn store(holds: impl Fn(&StoredObject) -> bool) -> Arc<Store> {
-    let gvr = GroupVersionResource::new("", "v1", "pods");
-    let resource = Resource {
-        fields: field_table(&gvr),
-        gvr,
-        namespaced: true,
-        envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-        bookmark: OnceLock::new(),
-    };
+    let resource = pods::resource();
     let keys = (0..NAMESPACES).flat_map(|n| (0..7).map(move |i| (n, i)));
     let objects = keys.map(|(n, i)| {
         let (odd, padding) = (i % 2, "x".repeat(n * 20));

@@ -279,27 +279,18 @@ pub(super) fn means_another_definition(entry: &Entry, end: &UpstreamWatchEnd) ->
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use futures::{StreamExt, stream};
     use http_body::Frame as Chunk;
     use http_body_util::StreamBody;
     use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::representation::{Encoding, Envelope};
+    use kubernetes_wire::representation::Encoding;
 
     use super::*;
-    use crate::store::{Resource, field_table};
+    use crate::store::tests::pods;
 
     fn entry_and_store() -> (Entry, Arc<Store>) {
         let gvr = GroupVersionResource::new("", "v1", "pods");
-        let resource = Resource {
-            gvr: gvr.clone(),
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            fields: field_table(&gvr),
-            bookmark: OnceLock::new(),
-        };
-        let (writer, store) = Store::new(resource, vec![], 5);
+        let (writer, store) = Store::new(pods::resource(), vec![], 5);
         let entry = Entry::with_silent_upstream(gvr, Instant::now());
         entry.fill(writer, store.clone());
         (entry, store)

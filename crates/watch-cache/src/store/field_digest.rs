@@ -108,41 +108,16 @@ fn bits(value: &str) -> [usize; 2] {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::OnceLock;
+mod tests {
     use std::time::Instant;
 
-    use bytes::Bytes;
     use kubernetes_wire::api::LabelSelector;
-    use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::{Filter, KeyScope, Snapshot, Store, StoreWriter, field_table};
+    use crate::store::tests::pods;
+    use crate::store::{Filter, KeyScope, Snapshot, Store};
 
-    fn pod(n: usize, node: usize, version: u64) -> Bytes {
-        let namespace = ["a", "b"][n % 2];
-        Bytes::from(format!(
-            r#"{{"metadata":{{"name":"p{n:04}","namespace":"{namespace}","resourceVersion":"{version}"}},"spec":{{"nodeName":"n{node}"}}}}"#
-        ))
-    }
-
-    /// Returns pods in two namespaces, of which every `nodes`th runs on the same node.
-    pub(crate) fn pods(number: usize, nodes: usize) -> (StoreWriter, Arc<Store>) {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let resource = Resource {
-            fields: field_table(&gvr),
-            gvr,
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            bookmark: OnceLock::new(),
-        };
-        let pods = (0..number).map(|n| pod(n, n % nodes, 5));
-        let pods = pods.map(|pod| StoredObject::parse(pod, &resource.fields).unwrap());
-        let pods = pods.collect();
-        Store::new(resource, pods, 5)
-    }
-
-    pub(crate) fn of_node(store: &Store, namespace: &str, node: usize) -> Filter {
+    fn of_node(store: &Store, namespace: &str, node: usize) -> Filter {
         let fields = FieldSelector::parse(&format!("spec.nodeName=n{node}")).unwrap();
         Filter::new(namespace, LabelSelector::default(), fields, &store.resource).unwrap()
     }
@@ -160,7 +135,7 @@ pub(crate) mod tests {
 
     #[test]
     fn few_leaves_without_pods_of_a_node_are_looked_at() {
-        let (writer, store) = pods(4_000, 2_000);
+        let (writer, store) = pods::on_nodes(4_000, 2_000);
         let before = store.snapshot();
         let leaves = before.leaves().count();
         assert!(leaves >= 4_000 / 64, "{leaves}");
@@ -183,7 +158,7 @@ pub(crate) mod tests {
         assert!(count(&store) <= leaves + 64 * (2 + leaves / 10));
         for version in 6..506 {
             let n = version as usize * 7_919 % 4_000;
-            let moved = pod(n, n / 3 % 2_000, version);
+            let moved = pods::on_node(n, n / 3 % 2_000, version);
             writer.apply(false, moved, Instant::now()).unwrap();
         }
         assert!(of_all(&store.snapshot()) <= most);
@@ -196,7 +171,7 @@ pub(crate) mod tests {
 
     #[test]
     fn other_fields_and_other_requirements_tell_nothing() {
-        let (_, store) = pods(100, 10);
+        let (_, store) = pods::on_nodes(100, 10);
         let leaves = store.snapshot().leaves().count();
         for fields in [
             "spec.nodeName!=n1",

@@ -184,25 +184,14 @@ fn value(object: &StoredObject, selectable: Selectable) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use bytes::Bytes;
-    use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::field_table;
+    use crate::store::tests::pods;
 
     #[test]
     fn many_requirements_on_fields_select_as_few_do() {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let resource = Resource {
-            fields: field_table(&gvr),
-            gvr,
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            bookmark: OnceLock::new(),
-        };
+        let resource = pods::resource();
         let pod = br#"{"metadata":{"name":"p","namespace":"a","resourceVersion":"5"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
         let pod = StoredObject::parse(Bytes::from_static(pod), &resource.fields).unwrap();
         let padding = (0..20).map(|n| format!("metadata.name!=x{n}"));

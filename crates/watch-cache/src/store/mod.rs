@@ -82,6 +82,4 @@ pub(crate) use without_managed_fields::without_managed_fields;
 pub use writer::StoreWriter;
 
 #[cfg(test)]
-pub(crate) use field_digest::tests as field_digest_tests;
-#[cfg(test)]
 pub(crate) mod tests;

@@ -354,6 +354,7 @@ mod tests {
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
+    use crate::store::tests::pods;
     use crate::store::{Resource, field_table};
 
     fn topic(resource: &str, namespace: &str, fields: &str) -> Topic {
@@ -371,14 +372,7 @@ mod tests {
 
     #[test]
     fn a_shard_is_a_topic_where_no_smaller_one_is() {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let resource = Resource {
-            namespaced: true,
-            fields: field_table(&gvr),
-            gvr,
-            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-            bookmark: Default::default(),
-        };
+        let resource = pods::resource();
         let half = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')";
         let shard = ShardSelector::parse(half).unwrap().shard().clone();
         for (within, fields, expected) in [

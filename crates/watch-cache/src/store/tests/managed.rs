@@ -1,13 +1,13 @@
 //! Stores whose objects have managedFields, and the same without.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use kubernetes_wire::api::GroupVersionResource;
-use kubernetes_wire::representation::{Encoding, Envelope, Form};
+use kubernetes_wire::representation::Encoding;
 
-use crate::store::{Resource, Store, StoreWriter, StoredObject, field_table};
+use super::pods;
+use crate::store::{Resource, Store, StoreWriter, StoredObject};
 
 const MANAGED: &str = r#","managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-11-21T03:48:19Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:nodeName":{}}}}]"#;
 
@@ -29,14 +29,7 @@ pub(crate) struct Stores {
 impl Stores {
     pub(crate) fn new(stored: Encoding) -> Self {
         let store = |managed: &str| {
-            let gvr = GroupVersionResource::new("", "v1", "pods");
-            let resource = Resource {
-                fields: field_table(&gvr),
-                gvr,
-                namespaced: true,
-                envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-                bookmark: OnceLock::new(),
-            };
+            let resource = pods::resource();
             // Some objects never had a manager.
             let objects = (0..300).map(|n| {
                 let managed = if n % 10 == 0 { "" } else { managed };

@@ -3,6 +3,7 @@
 mod leaves;
 pub(crate) mod managed;
 mod model;
+pub(crate) mod pods;
 mod retained;
 mod step;
 
