@@ -2,7 +2,7 @@
 // prints a line; the first that fails ends the run.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -32,13 +32,40 @@ async function eventually(what, condition, within = 20_000) {
   }
 }
 
-function freePort() {
+// Ports are handed out once, from a block whose first port this process listens on, as
+// tests/harness/ports.rs does. Linux takes none of them for outgoing connections.
+const BLOCK = 250;
+const [FIRST, LAST] = [12_000, 32_000];
+let block;
+
+function listen(port) {
   return new Promise((resolve) => {
-    const server = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
+    const server = net.createServer();
+    server.on("error", () => resolve(null));
+    server.listen(port, "127.0.0.1", () => resolve(server));
   });
+}
+
+async function claimBlock() {
+  for (let tries = 0; tries < 200; tries++) {
+    const first = FIRST + BLOCK * Math.floor((Math.random() * (LAST - FIRST)) / BLOCK);
+    const claim = await listen(first);
+    if (claim) return { claim: claim.unref(), next: first + 1, end: first + BLOCK };
+  }
+  assert.fail("no free block of ports");
+}
+
+async function freePort() {
+  block ??= await claimBlock();
+  while (block.next < block.end) {
+    const port = block.next++;
+    const server = await listen(port);
+    if (server) {
+      await new Promise((resolve) => server.close(resolve));
+      return port;
+    }
+  }
+  assert.fail("all ports of the block are taken");
 }
 
 const port = await freePort();
@@ -171,11 +198,14 @@ async function openPortNamesNobody() {
     cache: { preload: ["pods"], mode: "Shadow" },
   };
   writeFileSync(file, JSON.stringify(config));
-  const front = spawn(apifront, ["--config", file], { stdio: "ignore" });
+  const log = join(folder, "front.log");
+  const front = spawn(apifront, ["--config", file], { stdio: ["ignore", "ignore", openSync(log, "w")] });
+  let wasReady = false;
   try {
     const from = `http://127.0.0.1:${openPort}`;
     const askFront = (path, port) => ask(path, MARKUP, false, `http://127.0.0.1:${port}`);
     await eventually("the front is ready", async () => (await askFront("/readyz", openPort)).status === 200);
+    wasReady = true;
     assert.equal((await askFront(PODS, insecurePort)).status, 401);
     const page = await browser.openPage();
     await page.resize(1280, 900, false);
@@ -201,6 +231,7 @@ async function openPortNamesNobody() {
     checked("the page of the open port names nobody, and says where the rest is");
   } finally {
     front.kill("SIGKILL");
+    if (!wasReady) console.log(readFileSync(log, "utf8"));
     rmSync(folder, { recursive: true, force: true });
   }
 }
