@@ -1,4 +1,4 @@
-//! What storms did, as a table of medians.
+//! Prints what storms did, as a table of medians.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use crate::dropped_requests::{DroppedRequests, MAX_RETRY_AFTER_SECONDS, MIN_RETR
 const MEASURED: Duration = Duration::from_secs(1);
 /// If nobody was refused for this time, the level was perhaps idle, so this tells no pace.
 const LULL: Duration = Duration::from_secs(3);
-/// After this time without a refusal nothing is known. Nobody waits any more who was told
-/// to.
+/// After this time without a refusal nothing is known. All who were told to wait have
+/// come back by then.
 const FORGOTTEN: Duration = Duration::from_secs(MAX_RETRY_AFTER_SECONDS);
 /// The longest `Retry-After` leads from the present second to the last of these.
 const SECONDS: usize = MAX_RETRY_AFTER_SECONDS as usize + 1;
@@ -23,6 +23,7 @@ pub(crate) struct RetryAfter {
     dropped: DroppedRequests,
     /// The requests of the level that have ended.
     ended: u64,
+    /// The time of the last refusal, since 1970.
     refused: Duration,
     measured: Measured,
     per_second: Option<f64>,
@@ -31,7 +32,7 @@ pub(crate) struct RetryAfter {
     told: [Told; SECONDS],
 }
 
-/// Where a measurement of the pace began.
+/// The beginning of a measurement of the pace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     since: Duration,

@@ -1,6 +1,6 @@
-//! What values of a field the objects of a leaf may have. A list of a node's pods, of
-//! which there are few in few leaves, passes over the others without a look at their
-//! objects.
+//! Tells which values of a field the objects of a leaf may have. The pods of a node are
+//! few, in few leaves. So a list of them passes over the other leaves without a look at
+//! their objects.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
