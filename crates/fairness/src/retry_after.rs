@@ -2,7 +2,7 @@
 //! which doubles while requests are refused, and so tells clients to wait when the
 //! queues are empty again. It is less if there will be room sooner, at the pace at which
 //! requests ended when some were refused lately. Refused clients are spread over the
-//! seconds in which there will be room for them.
+//! seconds in which there will be room for them if the level becomes twice as quick.
 
 use std::time::Duration;
 
@@ -10,6 +10,10 @@ use crate::dropped_requests::{DroppedRequests, MAX_RETRY_AFTER_SECONDS, MIN_RETR
 
 /// The pace is measured over at least this time.
 const MEASURED: Duration = Duration::from_secs(1);
+/// A herd shakes hands before it is quick, and who was told a time does not come sooner.
+/// So the level is expected to become quicker by this. A client that comes too early is
+/// refused again, which costs little. An idle level costs everybody's time.
+const QUICKER: f64 = 2.0;
 /// If nobody was refused for this time, the level was perhaps idle, so this tells no pace.
 const LULL: Duration = Duration::from_secs(3);
 /// After this time without a refusal nothing is known. All who were told to wait have
@@ -105,6 +109,7 @@ impl RetryAfter {
         let Some(per_second) = self.per_second else {
             return at_most;
         };
+        let per_second = per_second * QUICKER;
         let second = now.as_secs();
         let half = waiting as f64 / 2.0;
         let mut left = waiting as f64;
@@ -179,14 +184,14 @@ mod tests {
     #[test]
     fn clients_come_back_when_there_is_room() {
         let mut level = busy_until(START);
-        // 40 requests wait, and ten end in a second. Half of them are left after two
-        // seconds, and ten clients can come in each second from then on.
-        let told: Vec<u64> = (0..25).map(|_| level.tell(at(START), 40)).collect();
+        // 80 requests wait, and ten end in a second, perhaps 20 soon. Half of them are
+        // left after two seconds, and 20 clients can come in each second from then on.
+        let told: Vec<u64> = (0..45).map(|_| level.tell(at(START), 80)).collect();
         assert_eq!(told[..1], [2]);
-        assert_eq!(told[1..11], [3; 10]);
-        assert_eq!(told[11..21], [4; 10]);
-        assert_eq!(told[21..], [5; 4]);
-        assert_eq!(level.tell(at(START + 1), 40), 5);
+        assert_eq!(told[1..21], [3; 20]);
+        assert_eq!(told[21..41], [4; 20]);
+        assert_eq!(told[41..], [5; 4]);
+        assert_eq!(level.tell(at(START + 1), 80), 5);
         assert_eq!(level.tell(at(START + 1), 4_000), MAX_RETRY_AFTER_SECONDS);
         // The seconds of those who were told are over.
         assert_eq!(level.tell(at(START + 10), 0), 1);
@@ -197,7 +202,7 @@ mod tests {
         let mut level = busy_until(START);
         let later = START + 20;
         level.refused(at(later));
-        assert_eq!(level.tell(at(later), 40), 2, "ten in a second, as before");
+        assert_eq!(level.tell(at(later), 80), 2, "ten in a second, as before");
         let much_later = later + MAX_RETRY_AFTER_SECONDS + 1;
         level.refused(at(much_later));
         assert_eq!(level.tell(at(much_later), 4_000), 1, "nothing is known");
@@ -217,11 +222,13 @@ mod tests {
         }
     }
 
-    /// 30,000 clients come at once. The level ends 1,000 requests a second, and 6,400
-    /// wait. Returns the seconds until the last one has its answer.
+    /// 30,000 clients come at once. The level ends 1,000 requests a second, but half as
+    /// many in its first `slow` seconds, and 6,400 wait. Returns the seconds until the
+    /// last one has its answer.
     fn last_of_a_herd(
         level: &mut RetryAfter,
         start: u64,
+        slow: u64,
         tell: impl Fn(&mut RetryAfter, Duration, usize) -> u64,
     ) -> u64 {
         const SERVED: usize = 1_000;
@@ -238,7 +245,11 @@ mod tests {
                 let after = tell(level, at(second), waiting);
                 *back.entry(second + after).or_insert(0) += 1;
             }
-            let served = waiting.min(SERVED);
+            let served = match second < start + slow {
+                true => SERVED / 2,
+                false => SERVED,
+            };
+            let served = waiting.min(served);
             end(level, served);
             waiting -= served;
             if waiting == 0 && back.is_empty() {
@@ -251,17 +262,19 @@ mod tests {
     #[test]
     fn a_level_is_not_idle_while_clients_are_told_to_wait() {
         let theirs = |level: &mut RetryAfter, _, _| level.dropped.retry_after();
-        let theirs = last_of_a_herd(&mut RetryAfter::default(), START, theirs);
+        let theirs = last_of_a_herd(&mut RetryAfter::default(), START, 0, theirs);
         assert!(theirs > 60, "{theirs}");
         let mut level = RetryAfter::default();
         // Herds follow each other after nothing, little and much.
-        for (start, lasts) in [
-            (START, 29),
-            (START + 35, 29),
-            (START + 70, 29),
-            (START + 900, 29),
+        for (start, slow, lasts) in [
+            (START, 0, 29),
+            (START + 35, 0, 29),
+            (START + 70, 0, 29),
+            (START + 900, 0, 29),
+            (START + 1800, 8, 33),
         ] {
-            assert_eq!(last_of_a_herd(&mut level, start, RetryAfter::tell), lasts);
+            let last = last_of_a_herd(&mut level, start, slow, RetryAfter::tell);
+            assert_eq!(last, lasts, "from {start}");
         }
     }
 }
