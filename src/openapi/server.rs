@@ -19,10 +19,10 @@ use crate::documents::{
 
 /// The time for which a request waits for upstream, which builds a merged document
 /// in less.
-const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
+pub(super) const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
 /// The time for which a request waits for a backend. There is an answer without the
 /// backend, too.
-const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
+pub(super) const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
 /// The greatest age of a backend's answer: a check and the pause before it.
 /// kube-aggregator asks its backends once a minute.

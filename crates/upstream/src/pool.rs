@@ -405,10 +405,9 @@ mod tests {
     #[tokio::test]
     async fn with_all_servers_dead_each_is_asked_once() {
         let upstream = upstream(&[dead().await, dead().await]);
-        let began = Instant::now();
         let error = upstream.get(UpstreamKind::List, "/").await.unwrap_err();
         assert!(matches!(error, UpstreamError::Request { .. }), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(2));
+        assert_eq!(upstream.metrics.total(), 2);
         let nobody = upstream_of_none().get(UpstreamKind::List, "/").await;
         assert!(matches!(nobody, Err(UpstreamError::NoServers)));
     }
