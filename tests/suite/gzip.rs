@@ -118,6 +118,15 @@ fn added(body: &[u8]) -> usize {
     body.windows(5).filter(|bytes| bytes == b"ADDED").count()
 }
 
+/// The names in a watch's events, unless they are in protobuf.
+fn names(body: &[u8]) -> Vec<String> {
+    const BEFORE: &str = r#""metadata":{"name":""#;
+    let text = String::from_utf8_lossy(body);
+    let after = text.split(BEFORE).skip(1);
+    let names = after.map(|rest| rest.split('"').next().unwrap_or_default().to_owned());
+    names.collect()
+}
+
 /// A watch with an initial list is compressed in whole gzip members; no other watch
 /// is. Releases before 1.37 compress none.
 #[tokio::test]
@@ -149,7 +158,12 @@ async fn watches_that_list_are_compressed() {
                         break;
                     }
                 }
-                assert_eq!(added(&told), all, "{query} {accept}");
+                assert_eq!(
+                    added(&told),
+                    all,
+                    "{query} {accept}, of apifront: {is_front}, {:?}",
+                    names(&told)
+                );
                 bodies.push(told);
             }
             // Tables are shorter, and their ages tick.
