@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use super::rights::may_ask;
-use super::{QUERIES, enable, front, query};
+use super::{QUERIES, enable, query, shared_front};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
@@ -123,8 +123,8 @@ async fn live_answers_and_kept_orders_are_those_of_new_queries() {
     skip_under_oracle!("kube-apiserver has no queries");
     let seed = volume::seed("live_answers_and_kept_orders");
     let mut rng = StdRng::seed_from_u64(seed);
-    let cluster = Cluster::quiet();
-    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), shared_front().admin_client());
     let namespace = cluster.namespace("live").await;
     let maps = maps(&namespace);
     // Orders are kept of resources with this many objects.
@@ -220,8 +220,8 @@ fn number_of(spec: &Value, field: &str) -> usize {
 #[tokio::test]
 async fn a_live_answer_says_little_and_ends_in_order() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let cluster = Cluster::quiet();
-    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), shared_front().admin_client());
     let namespace = cluster.namespace("live").await;
     let maps = maps(&namespace);
     for n in 0..3 {
@@ -279,7 +279,7 @@ async fn a_live_answer_says_little_and_ends_in_order() {
 #[tokio::test]
 async fn what_cannot_be_live_is_refused() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let through = front().admin_client();
+    let through = shared_front().admin_client();
     let spec = json!({ "resource": { "version": "v1", "resource": "configmaps" } });
     for (field, value, more) in [
         ("maxUpdatesPerSecond", json!(11), ""),
@@ -386,8 +386,8 @@ async fn live_answers_are_counted_and_end_with_the_process() {
 #[tokio::test]
 async fn many_windows_hear_of_a_change() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let cluster = Cluster::quiet();
-    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), shared_front().admin_client());
     let namespace = cluster.namespace("live").await;
     let maps = maps(&namespace);
     let spec = json!({

@@ -36,6 +36,13 @@ fn enable(config: &mut Value) {
     config["queries"] = json!({ "enabled": true });
 }
 
+/// Returns an instance before the shared cluster that answers queries. Tests that
+/// write ask this one, as others compare all objects of the quiet cluster.
+fn shared_front() -> &'static Apifront {
+    static FRONT: Once<Apifront> = Once::new();
+    once(&FRONT, || Apifront::start(Cluster::shared(), enable))
+}
+
 /// Returns an instance before the quiet cluster that answers queries.
 fn front() -> &'static Apifront {
     static FRONT: Once<Apifront> = Once::new();
