@@ -19,7 +19,7 @@ use crate::documents::{
 
 /// The time for which a request waits for upstream, which builds a merged document
 /// in less.
-pub(super) const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
+const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
 /// The time for which a request waits for a backend. There is an answer without the
 /// backend, too.
 pub(super) const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);

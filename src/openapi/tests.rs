@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use kubernetes_wire::api::GroupVersion;
 use tokio::time::Instant;
 
-use super::server::{WAIT_FOR_BACKEND, WAIT_FOR_UPSTREAM};
+use super::server::WAIT_FOR_BACKEND;
 use super::*;
 use crate::aggregation::SourceVersion;
 use crate::documents::OwnDocuments;
@@ -415,23 +415,24 @@ async fn hostile_backends_hurt_nobody_else() {
                 fine.source("ns/b", &["b.io/v1"]),
             ],
         );
+        let began = Instant::now();
         for path in ["/openapi/v3", "/openapi/v2"] {
-            let began = Instant::now();
             let text = room.text(path).await;
-            assert!(began.elapsed() < WAIT_FOR_UPSTREAM, "{:?}", began.elapsed());
             assert!(
                 text.contains("b.io/v1") && text.contains("a.io/v1"),
                 "{text}"
             );
             assert!(!text.contains("hostile"), "{text}");
         }
-        // Not each of these waits for the hostile backend.
-        let began = Instant::now();
-        for _ in 0..20 {
-            room.text("/openapi/v3").await;
-        }
         let took = began.elapsed();
-        assert!(took < WAIT_FOR_BACKEND * 20, "{took:?}");
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        let mut waited = 0;
+        for _ in 0..20 {
+            let began = Instant::now();
+            room.text("/openapi/v3").await;
+            waited += usize::from(began.elapsed() >= WAIT_FOR_BACKEND);
+        }
+        assert!(waited <= 1, "{waited} answers waited for the backend");
     }
 }
 

@@ -218,7 +218,7 @@ mod tests {
             unequal.join(","),
         ] {
             let matcher = LabelMatcher::from(LabelSelector::parse(&text).unwrap());
-            // Of this thread, since others may use the processors, too.
+            // This is of one thread, since others may use the processors, too.
             let cpu_time = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
             let began = cpu_time();
             assert!((0..10_000).all(|_| matcher.matches(&labels)));
