@@ -16,7 +16,7 @@ use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
-use super::{bootstrap_roles, flow_names, objects, process, sample, shared};
+use super::{bootstrap_roles, flow_names, objects, process, read_only, sample, shared};
 
 /// kube-apiserver takes 5 s to start alone, and several times that on a busy
 /// machine.
@@ -71,12 +71,13 @@ impl Cluster {
         );
     }
 
-    /// Returns the cluster that holds the [`sample`] and that no test writes to.
+    /// Returns the cluster that holds the [`sample`]. It is read-only.
     pub fn quiet() -> &'static Cluster {
         static QUIET: Once<Cluster> = Once::new();
         once(&QUIET, || async {
             let cluster = Cluster::start(&[]).await;
             sample::create(&cluster.admin_client()).await;
+            read_only::make(&cluster.admin_client()).await;
             cluster
         })
     }

@@ -42,6 +42,7 @@ pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod raw;
+mod read_only;
 pub mod records;
 pub mod release;
 pub mod sample;

@@ -37,7 +37,7 @@ fn enable(config: &mut Value) {
 }
 
 /// Returns an instance before the shared cluster that answers queries. Tests that
-/// write ask this one, as others compare all objects of the quiet cluster.
+/// write ask this one, as the quiet cluster is read-only.
 fn shared_front() -> &'static Apifront {
     static FRONT: Once<Apifront> = Once::new();
     once(&FRONT, || Apifront::start(Cluster::shared(), enable))

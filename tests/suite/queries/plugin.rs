@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
 
-use super::front;
+use super::{front, shared_front};
 use crate::harness::apifront::built;
 use crate::harness::binaries;
 use crate::harness::cluster::Cluster;
@@ -88,13 +88,13 @@ async fn read_until(lines: &mut Lines<BufReader<ChildStdout>>, expected: &[&str]
 #[tokio::test]
 async fn the_program_follows_a_live_answer() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let cluster = Cluster::quiet();
+    let cluster = Cluster::shared();
     let admin = cluster.admin_client();
     let namespace = cluster.namespace("plugin").await;
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     let map = |name: &str, n: &str| config_map(name, json!({ "of": "plugin" }), json!({ "n": n }));
     admin.post(&maps, &map("a", "1")).await.expect(201);
-    let kubeconfig = kubeconfig_of(cluster, front());
+    let kubeconfig = kubeconfig_of(cluster, shared_front());
     let arguments = [
         "cm",
         "-n",
@@ -138,32 +138,33 @@ async fn the_program_prints_rows_and_counts() {
 }
 
 async fn rows_and_counts(plugin: &Plugin) {
-    let cluster = Cluster::quiet();
+    let cluster = Cluster::shared();
     let namespace = cluster.namespace("plugin").await;
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     for (name, n) in [("a", "3"), ("b", "1234567"), ("c", "20")] {
         let map = config_map(name, json!({ "of": "plugin" }), json!({ "n": n }));
         cluster.admin_client().post(&maps, &map).await.expect(201);
     }
-    let printed = plugin
-        .run(&[
-            "cm",
-            "-n",
-            &namespace,
-            "-l",
-            "of=plugin",
-            "--where",
-            "object.data.n != \"20\"",
-            "--column",
-            "number=int(object.data.n)",
-            "--column",
-            "none=object.absent",
-            "--sort-down",
-            "int(object.data.n)",
-            "--count-by",
-            "object.kind",
-        ])
-        .await;
+    let kubeconfig = kubeconfig_of(cluster, shared_front());
+    let run = async |arguments: &[&str]| plugin.run_with(&kubeconfig, arguments).await;
+    let printed = run(&[
+        "cm",
+        "-n",
+        &namespace,
+        "-l",
+        "of=plugin",
+        "--where",
+        "object.data.n != \"20\"",
+        "--column",
+        "number=int(object.data.n)",
+        "--column",
+        "none=object.absent",
+        "--sort-down",
+        "int(object.data.n)",
+        "--count-by",
+        "object.kind",
+    ])
+    .await;
     assert_eq!(printed.code, Some(0), "{}", printed.errors);
     let lines = printed.out.lines().filter(|line| !line.is_empty());
     let words: Vec<Vec<&str>> = lines
@@ -190,12 +191,12 @@ async fn rows_and_counts(plugin: &Plugin) {
             code: got,
             out,
             errors,
-        } = plugin.run(arguments).await;
+        } = run(arguments).await;
         assert_eq!(got, Some(code), "{arguments:?}: {errors}");
         assert!(out.is_empty() && errors.contains(expected), "{errors}");
     }
     let schemas = "flowschemas.flowcontrol.apiserver.k8s.io";
-    let Printed { code, out, errors } = plugin.run(&[schemas, "--limit", "1"]).await;
+    let Printed { code, out, errors } = run(&[schemas, "--limit", "1"]).await;
     assert_eq!(code, Some(0), "{errors}");
     assert_eq!(out.lines().count(), 2, "{out}");
 }

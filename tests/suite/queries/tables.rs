@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{QUERIES, front, query};
+use super::{QUERIES, query, shared_front};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::{config_map, pod_on_node};
@@ -50,8 +50,8 @@ async fn ask_as(client: &Client, accept: &str, spec: &Value) -> Value {
 #[tokio::test]
 async fn rows_without_columns_are_those_of_a_table() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let cluster = Cluster::quiet();
-    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), shared_front().admin_client());
     let namespace = cluster.namespace("tables").await;
     for n in 0..5 {
         let pod = pod_on_node(&format!("p{n}"), json!({}), &format!("n{n}"));
@@ -88,8 +88,8 @@ async fn rows_without_columns_are_those_of_a_table() {
 #[tokio::test]
 async fn an_answer_is_a_table_if_its_client_wants_one() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let cluster = Cluster::quiet();
-    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), shared_front().admin_client());
     let namespace = cluster.namespace("tables").await;
     for n in 0..5 {
         let map = config_map(&format!("m{n}"), json!({}), json!({ "n": n.to_string() }));

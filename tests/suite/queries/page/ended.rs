@@ -15,7 +15,7 @@ use crate::views::world::World;
 #[tokio::test]
 async fn an_answer_that_ended_is_asked_for_again() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let mut front = Apifront::start_directly(Cluster::quiet(), enable).await;
+    let mut front = Apifront::start_directly(Cluster::shared(), enable).await;
     let shown = Shown::open(&front).await;
     shown.create(&pod_on_node("a", json!({}), "node-1")).await;
     shown.begin().await;

@@ -9,12 +9,13 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shown::{SORTED, STATE, Shown, TOTAL};
 
-use super::{enable, front};
+use super::{enable, front, shared_front};
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::objects::pod_on_node;
 use crate::harness::process;
+use crate::kubectl::kubeconfig_of;
 
 const MARKUP: &str = "<script>window.harmed=1</script><img src=x onerror=window.harmed=1>";
 
@@ -44,7 +45,7 @@ fn names(pods: &[Pod]) -> Vec<String> {
 #[tokio::test]
 async fn rows_are_sorted_filtered_counted_and_paged() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     let mut pods: Vec<Pod> = (0..240).map(Pod::number).collect();
     let created = pods.iter().map(async |pod| {
         let object = pod_on_node(&pod.name, json!({ "app": "web" }), &pod.node);
@@ -129,20 +130,14 @@ async fn rows_are_sorted_filtered_counted_and_paged() {
 #[tokio::test]
 async fn each_resource_begins_with_columns_of_its_own() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let front = Apifront::start(Cluster::quiet(), |config| {
+    let cluster = Cluster::quiet();
+    let front = Apifront::start(cluster, |config| {
         enable(config);
         // Events are not cached otherwise.
         config["cache"] = json!({ "exclude": [] });
     })
     .await;
-    let shown = Shown::open(&front).await;
-    let event = json!({
-        "metadata": { "name": "a" },
-        "involvedObject": { "kind": "Pod", "name": "a", "namespace": shown.namespace },
-        "reason": "Seen",
-    });
-    let events = format!("/api/v1/namespaces/{}/events", shown.namespace);
-    shown.admin.post(&events, &event).await.expect(201);
+    let shown = Shown::open_as(&kubeconfig_of(cluster, &front), String::new()).await;
     shown.page.shows(STATE, &json!("Live")).await;
     let heads = "[...document.querySelectorAll('#rows thead th')].map((head) => head.textContent)";
     let rows = "document.querySelectorAll('#rows tbody tr').length > 0";
@@ -202,7 +197,7 @@ async fn draw(shown: &Shown) {
 #[tokio::test]
 async fn changes_show_without_a_reload() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     for (name, node) in [("a", "node-1"), ("c", "node-2")] {
         shown.create(&pod_on_node(name, json!({}), node)).await;
     }
@@ -272,7 +267,7 @@ async fn changes_show_without_a_reload() {
 #[tokio::test]
 async fn changes_are_applied_in_their_order() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     shown.page.shows(STATE, &json!("Live")).await;
     let row = |name: &str| json!({ "name": name, "cells": [] });
     let begun = ["a", "b", "c", "d"].map(row);
@@ -325,7 +320,7 @@ async fn changes_are_applied_in_their_order() {
 #[tokio::test]
 async fn what_the_server_refuses_is_told_beside_the_old_table() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     shown.create(&pod_on_node("a", json!({}), "node-1")).await;
     shown.begin().await;
     let pod = ["a".to_owned()];
@@ -386,7 +381,7 @@ async fn a_stranger_is_told_which_right_is_missing() {
 #[tokio::test]
 async fn text_of_the_cluster_stays_text() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     let mut pod = pod_on_node("a", json!({ "is": "marked" }), "node-1");
     pod["metadata"]["annotations"] = json!({ "note": MARKUP });
     shown.create(&pod).await;
@@ -431,7 +426,7 @@ async fn text_of_the_cluster_stays_text() {
 #[tokio::test]
 async fn the_page_can_be_read_and_used_by_everybody() {
     skip_under_oracle!("kube-apiserver has no queries");
-    let shown = Shown::open(front()).await;
+    let shown = Shown::open(shared_front()).await;
     let page = &shown.page;
     for name in ["a", "b"] {
         shown.create(&pod_on_node(name, json!({}), "node-1")).await;

@@ -34,9 +34,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Opens the page as the administrator.
+    /// Opens the page as the administrator of the shared cluster.
     pub(super) async fn open(front: &Apifront) -> Self {
-        let cluster = Cluster::quiet();
+        let cluster = Cluster::shared();
         let namespace = cluster.namespace("shop").await;
         Self::open_as(&kubeconfig_of(cluster, front), namespace).await
     }
@@ -57,7 +57,7 @@ impl Shown {
             page: Page::open(&format!("{origin}/query-page/")).await,
             pods: format!("/api/v1/namespaces/{namespace}/pods"),
             namespace,
-            admin: Cluster::quiet().admin_client(),
+            admin: Cluster::shared().admin_client(),
             origin,
             _kubectl: kubectl,
             _lines: lines,
