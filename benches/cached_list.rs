@@ -13,6 +13,7 @@ use crate::support::report::{self, Goal, median};
 use crate::support::servers::{Server, Servers};
 use crate::support::{argument, cores, count, pods, require, usage};
 use harness::client::{Client, Protocol};
+use harness::media_types::PARTIAL_LIST_PROTOBUF;
 use harness::process::temporary_folder;
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
@@ -28,9 +29,6 @@ struct Representation {
 const JSON: (&str, &str) = ("accept", "application/json");
 const PROTOBUF: (&str, &str) = ("accept", "application/vnd.kubernetes.protobuf");
 const GZIP: (&str, &str) = ("accept-encoding", "gzip");
-
-const PROTOBUF_PARTIAL: &str =
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// The representations, in the order of measurement. Pods are kept as protobuf, and
 /// the other representations are made from that.
@@ -49,7 +47,7 @@ const REPRESENTATIONS: [Representation; 8] = [
     },
     Representation {
         name: "PartialObjectMetadata, protobuf",
-        headers: &[("accept", PROTOBUF_PARTIAL)],
+        headers: &[("accept", PARTIAL_LIST_PROTOBUF)],
         protocol: Protocol::Http2,
         goal: 10.0,
     },

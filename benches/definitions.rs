@@ -12,17 +12,15 @@ use crate::support::report::{self, Goal, percentile};
 use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::Cluster;
+use harness::media_types::{GROUP_DISCOVERY_OR_JSON, JSON};
 use harness::objects::widget_definition;
 use harness::watch::Watch;
 use serde_json::Value;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const EVERYTHING: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-const JSON: &str = "application/json";
 /// The documents that must show the group, each with its media type.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
-    ("/apis, aggregated", "/apis", EVERYTHING),
+    ("/apis, aggregated", "/apis", GROUP_DISCOVERY_OR_JSON),
     ("/apis", "/apis", JSON),
     ("/openapi/v3", "/openapi/v3", JSON),
 ];

@@ -9,10 +9,9 @@ use crate::support::report::{self, Goal};
 use crate::support::servers::{Server, Servers};
 use futures::{StreamExt, stream};
 use harness::client::Client;
+use harness::media_types::{GROUP_DISCOVERY, JSON};
 use http::Method;
 
-const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const JSON: &str = "application/json";
 const GOAL: f64 = 5.0;
 /// The number of concurrent requests on one connection.
 const AT_A_TIME: usize = 16;
@@ -45,8 +44,8 @@ async fn compare() {
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     for asked in [
-        asked("aggregated discovery", "/apis", DISCOVERY, false),
-        asked("aggregated discovery, gzip", "/apis", DISCOVERY, true),
+        asked("aggregated discovery", "/apis", GROUP_DISCOVERY, false),
+        asked("aggregated discovery, gzip", "/apis", GROUP_DISCOVERY, true),
         asked("OpenAPI v3, root", "/openapi/v3", JSON, false),
         asked("OpenAPI v3, root, gzip", "/openapi/v3", JSON, true),
         asked("OpenAPI v3, apps/v1", &document, JSON, false),

@@ -19,6 +19,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use harness::client::Client;
 use harness::cluster::Cluster;
+use harness::media_types::{JSON, PROTOBUF};
 use http::Method;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
@@ -28,8 +29,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The goals: how many times less CPU than kube-apiserver, which also sends the
 /// list.
 const GOALS: [(Encoding, &str, f64); 2] = [

@@ -10,16 +10,15 @@ use crate::support::count;
 use crate::support::report::{self, Goal, least, percentile};
 use harness::backend::{Backend, Mood};
 use harness::client::Client;
+use harness::media_types::GROUP_DISCOVERY_OR_JSON;
 use harness::twins::{Parts, Registration, Twins};
 use http::Method;
 
-const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 /// The discovery requests: aggregated documents of all groups, a plain one, and
 /// documents of single group versions.
 const DISCOVERY: [(&str, &str); 5] = [
-    ("/apis", AGGREGATED),
-    ("/api", AGGREGATED),
+    ("/apis", GROUP_DISCOVERY_OR_JSON),
+    ("/api", GROUP_DISCOVERY_OR_JSON),
     ("/apis", "application/json"),
     ("/apis/apps/v1", "application/json"),
     ("/apis/calm.example.com/v1", "application/json"),

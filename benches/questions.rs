@@ -15,14 +15,13 @@ use futures::future::join_all;
 use harness::apifront::Apifront;
 use harness::client::Client;
 use harness::cluster::{Cluster, sum_metric};
+use harness::media_types::{JSON, PROTOBUF};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
 const ROUNDS: usize = 5;
 const IDLE: Duration = Duration::from_secs(5);
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const METADATA: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str =

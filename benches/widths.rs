@@ -12,14 +12,10 @@ use crate::support::report::{self, Goal, median};
 use crate::support::servers::Servers;
 use crate::support::{count, pods, require};
 use harness::client::Client;
+use harness::media_types::{JSON, PARTIAL_LIST, PROTOBUF, TABLE, YAML};
 use harness::{eventually, objects};
 use serde_json::json;
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
 const SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
 const SOON: Duration = Duration::from_secs(60);
 
@@ -39,7 +35,7 @@ const FORMS: [Form; 10] = [
     ("protobuf", PROTOBUF, false, ""),
     ("Table", TABLE, false, ""),
     ("Table, gzip", TABLE, true, ""),
-    ("metadata", METADATA, false, ""),
+    ("metadata", PARTIAL_LIST, false, ""),
     ("YAML", YAML, false, ""),
     ("JSON, indented", JSON, false, "&pretty=true"),
     ("JSON, selected", JSON, false, "&labelSelector=app%3Dnone"),

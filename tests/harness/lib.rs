@@ -33,6 +33,7 @@ pub mod kwok;
 pub mod logs;
 pub mod manifests;
 pub mod masked;
+pub mod media_types;
 pub mod newer;
 pub mod objects;
 pub mod own_thread;

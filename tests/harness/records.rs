@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::media_types::JSON;
 use super::scripted::Seen;
 
 /// The names of all records. Each is also the name of the record's owner.
@@ -34,8 +35,6 @@ pub(super) enum Reply {
     /// The head of a watch that stays silent.
     Watch(&'static str),
 }
-
-const JSON: &str = "application/json";
 
 fn status(code: u16, reason: &str) -> Reply {
     let status = json!({

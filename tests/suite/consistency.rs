@@ -11,6 +11,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
 use crate::harness::forwarded;
+use crate::harness::media_types::PROTOBUF;
 use crate::harness::release::Release;
 use crate::harness::watch::Watch;
 
@@ -167,8 +168,6 @@ async fn strict_pages_of_a_quiet_resource_come_from_memory() {
     }
     assert_eq!(found, NAMES);
 }
-
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// apifront learns the version of a write from the answer. If the answer has no
 /// version, the next reads are forwarded.

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::TABLE;
 use crate::harness::objects::config_map;
 use crate::harness::release::{Release, tell_left_out};
 use crate::harness::watch::Watch;
@@ -28,7 +29,6 @@ const DIFFERENT_READS: f64 = 6.0;
 /// time.
 const TRIES: usize = 3;
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                           &allowWatchBookmarks=true";
 

@@ -14,10 +14,10 @@ use crate::harness::cluster::{Cluster, unique};
 use crate::harness::differential::Differential;
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
+use crate::harness::media_types::TABLE_OR_JSON;
 use crate::harness::watch::{Event, Watch};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const SOON: Duration = Duration::from_secs(30);
 
 /// The lists and events that an informer received.
@@ -273,7 +273,7 @@ async fn before_shared() -> (Apifront, Differential) {
 /// Compares a list in every form that the cache has.
 async fn same_lists(both: &mut Differential, list: &str) {
     both.get(&format!("{list}?resourceVersion=0")).await;
-    both.get_as(&format!("{list}?resourceVersion=0"), TABLE)
+    both.get_as(&format!("{list}?resourceVersion=0"), TABLE_OR_JSON)
         .await;
 }
 
@@ -389,7 +389,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
     }
     pairs.agree(&[6]).await;
     same_lists(&mut both, &new).await;
-    for accept in ["application/json", TABLE] {
+    for accept in ["application/json", TABLE_OR_JSON] {
         let not_there = both.expect(Expect::Bypass("aggregated"));
         let path = format!("{old}?resourceVersion=0");
         not_there.get_as(&path, accept).await;
@@ -519,7 +519,7 @@ async fn both_versions_of_an_autoscaler() {
         both.get(&path).await;
         // A v1 autoscaler stores its metrics in another order than they are printed
         // in.
-        both.expect(of_table).get_as(&path, TABLE).await;
+        both.expect(of_table).get_as(&path, TABLE_OR_JSON).await;
         for name in ["new", "old"] {
             both.get(&format!("{list}/{name}?resourceVersion=0")).await;
         }

@@ -14,6 +14,7 @@ use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, create_namespace};
 use crate::harness::differential::{Differential, compare};
 use crate::harness::expect::{DEBUG, Expect};
+use crate::harness::media_types::{JSON, PROTOBUF, TABLE, YAML};
 use crate::harness::release::Release;
 use crate::harness::sample::NAMESPACE;
 use crate::harness::{eventually, objects, process};
@@ -21,10 +22,6 @@ use crate::kubectl::both;
 
 const THRESHOLD: usize = 128 << 10;
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const GZIP: (&str, &str) = ("accept-encoding", "gzip");
 
 async fn create(admin: &Client, list: &str, name: &str, length: usize) {

@@ -9,13 +9,10 @@ use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
+use crate::harness::media_types::{PARTIAL, PROTOBUF, TABLE};
 use crate::harness::objects;
 use crate::harness::sample::{GROUP, NAMESPACE};
 use crate::harness::watch::Watch;
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn oracle() -> Differential {
     let cluster = Cluster::quiet();

@@ -15,13 +15,11 @@ use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::media_types::{JSON, PROTOBUF, TABLE_OR_JSON};
 use crate::harness::newer::{JSON_FIELD, Newer, PROTOBUF_FIELD};
 use crate::harness::objects::pod;
 use crate::harness::process;
 
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const WITHIN: Duration = Duration::from_secs(20);
 /// The number of tries, since ages in Tables tick and a watch may end.
 const TRIES: usize = 4;
@@ -91,12 +89,15 @@ async fn unknown_fields_in_every_representation() {
             let list = partial(encoding, "PartialObjectMetadataList");
             reads.push((path.clone(), list));
         }
-        reads.push((path.clone(), TABLE.to_owned()));
+        reads.push((path.clone(), TABLE_OR_JSON.to_owned()));
         let and = if query.is_empty() { "?" } else { "&" };
-        reads.push((format!("{path}{and}includeObject=Object"), TABLE.to_owned()));
+        reads.push((
+            format!("{path}{and}includeObject=Object"),
+            TABLE_OR_JSON.to_owned(),
+        ));
     }
     for path in [format!("{pods}/a"), format!("{pods}/a?resourceVersion=0")] {
-        for accept in [JSON, PROTOBUF, TABLE] {
+        for accept in [JSON, PROTOBUF, TABLE_OR_JSON] {
             reads.push((path.clone(), accept.to_owned()));
         }
         for encoding in [JSON, PROTOBUF] {
@@ -135,7 +136,7 @@ async fn unknown_fields_in_watches() {
     let accepted = [
         JSON.to_owned(),
         format!("{PROTOBUF};stream=watch"),
-        TABLE.to_owned(),
+        TABLE_OR_JSON.to_owned(),
         partial(JSON, "PartialObjectMetadata"),
         partial(&format!("{PROTOBUF};stream=watch"), "PartialObjectMetadata"),
     ];

@@ -11,12 +11,10 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::differential::compare;
 use crate::harness::expect::{DEBUG, Expect};
+use crate::harness::media_types::{JSON, PARTIAL_LIST, TABLE_OR_JSON};
 use crate::harness::{eventually, volume};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const JSON: &str = "application/json";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const SOON: Duration = Duration::from_secs(30);
 
 /// The variable with the number of changes of the definition.
@@ -153,7 +151,7 @@ async fn a_list_right_after_a_change_has_the_new_form() {
         let patched = admin.patch(&name, "merge-patch+json", &versions).await;
         assert_eq!(patched.status, 200, "{}", patched.text());
         asked.ask(&all, JSON).await;
-        asked.ask(&all, TABLE).await;
+        asked.ask(&all, TABLE_OR_JSON).await;
         // One object is written after the change, and so gets a new version.
         let written = json!({ "metadata": { "labels": { "change": change.to_string() } } });
         let path = format!("{mine}/w000");
@@ -165,22 +163,27 @@ async fn a_list_right_after_a_change_has_the_new_form() {
             let path = format!("{all}?fieldSelector={selector}");
             asked.ask(&path, JSON).await;
         }
-        asked.ask(&all, METADATA).await;
+        asked.ask(&all, PARTIAL_LIST).await;
         asked.ask(&path, JSON).await;
-        asked.ask(&path, TABLE).await;
+        asked.ask(&path, TABLE_OR_JSON).await;
         asked
-            .ask(&format!("{mine}?labelSelector=change"), TABLE)
+            .ask(&format!("{mine}?labelSelector=change"), TABLE_OR_JSON)
             .await;
         // The next change comes at once, or after apifront has noticed this one.
         if change % 2 == 0 {
             eventually("a Table from the cache", SOON, || async {
-                let headers = [("accept", TABLE), DEBUG];
+                let headers = [("accept", TABLE_OR_JSON), DEBUG];
                 let table = asked.front.send(Method::GET, &all, &headers, "").await;
                 table.is_hit()
             })
             .await;
             // Nothing changes now, so the cache must answer everything.
-            for (path, accept) in [(&all, TABLE), (&all, JSON), (&mine, JSON), (&all, METADATA)] {
+            for (path, accept) in [
+                (&all, TABLE_OR_JSON),
+                (&all, JSON),
+                (&mine, JSON),
+                (&all, PARTIAL_LIST),
+            ] {
                 let answer = asked.ask(path, accept).await;
                 let unmet = Expect::Hit.unmet(&answer);
                 assert!(unmet.is_empty(), "{path} {accept}: {unmet}");

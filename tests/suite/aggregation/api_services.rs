@@ -11,14 +11,13 @@ use crate::harness::backend::{Backend, Mood};
 use crate::harness::cluster::{Cluster, grant_everywhere, unique};
 use crate::harness::eventually;
 use crate::harness::kubectl::Kubectl;
+use crate::harness::media_types::{PARTIAL_LIST, TABLE};
 use crate::harness::objects;
 use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins, settled};
 use crate::harness::watch::Watch;
 
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 const WARDLE: &str = "v1alpha1.wardle.example.com";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().expect("items");

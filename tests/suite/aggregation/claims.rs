@@ -13,6 +13,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::records::{RECORDS, Showing};
 use crate::harness::twins::{Registration, SETTLES_WITHIN, configure, settled};
 
@@ -135,7 +136,7 @@ async fn doctor_refutes_false_claims() {
     let admin = twins.twins.direct_client();
     eventually("the records are discovered", SETTLES_WITHIN, || async {
         let groups = admin.get(&format!("/apis/{GROUP}/v1")).await;
-        let found = admin.get_as("/apis", DISCOVERY).await;
+        let found = admin.get_as("/apis", GROUP_DISCOVERY).await;
         groups.status == 200 && found.text().contains("\"records\"")
     })
     .await;
@@ -191,8 +192,6 @@ async fn doctor_refutes_false_claims() {
         }
     }
 }
-
-const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[tokio::test]
 async fn shadow_mode_withdraws_a_false_claim() {

@@ -8,13 +8,12 @@ use super::HostileTwins;
 use crate::harness::backend::Mood;
 use crate::harness::client::{Answer, Client};
 use crate::harness::kubectl::Kubectl;
+use crate::harness::media_types::{PROTOBUF, TABLE};
 use crate::harness::records::RECORDS;
 
 const GROUP: &str = "records.example.com";
 const LIST: &str = "/apis/records.example.com/v1/records";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL: &str = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 async fn read(client: &Client, path: &str, accept: &str) -> Answer {
     let headers = [("accept", accept), ("x-apifront-debug", "cache")];

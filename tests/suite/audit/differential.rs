@@ -10,13 +10,10 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use super::world::{Sent, Side, Who, World, comparable, lines, parsed};
+use crate::harness::media_types::{PARTIAL_LIST, PROTOBUF, TABLE};
 
 /// The number of random reads for both servers, in addition to those of the table.
 const RANDOM_READS: usize = 60;
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_those_of_kube_apiserver() {
@@ -296,7 +293,13 @@ fn reads(ns: &str) -> Vec<(Who, Sent)> {
         of(Who::Admin, "PODS/none/proxy/x"),
         of(Who::Admin, "MAPS/a%62"),
     ];
-    let accepts = [TABLE, PARTIAL, PROTOBUF, "application/yaml", "text/nothing"];
+    let accepts = [
+        TABLE,
+        PARTIAL_LIST,
+        PROTOBUF,
+        "application/yaml",
+        "text/nothing",
+    ];
     for accept in accepts {
         for path in [
             "MAPS?resourceVersion=0",
@@ -368,7 +371,7 @@ fn random_read(rng: &mut StdRng, ns: &str) -> (Who, Sent) {
         "application/json",
         PROTOBUF,
         TABLE,
-        PARTIAL,
+        PARTIAL_LIST,
         "application/yaml",
         "*/*",
     ];

@@ -16,6 +16,9 @@ use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 use crate::harness::forwarded;
+use crate::harness::media_types::{
+    PARTIAL, PARTIAL_LIST, PARTIAL_LIST_PROTOBUF, PROTOBUF, TABLE, TABLE_OR_JSON, YAML,
+};
 use crate::harness::sample::{self, NAMESPACE};
 use everything::{
     lists_of_everything, objects_of_everything, representations_of_everything, resources,
@@ -24,15 +27,7 @@ use requests::{malformed_parameters, odd_accept_headers, pages_and_pretty};
 use selectors::selectors;
 use watches::{watches_from_a_known_version, watches_of_everything};
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const TABLE_OR_JSON: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const TABLE_BETA: &str = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST_PROTOBUF: &str =
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const YAML: &str = "application/yaml";
 
 const AGGREGATED: Expect = Expect::Bypass("aggregated");
 const EXCLUDED: Expect = Expect::Bypass("excluded");

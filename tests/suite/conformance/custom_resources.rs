@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::cluster::unique;
 use crate::harness::eventually;
+use crate::harness::media_types::TABLE_OR_JSON;
 use crate::harness::objects::{widget, widget_definition};
 use crate::harness::subject::Subject;
 use crate::harness::watch::Watch;
@@ -20,7 +21,6 @@ conformance!(
 );
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 struct Widgets {
     group: String,
@@ -99,7 +99,7 @@ async fn printer_columns(subject: Subject) {
         .post(&list, &widget(&group, "a", "red", 3))
         .await
         .expect(201);
-    let table = admin.get_as(&list, TABLE).await.expect(200);
+    let table = admin.get_as(&list, TABLE_OR_JSON).await.expect(200);
     let columns: Vec<Value> = table["columnDefinitions"]
         .as_array()
         .expect("columns")

@@ -3,6 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::harness::media_types::{CBOR, JSON, PROTOBUF, YAML};
 use crate::harness::objects::config_map;
 use crate::harness::subject::Subject;
 
@@ -16,11 +17,6 @@ conformance!(
     selected_by_what_is_absent,
     paths_are_decoded_first,
 );
-
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const CBOR: &str = "application/cbor";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 async fn one_map(subject: &Subject) -> String {
     let ns = subject.namespace("accept").await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::media_types::{PARTIAL_LIST_OR_JSON, PARTIAL_OR_JSON, TABLE_OR_JSON};
 use crate::harness::objects::pod_on_node;
 use crate::harness::subject::Subject;
 use crate::harness::watch::Watch;
@@ -14,12 +15,6 @@ conformance!(
     partial_metadata,
     not_acceptable,
 );
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const PARTIAL_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
-const PARTIAL: &str =
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 
 async fn two_pods(subject: &Subject) -> String {
     let ns = subject.namespace("table").await;
@@ -56,7 +51,7 @@ async fn table_of_pods(subject: Subject) {
     for version in ["", "?resourceVersion=0"] {
         let answer = subject
             .admin
-            .get_as(&format!("{list}{version}"), TABLE)
+            .get_as(&format!("{list}{version}"), TABLE_OR_JSON)
             .await;
         assert_eq!(answer.header("content-type"), "application/json");
         let table = answer.expect(200);
@@ -79,13 +74,19 @@ async fn table_of_pods(subject: Subject) {
 
 async fn table_of_one_pod(subject: Subject) {
     let list = two_pods(&subject).await;
-    let answer = subject.admin.get_as(&format!("{list}/b"), TABLE).await;
+    let answer = subject
+        .admin
+        .get_as(&format!("{list}/b"), TABLE_OR_JSON)
+        .await;
     let table = answer.expect(200);
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"].as_array().expect("rows").len(), 1);
     assert_eq!(table["rows"][0]["cells"][0], "b");
     // An answer that cannot be a Table, such as an error, stays as it is.
-    let answer = subject.admin.get_as(&format!("{list}/none"), TABLE).await;
+    let answer = subject
+        .admin
+        .get_as(&format!("{list}/none"), TABLE_OR_JSON)
+        .await;
     answer.expect_status(404, "NotFound", "pods \"none\" not found");
 }
 
@@ -93,17 +94,17 @@ async fn table_include_object(subject: Subject) {
     let admin = &subject.admin;
     let list = two_pods(&subject).await;
     let table = admin
-        .get_as(&format!("{list}?includeObject=Object"), TABLE)
+        .get_as(&format!("{list}?includeObject=Object"), TABLE_OR_JSON)
         .await
         .expect(200);
     assert_eq!(table["rows"][0]["object"]["kind"], "Pod");
     let table = admin
-        .get_as(&format!("{list}?includeObject=None"), TABLE)
+        .get_as(&format!("{list}?includeObject=None"), TABLE_OR_JSON)
         .await
         .expect(200);
     assert_eq!(table["rows"][0]["object"], Value::Null);
     let answer = admin
-        .get_as(&format!("{list}?includeObject=x"), TABLE)
+        .get_as(&format!("{list}?includeObject=x"), TABLE_OR_JSON)
         .await;
     answer.expect_status(
         400,
@@ -119,7 +120,7 @@ async fn table_watch(subject: Subject) {
     let from = from["metadata"]["resourceVersion"]
         .as_str()
         .expect("version");
-    let admin = subject.admin.clone().with_header("accept", TABLE);
+    let admin = subject.admin.clone().with_header("accept", TABLE_OR_JSON);
     let mut watch = Watch::open(&admin, &format!("{list}?watch=1&resourceVersion={from}")).await;
     for name in ["c", "d"] {
         let body = pod_on_node(name, json!({}), "somewhere");
@@ -138,7 +139,7 @@ async fn partial_metadata(subject: Subject) {
     let admin = &subject.admin;
     let list = two_pods(&subject).await;
     let full = admin.get(&list).await.expect(200);
-    let partial = admin.get_as(&list, PARTIAL_LIST).await.expect(200);
+    let partial = admin.get_as(&list, PARTIAL_LIST_OR_JSON).await.expect(200);
     assert_eq!(partial["kind"], "PartialObjectMetadataList");
     assert!(partial["metadata"]["resourceVersion"].is_string());
     assert_eq!(partial["items"].as_array().map(Vec::len), Some(2));
@@ -148,7 +149,7 @@ async fn partial_metadata(subject: Subject) {
     assert_eq!(item["metadata"], full["items"][0]["metadata"]);
     assert!(item.get("spec").is_none());
     let one = admin
-        .get_as(&format!("{list}/a"), PARTIAL)
+        .get_as(&format!("{list}/a"), PARTIAL_OR_JSON)
         .await
         .expect(200);
     assert_eq!(one["kind"], "PartialObjectMetadata");
@@ -172,7 +173,7 @@ async fn not_acceptable(subject: Subject) {
     // The answer is indented, since no representation was negotiated.
     assert!(answer.text().starts_with("{\n  \"kind\": \"Status\",\n"));
     // A list cannot be PartialObjectMetadata, which is a single object.
-    let answer = admin.get_as(&list, PARTIAL).await;
+    let answer = admin.get_as(&list, PARTIAL_OR_JSON).await;
     assert_eq!(answer.expect(406)["reason"], "NotAcceptable");
     // YAML cannot be streamed.
     let answer = admin

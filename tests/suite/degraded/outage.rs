@@ -10,18 +10,16 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
+use crate::harness::media_types::{PARTIAL_LIST, PROTOBUF};
 use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
-
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 fn questions(world: &World) -> Vec<(String, &'static str)> {
     let list = world.path("configmaps");
     vec![
         (list.clone(), "application/json"),
         (list.clone(), PROTOBUF),
-        (list.clone(), METADATA),
+        (list.clone(), PARTIAL_LIST),
         (format!("{list}?limit=500"), "application/json"),
         (
             format!("{list}?labelSelector=app%3Dkept"),

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{V2, compare_all, everything, versions};
+use super::{compare_all, everything, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::backend::{Backend, Mood};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::pool::Lease;
 use crate::harness::twins::{Parts, Registration, Twins, configure, registrations, settled};
 use crate::harness::wardle::Wardle;
@@ -127,7 +128,7 @@ async fn a_backend_in_trouble_is_stale_and_delays_nobody() {
         let mut slowest = Duration::ZERO;
         for _ in 0..50 {
             let (documents, control) = (
-                timed(&through, "/apis", V2),
+                timed(&through, "/apis", GROUP_DISCOVERY),
                 timed(&direct, "/livez", "*/*"),
             );
             let ((answer, took), (_, control)) = tokio::join!(documents, control);

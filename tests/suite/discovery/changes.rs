@@ -7,10 +7,11 @@ use http::Method;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{V2, compare_all, difference, everything, versions};
+use super::{compare_all, difference, everything, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::{eventually, objects, pace};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ async fn custom_resources_come_and_go_at_once() {
     let front = Apifront::start(&cluster, |_| {}).await;
     let (direct, through) = (cluster.admin_client(), front.admin_client());
     let documents = [
-        ("/apis", V2),
+        ("/apis", GROUP_DISCOVERY),
         ("/apis", "application/json"),
         ("/openapi/v3", "application/json"),
         ("/openapi/v2", "application/json"),
@@ -96,7 +97,7 @@ async fn custom_resources_come_and_go_at_once() {
             agreed[at] += 1;
         }
     }
-    for accept in ["application/json", V2] {
+    for accept in ["application/json", GROUP_DISCOVERY] {
         same_soon(&direct, &through, "/apis", accept).await;
     }
     compare_all(&direct, &through, &["/apis", "/api"]).await;

@@ -2,10 +2,11 @@
 
 use http::Method;
 
-use super::{V2, compare_all, difference};
+use super::{compare_all, difference};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Protocol;
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::GROUP_DISCOVERY;
 
 #[tokio::test]
 async fn documents_are_upstreams_to_the_byte() {
@@ -93,14 +94,23 @@ async fn methods_compression_and_who_asks() {
         }
         for headers in [
             &[("user-agent", "curl/8")][..],
-            &[("user-agent", "curl/8"), ("accept", V2)],
-            &[("accept-encoding", "gzip"), ("accept", V2)],
+            &[("user-agent", "curl/8"), ("accept", GROUP_DISCOVERY)],
+            &[("accept-encoding", "gzip"), ("accept", GROUP_DISCOVERY)],
             &[("x-forwarded-for", "10.96.0.7")],
         ] {
             found.push(difference(&direct, &front, Method::GET, path, headers).await);
         }
         let (direct, front) = (direct.over(Protocol::Http1), front.over(Protocol::Http1));
-        found.push(difference(&direct, &front, Method::GET, path, &[("accept", V2)]).await);
+        found.push(
+            difference(
+                &direct,
+                &front,
+                Method::GET,
+                path,
+                &[("accept", GROUP_DISCOVERY)],
+            )
+            .await,
+        );
         found.push(difference(&direct, &front, Method::HEAD, path, &[]).await);
     }
     found.retain(|d| !d.is_empty());
@@ -114,27 +124,34 @@ async fn what_was_not_modified_is_not_sent_again() {
         Apifront::quiet().admin_client(),
     );
     for path in ["/api", "/apis"] {
-        let etag = direct.get_as(path, V2).await.header("etag").to_owned();
+        let etag = direct
+            .get_as(path, GROUP_DISCOVERY)
+            .await
+            .header("etag")
+            .to_owned();
         for protocol in [Protocol::Http1, Protocol::Http2] {
             let (direct, front) = (direct.over(protocol), front.over(protocol));
             for (tag, accept) in [
-                (etag.as_str(), V2),
+                (etag.as_str(), GROUP_DISCOVERY),
                 (
                     etag.as_str(),
                     "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                 ),
                 (etag.as_str(), "application/json"),
-                ("\"x\"", V2),
-                (&format!("W/{etag}"), V2),
-                (&format!("\"x\", {etag}"), V2),
-                ("*", V2),
+                ("\"x\"", GROUP_DISCOVERY),
+                (&format!("W/{etag}"), GROUP_DISCOVERY),
+                (&format!("\"x\", {etag}"), GROUP_DISCOVERY),
+                ("*", GROUP_DISCOVERY),
             ] {
                 let headers = [("if-none-match", tag), ("accept", accept)];
                 let found = difference(&direct, &front, Method::GET, path, &headers).await;
                 assert!(found.is_empty(), "{found}");
             }
         }
-        let headers = [("if-none-match", etag.as_str()), ("accept", V2)];
+        let headers = [
+            ("if-none-match", etag.as_str()),
+            ("accept", GROUP_DISCOVERY),
+        ];
         let answer = front.send(Method::GET, path, &headers, "").await;
         assert_eq!(answer.status, 304);
         assert!(!answer.header("audit-id").is_empty());
@@ -158,7 +175,10 @@ async fn discovery_is_authorized() {
     .await;
     let (direct, through) = (cluster.client(None), front.client(None));
     for path in ["/api", "/apis", "/apis/apps/v1"] {
-        let headers = [("authorization", "Bearer wrong"), ("accept", V2)];
+        let headers = [
+            ("authorization", "Bearer wrong"),
+            ("accept", GROUP_DISCOVERY),
+        ];
         let found = difference(&direct, &through, Method::GET, path, &headers).await;
         assert!(found.is_empty(), "{found}");
     }

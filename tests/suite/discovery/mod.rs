@@ -13,12 +13,11 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::differential::compare_exactly;
 use crate::harness::expect::{DEBUG, Expect};
 use crate::harness::gates;
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::release::tell_left_out;
 
 /// Groups that only backends of apifront have.
 const BACKENDS_GROUPS: [&str; 2] = ["/apis/wardle.example.com", "/apis/hostile.example.com"];
-
-pub const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The Accept headers that clients send, and some that test the rules.
 pub const ACCEPTS: [&str; 25] = [
@@ -30,7 +29,7 @@ pub const ACCEPTS: [&str; 25] = [
     "application/*",
     "text/html",
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-    V2,
+    GROUP_DISCOVERY,
     "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer",
@@ -125,7 +124,7 @@ pub async fn compare_all(direct: &Client, front: &Client, paths: &[&str]) {
 }
 
 pub async fn everything(client: &Client) -> Answer {
-    client.get_as("/apis", V2).await
+    client.get_as("/apis", GROUP_DISCOVERY).await
 }
 
 /// Returns the groups and their versions, with the freshness of each.

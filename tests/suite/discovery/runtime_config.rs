@@ -11,6 +11,7 @@ use super::{compare_all, difference, versions};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::pool::Lease;
 use crate::harness::release::{Release, tell_left_out};
 use crate::harness::shared::Shared;
@@ -76,7 +77,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
     )
     .await;
     let mut found = Vec::new();
-    let v2 = [("accept", super::V2)];
+    let v2 = [("accept", GROUP_DISCOVERY)];
     found.push(difference(&direct, &through, Method::GET, "/api", &v2).await);
     for path in [
         "/apis/batch/v1/jobs",

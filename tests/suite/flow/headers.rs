@@ -12,10 +12,9 @@ use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::media_types::{PARTIAL_LIST, TABLE_OR_JSON};
 use crate::harness::{eventually, objects, process};
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const SOON: Duration = Duration::from_secs(30);
 
 /// Users whom a new cluster's schemas distinguish.
@@ -53,8 +52,8 @@ async fn every_answer_names_the_schema_that_kube_apiserver_names() {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let asked = [
         (cached.clone(), ""),
-        (cached, TABLE),
-        (format!("{maps}?resourceVersion=0&limit=1"), METADATA),
+        (cached, TABLE_OR_JSON),
+        (format!("{maps}?resourceVersion=0&limit=1"), PARTIAL_LIST),
         (format!("{maps}/a?resourceVersion=0"), ""),
         (format!("{maps}/none"), ""),
         (maps.clone(), ""),

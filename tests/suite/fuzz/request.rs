@@ -8,15 +8,14 @@ use rand::seq::IndexedRandom;
 use super::kinds::{APPS, KINDS, Kind, LARGE, NAMES, NAMESPACES};
 use super::mutate;
 use super::world::Memory;
+use crate::harness::media_types::{JSON, TABLE_OR_JSON};
 
-const JSON: &str = "application/json";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 /// The Accept headers with their weights, the greatest for usual ones.
 const ACCEPTS: [(u32, &str); 14] = [
     (30, JSON),
     (10, "application/vnd.kubernetes.protobuf,application/json"),
     (10, "application/vnd.kubernetes.protobuf"),
-    (12, TABLE),
+    (12, TABLE_OR_JSON),
     (
         3,
         "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",

@@ -8,13 +8,12 @@ use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::{Differential, compare};
 use crate::harness::expect::Expect;
+use crate::harness::media_types::{PROTOBUF, TABLE};
 use crate::harness::objects::config_map;
 
 const DEBUG: [(&str, &str); 1] = [("x-apifront-debug", "cache")];
 
 const UID: &str = "object.metadata.uid";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Returns a parameter that selects a range of a field's hashes.
 fn shard(field: &str, start: &str, end: &str) -> String {

@@ -10,14 +10,8 @@ use serde_json::json;
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::{JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML};
 use crate::harness::{eventually, objects};
-
-const JSON: &str = "application/json";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIALS: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const YAML: &str = "application/yaml";
 
 const QUERIES: [&str; 9] = [
     "",
@@ -90,7 +84,7 @@ async fn a_right_in_one_namespace_is_none_to_list_all_of_them() {
         format!("/api/v1/watch/namespaces/{ns}/nodes"),
     ] {
         for query in QUERIES {
-            for accept in [JSON, TABLE, PARTIAL, PARTIALS, PROTOBUF, YAML] {
+            for accept in [JSON, TABLE, PARTIAL, PARTIAL_LIST, PROTOBUF, YAML] {
                 for method in [Method::GET, Method::HEAD] {
                     let target = format!("{path}?{query}&timeoutSeconds=1");
                     let (right, found) = tokio::join!(

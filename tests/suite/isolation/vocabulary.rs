@@ -1,6 +1,8 @@
 //! The segments from which paths are built. Objects and namespaces have names that
 //! are words of paths, so that a server that confuses the two serves something.
 
+use crate::harness::media_types::{JSON, PARTIAL_LIST_OR_JSON, PARTIAL_OR_JSON, TABLE_OR_JSON};
+
 /// The group of the custom resources, one of which is named `namespaces`.
 pub const GROUP: &str = "matrix.example.test";
 pub const RBAC: &str = "rbac.authorization.k8s.io";
@@ -157,10 +159,13 @@ pub const WATCHES: [&str; 7] = [
     "watch=0&watch=1&resourceVersion=0",
 ];
 
-const JSON: &str = "application/json";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const PARTIAL: &str =
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
-const PARTIALS: &str =
-    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
-pub const ACCEPTS: [&str; 8] = [JSON, JSON, JSON, JSON, JSON, TABLE, PARTIAL, PARTIALS];
+pub const ACCEPTS: [&str; 8] = [
+    JSON,
+    JSON,
+    JSON,
+    JSON,
+    JSON,
+    TABLE_OR_JSON,
+    PARTIAL_OR_JSON,
+    PARTIAL_LIST_OR_JSON,
+];

@@ -19,14 +19,12 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::expect::{DEBUG, is_late};
+use crate::harness::media_types::{PARTIAL, PARTIAL_LIST, TABLE};
 use crate::harness::shared::Shared;
 use crate::harness::watch::Watch;
 
 const JSON: &str = "application/json;drop=metadata.managedFields";
 const YAML: &str = "application/yaml;drop=metadata.managedFields";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 /// The time until the cache answers on a busy machine.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const DROP: &str = ";drop=metadata.managedFields";

@@ -24,11 +24,11 @@ use crate::harness::apiserver::KubeApiserver;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
+use crate::harness::media_types::JSON;
 use crate::harness::objects::{config_map, pod, widget, widget_definition};
 use crate::harness::release::Release;
 use crate::harness::shared::Shared;
 
-const JSON: &str = "application/json";
 const GROUP: &str = "old.test";
 const NAMESPACE: &str = "old";
 const OBJECTS: usize = 5;

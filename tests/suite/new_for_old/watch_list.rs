@@ -9,15 +9,13 @@ use serde_json::json;
 use super::{JSON, LISTS, SEND, World};
 use crate::harness::client::{Answer, Client};
 use crate::harness::expect::DEBUG;
+use crate::harness::media_types::{PARTIAL, PROTOBUF_WATCH, TABLE};
 use crate::harness::objects::config_map;
 use crate::harness::release::{Release, expect_no_watch_list, tell_left_out};
 use crate::harness::watch::{Event, Watch};
 use crate::harness::{ages_have_ticked, apifront::Apifront, eventually};
 
 const DECLINE: &str = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 const SOON: Duration = Duration::from_secs(30);
 /// The number of tries, since ages in Tables tick between two answers.
 const TRIES: usize = 6;
@@ -33,7 +31,7 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
     if Release::at_least(34) {
         // Before 1.34 objects are written differently: their protobuf comes from the
         // upstream, and the old store has no order that determines the first row.
-        accepted.extend([TABLE, PROTOBUF]);
+        accepted.extend([TABLE, PROTOBUF_WATCH]);
     }
     let empty = "/apis/apps/v1/daemonsets";
     let mut compared = 0;
@@ -71,7 +69,9 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
             }
             expect_no_watch_list(&old, &path).await;
             // Custom resources have no protobuf.
-            let accepted = accepted.iter().filter(|a| **a != PROTOBUF || !is_custom);
+            let accepted = accepted
+                .iter()
+                .filter(|a| **a != PROTOBUF_WATCH || !is_custom);
             paths.extend(accepted.map(|accept| (path.clone(), *accept)));
         }
         // Most of the time passes while the watches are open.
@@ -117,7 +117,7 @@ async fn same(newer: &Client, front: &Client, path: &str, accept: &str) {
 /// Returns the events. A bookmark appears without its version, and with `END` before
 /// it if it ends the initial events.
 fn events(answer: &Answer, accept: &str) -> Vec<String> {
-    if accept == PROTOBUF {
+    if accept == PROTOBUF_WATCH {
         // The version is the only number among the bytes of the last frame.
         let text = answer.body.escape_ascii().to_string();
         let end = text.contains("initial-events-end");

@@ -8,12 +8,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{GROUP, QUERIES, VERSION, enable, front};
-use crate::discovery::{V2, compare_all};
+use crate::discovery::compare_all;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::kubectl::Kubectl;
+use crate::harness::media_types::GROUP_DISCOVERY;
 use crate::harness::release::Release;
 use crate::kubectl::{both, kubeconfig_of};
 
@@ -85,7 +86,7 @@ async fn its_documents_have_the_form_of_every_group() {
     });
     assert_eq!(resources["resources"], json!([resource]));
 
-    let everything = json_of(&through, "/apis", V2).await;
+    let everything = json_of(&through, "/apis", GROUP_DISCOVERY).await;
     let named = |name: &'static str| move |group: &Value| group["metadata"]["name"] == name;
     let own = find(&everything["items"], named(GROUP));
     let model = find(&everything["items"], named(MODEL));
@@ -108,7 +109,7 @@ async fn its_documents_have_the_form_of_every_group() {
 async fn all_other_groups_are_as_before() {
     skip_under_oracle!("kube-apiserver has no queries");
     let (direct, through) = (Cluster::quiet().admin_client(), front().admin_client());
-    for (accept, list) in [("application/json", "groups"), (V2, "items")] {
+    for (accept, list) in [("application/json", "groups"), (GROUP_DISCOVERY, "items")] {
         let mut ours = json_of(&through, "/apis", accept).await;
         let is_ours = |group: &Value| group["name"] == GROUP || group["metadata"]["name"] == GROUP;
         without(&mut ours, list, is_ours);
@@ -286,7 +287,13 @@ async fn is_shown(client: &Client) -> Vec<bool> {
     for place in PLACES {
         shown.push(client.get(place).await.text().contains(GROUP));
     }
-    shown.push(client.get_as("/apis", V2).await.text().contains(GROUP));
+    shown.push(
+        client
+            .get_as("/apis", GROUP_DISCOVERY)
+            .await
+            .text()
+            .contains(GROUP),
+    );
     for path in [format!("/apis/{GROUP}"), format!("/apis/{VERSION}")] {
         shown.push(client.get(&path).await.status == 200);
     }

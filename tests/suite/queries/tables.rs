@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use super::{QUERIES, query, shared_front};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::media_types::TABLE;
 use crate::harness::objects::{config_map, pod_on_node};
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Returns the names of a Table's columns that kubectl prints, and the cells by row.
 fn printed(table: &Value) -> (Vec<Value>, Vec<Vec<Value>>) {

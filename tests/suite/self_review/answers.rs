@@ -4,15 +4,12 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::asking::{
-    JSON, PATH, PROTOBUF, YAML, in_protobuf, is_remembered, of_spec, question, timeless,
-};
+use super::asking::{PATH, in_protobuf, is_remembered, of_spec, question, timeless};
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::differential::compare;
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+use crate::harness::media_types::{JSON, PROTOBUF, TABLE, YAML};
 
 struct Form {
     name: &'static str,

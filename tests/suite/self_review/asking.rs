@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 
 use crate::harness::client::{Answer, Client};
 use crate::harness::encodings::wrap;
+use crate::harness::media_types::JSON;
 
 pub const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-pub const JSON: &str = "application/json";
-pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-pub const YAML: &str = "application/yaml";
 
 const API_VERSION: &str = "authorization.k8s.io/v1";
 const KIND: &str = "SelfSubjectAccessReview";

@@ -6,12 +6,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::asking::{JSON, ask, is_allowed, is_remembered, may, question, timeless};
+use super::asking::{ask, is_allowed, is_remembered, may, question, timeless};
 use crate::harness::apifront::{Apifront, upstream_requests};
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::differential::compare;
 use crate::harness::eventually;
+use crate::harness::media_types::JSON;
 use crate::harness::objects::cluster_role_binding;
 
 const SOON: Duration = Duration::from_secs(30);

@@ -16,14 +16,13 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::asking::{
-    JSON, PROTOBUF, YAML, ask, in_protobuf, is_remembered, last_field, of_spec, timeless,
-};
+use super::asking::{ask, in_protobuf, is_remembered, last_field, of_spec, timeless};
 use crate::degraded::rbac::{USER_GROUPS, USERS, attributes, create, settled};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::{Cluster, grant};
 use crate::harness::differential::compare;
+use crate::harness::media_types::{JSON, PROTOBUF, YAML};
 use crate::harness::objects::{role, role_binding};
 use crate::harness::{pace, volume};
 

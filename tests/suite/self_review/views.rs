@@ -4,13 +4,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::asking::{
-    JSON, PATH, PROTOBUF, YAML, ask, in_protobuf, is_allowed, is_remembered, last_field, may,
-    question, timeless,
+    PATH, ask, in_protobuf, is_allowed, is_remembered, last_field, may, question, timeless,
 };
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::differential::compare;
 use crate::harness::encodings::unwrap;
 use crate::harness::eventually;
+use crate::harness::media_types::{JSON, PROTOBUF, YAML};
 use crate::harness::watch::Watch;
 use crate::views::world::{MAPS, RBAC, SOON, World};
 

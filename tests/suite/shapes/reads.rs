@@ -10,17 +10,11 @@ use super::{DROPPED, SHAPE, SOON, Who, World, ask_both};
 use crate::harness::client::{Answer, Client};
 use crate::harness::eventually;
 use crate::harness::expect::{DEBUG, Expect};
+use crate::harness::media_types::{JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML};
 use crate::harness::objects::{role, role_binding};
 use crate::harness::watch::Watch;
 use crate::managed_fields::cut;
 use crate::websocket_watch;
-
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// Compares an answer with the API server's.
 fn compare(theirs: &Answer, ours: &Answer, accept: &str, is_shaped: bool, what: &str) {

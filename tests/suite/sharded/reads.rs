@@ -12,12 +12,12 @@ use super::selectors::by_uid_or_namespace;
 use super::{GROUP, OBJECTS, World, escaped};
 use crate::harness::differential::Differential;
 use crate::harness::expect::{DEBUG, Expect};
+use crate::harness::media_types::PROTOBUF;
 use crate::harness::volume;
 
 const READS: &str = "APIFRONT_TEST_READS";
 const DEFAULT_READS: usize = 300;
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPTS: [&str; 8] = [
     "application/json",
     "application/json",

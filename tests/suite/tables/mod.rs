@@ -16,6 +16,7 @@ use crate::harness::apifront::{Apifront, is_other_build, oracle};
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::expect::Expect;
+use crate::harness::media_types::{JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE};
 use crate::harness::pool::Lease;
 use crate::harness::release::{Release, tell_left_out};
 use crate::harness::shared::Shared;
@@ -45,13 +46,8 @@ const FORWARDED: [&str; 3] = [
     "/apis/shapes.example.test/v1/vasts",
 ];
 
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const TABLE_BETA: &str = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const PARTIAL_BETA: &str = "application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST_BETA: &str =
     "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io";
 

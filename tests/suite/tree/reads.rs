@@ -8,11 +8,10 @@ use serde_json::json;
 use super::{Tree, version};
 use crate::harness::differential::{Differential, compare_exactly};
 use crate::harness::expect::{DEBUG, Expect};
+use crate::harness::media_types::{PROTOBUF, TABLE};
 use crate::harness::objects::config_map;
 
 const WRITES: usize = 40;
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Strict through two instances is Strict. A write through one way is visible at
 /// once through each other, in lists, GETs and watches, from the cache.

@@ -7,10 +7,7 @@ use serde_json::Value;
 
 use super::world::{MAPS, SOON, World, keys, version};
 use crate::harness::eventually;
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+use crate::harness::media_types::{PARTIAL_LIST, PROTOBUF, TABLE};
 
 fn json(body: &Bytes) -> Value {
     serde_json::from_slice(body).expect("JSON")
@@ -88,7 +85,7 @@ async fn a_view_is_the_union_of_its_namespaces_lists() {
         ("resourceVersion=0", "application/json"),
         ("labelSelector=app%3Db", "application/json"),
         ("fieldSelector=metadata.name%21%3Da", "application/json"),
-        ("", METADATA),
+        ("", PARTIAL_LIST),
         ("", TABLE),
         ("includeObject=Object", TABLE),
         ("", PROTOBUF),

@@ -10,13 +10,9 @@ use super::{directory, files, loads, same, same_hit, start, version};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::expect::is_late;
+use crate::harness::media_types::{JSON, PARTIAL_LIST, PROTOBUF, TABLE};
 use crate::harness::objects::{config_map, pod, widget, widget_definition};
 use crate::harness::watch::Watch;
-
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 const GROUP: &str = "warm.example.com";
 /// The time for which the test listens to a watch that has brought everything.
@@ -204,7 +200,7 @@ async fn lists_and_watches_go_on_where_they_were() {
             assert_eq!(all, again, "{list}: lost or repeated events");
         }
         let listed = format!("{list}?resourceVersion=0");
-        let mut accepted = vec![JSON, TABLE, METADATA];
+        let mut accepted = vec![JSON, TABLE, PARTIAL_LIST];
         if resource != "widgets" {
             accepted.push(PROTOBUF);
         }

@@ -14,9 +14,9 @@ use super::{directory, files, loads, same, same_hit, save, start};
 use crate::harness::apifront::{self, Apifront, config_before};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
+use crate::harness::media_types::JSON;
 use crate::harness::objects::{config_map, widget, widget_definition};
 
-const JSON: &str = "application/json";
 const FILE: &str = "configmaps_v1_.store";
 
 fn set_mode(path: &Path, mode: u32) {

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::{directory, files, loads, same_hit, start};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
+use crate::harness::media_types::JSON;
 use crate::harness::objects::config_map;
 
-const JSON: &str = "application/json";
 const FILE: &str = "configmaps_v1_.store";
 const SOON: Duration = Duration::from_secs(30);
 
