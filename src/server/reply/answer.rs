@@ -122,12 +122,13 @@ impl Answer {
         self
     }
 
-    /// Compresses a large body, as kube-apiserver does for clients that accept gzip.
-    pub(in crate::server) async fn compress(
+    /// Compresses the body if it is long and a client with these headers accepts that.
+    pub(in crate::server) async fn compress_for(
         &mut self,
+        headers: &HeaderMap,
         by: OffloadUser<'_>,
     ) -> std::result::Result<(), OffloadRefusal> {
-        if self.length() > compression::COMPRESSED_ABOVE_BYTES
+        if compression::is_due(headers, self.length())
             && let Some((body, held)) = compression::body(&self.body, by).await?
         {
             self.set_compressed(body);

@@ -452,3 +452,39 @@ async fn the_answer_has_the_form_that_the_client_wants() {
     let html = ask(QUERIES, &[json_type, ("accept", "text/html")]).await;
     assert_eq!(html.expect(406)["reason"], "NotAcceptable");
 }
+
+/// A long answer is compressed for a client that accepts it, and for no other.
+#[tokio::test]
+async fn a_long_answer_is_compressed_if_its_client_accepts_that() {
+    skip_under_oracle!("kube-apiserver has no queries");
+    let cluster = Cluster::shared();
+    let (admin, through) = (cluster.admin_client(), front().admin_client());
+    let namespace = cluster.namespace("long").await;
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let long = "x".repeat(60 << 10);
+    for name in ["a", "b", "c"] {
+        let map = config_map(name, json!({}), json!({ "long": long }));
+        admin.post(&maps, &map).await.expect(201);
+    }
+    let body = query(&json!({
+        "resource": { "version": "v1", "resource": "configmaps" },
+        "namespaces": [namespace],
+        "columns": [{ "name": "long", "expression": "object.data.long" }],
+    }));
+    let ask = async |encoding: &str| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept-encoding", encoding),
+        ];
+        let body = body.to_string();
+        through
+            .send(http::Method::POST, QUERIES, &headers, body)
+            .await
+    };
+    let plain = ask("identity").await;
+    assert_eq!(plain.header("content-encoding"), "");
+    assert_eq!(plain.expect(201)["status"]["rows"][2]["cells"][0], long);
+    let compressed = ask("gzip").await;
+    assert_eq!(compressed.header("content-encoding"), "gzip");
+    assert!(compressed.body.len() < long.len());
+}

@@ -9,7 +9,7 @@ use kubernetes_wire::api::{GroupVersionResource, Query};
 use kubernetes_wire::negotiation::{IncludeObject, Negotiation, Offer, Representation, negotiate};
 
 use super::plan::Plan;
-use super::shape;
+use crate::server::reply::compression;
 
 /// Notes a list that the cache may answer.
 pub(super) fn note(
@@ -54,6 +54,6 @@ fn forms(
         return Vec::new();
     }
     let include = IncludeObject::from_query(query).unwrap_or_default();
-    let gzip = shape::stitches(representation, headers);
+    let gzip = compression::is_of_parts(representation, headers);
     read::list_forms(representation, include, gzip)
 }

@@ -20,6 +20,8 @@ mod shape;
 mod sharded;
 mod view;
 mod watch;
+mod watch_start;
+mod within_deadline;
 
 use std::sync::Arc;
 
@@ -29,8 +31,7 @@ use apifront_watch_cache::{CacheMode, Consistency};
 use count_shape::count_shape;
 use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method, request};
-use kubernetes_wire::api::{Reason, Status};
-use kubernetes_wire::request::Deadline;
+use kubernetes_wire::api::Status;
 use located::{Located, Scopes};
 pub(in crate::server) use pinned::{Pin, Pinned};
 use plan::Plan;
@@ -157,7 +158,8 @@ async fn read(
         }
     };
     let seats = grant.seats();
-    let (served, degraded) = serve_within(&granted, &request.headers, plan, pinned, seats).await;
+    let (served, degraded) =
+        within_deadline::serve(&granted, &request.headers, plan, pinned, seats).await;
     if let (Ok(_), Some(degraded)) = (&served, degraded) {
         degraded.note(&granted, grant);
     }
@@ -203,35 +205,6 @@ fn say(
     let mut answer = Answer::from_status(status, &request.headers, identified.query());
     answer.warn(warnings);
     answer
-}
-
-async fn serve_within(
-    granted: &Granted,
-    headers: &HeaderMap,
-    plan: Plan,
-    pinned: Option<&mut Pinned>,
-    seats: Option<&mut Admitted>,
-) -> (Result<Served, BypassReason>, Option<Degraded>) {
-    let mut degraded = None;
-    let within = match (granted.deadline(), &plan) {
-        (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) if pinned.is_none() => within,
-        _ => {
-            let served = serve(granted, headers, plan, pinned, seats, &mut degraded).await;
-            return (served, degraded);
-        }
-    };
-    let left = within.saturating_sub(granted.started().elapsed());
-    let serving = serve(granted, headers, plan, None, seats, &mut degraded);
-    let served = match tokio::time::timeout(left, serving).await {
-        Ok(served) => return (served, degraded),
-        Err(_) => Ok(Served::TimedOut(timed_out())),
-    };
-    (served, None)
-}
-
-fn timed_out() -> Status {
-    let message = "Timeout: request did not complete within the allotted timeout";
-    Status::failure(504, Reason::Timeout, message)
 }
 
 /// Takes the steps from a granted read to its answer: see [`located`].

@@ -24,6 +24,7 @@ use kubernetes_wire::representation::resource_version::with_resource_version;
 
 use super::newest::Newest;
 use super::watch;
+use super::watch_start::Start;
 use crate::aggregation::{Aggregation, api_service_objects};
 use crate::server::reply::refusal;
 use crate::server::stage::Granted;
@@ -85,7 +86,7 @@ pub(super) async fn open(
                     (items, version)
                 }
                 Err(status) if status.code == 410 => {
-                    let start = watch::Start::Expired(version, status);
+                    let start = Start::Expired(version, status);
                     let lasts = generation.settings.min_request_timeout;
                     return watch::watch("", options, start, base, shape, lasts).map(Ok);
                 }
@@ -98,11 +99,11 @@ pub(super) async fn open(
     let (writer, merged) = Store::new(base.resource.clone(), objects, version);
     writer.present((*base.presentation()).clone());
     let start = match plan {
-        WatchPlan::From(_) | WatchPlan::FromNow(_) => watch::Start::Version {
+        WatchPlan::From(_) | WatchPlan::FromNow(_) => Start::Version {
             version,
             forwards: true,
         },
-        WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => watch::Start::State(merged.snapshot()),
+        WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => Start::State(merged.snapshot()),
     };
     let min_request_timeout = generation.settings.min_request_timeout;
     let watch = watch::watch("", options, start, merged, shape, min_request_timeout)?;

@@ -1,12 +1,11 @@
 //! The last step of a read from the cache: its state is known to be recent enough.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use apifront_watch_cache::read::{
     BypassReason, HitCost, ListPlan, Shape, ShapeKind, Unanswered, WatchPlan,
 };
-use apifront_watch_cache::reflector::{Entry, NoEarlierEvents};
+use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use http::{HeaderMap, HeaderValue};
 use kubernetes_wire::api::{ListOptions, Status};
@@ -17,13 +16,14 @@ use super::newest::{self, Newest};
 use super::pinned::Pinned;
 use super::plan::Plan;
 use super::served::Served;
+use super::watch_start::{self, Start};
 use super::{get, list, overlay, overlay_watch, shape, sharded, watch};
 use crate::flow::{Admitted, HeldBytes};
 use crate::server::offload::OffloadUser;
-use crate::server::reply::deprecation;
 use crate::server::reply::watch_stream::WatchHead;
+use crate::server::reply::{compression, deprecation};
+use crate::server::stage::Granted;
 use crate::server::stage::context::{CacheResult, Hit};
-use crate::server::stage::{Granted, seats};
 
 /// Everything that an answer needs. No further request goes to upstream.
 pub(super) struct Prepared<'a> {
@@ -122,7 +122,7 @@ impl<'a> Prepared<'a> {
             options,
             plan,
             shape: self.target.shape.clone(),
-            gzip: shape::stitches(self.target.representation, self.headers),
+            gzip: compression::is_of_parts(self.target.representation, self.headers),
         };
         let (body, version) = match list::make(wanted, store, self.newest, by).await {
             Ok(made) => made,
@@ -185,54 +185,6 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Returns how a watch from a version begins. Asks upstream for the events before
-    /// the store's history, if there may be any. Upstream counts and queues the question
-    /// itself, and a herd that returns after a restart waits for few questions: with
-    /// seats held meanwhile, most of it would be refused.
-    async fn start_after(
-        &self,
-        options: &ListOptions,
-        version: u64,
-        seats: Option<&mut Admitted>,
-    ) -> watch::Start {
-        let granted = self.granted;
-        let Located {
-            entry,
-            store,
-            scope,
-        } = &self.target.located;
-        let namespace = scope.namespace;
-        let forwards = !sharded::is_kept(granted);
-        let evicted = store.begin(version).err();
-        if evicted.is_none_or(|evicted| evicted.within_resync) {
-            return watch::Start::Version { version, forwards };
-        }
-        if let Some(version) = watch::unchanged_since(namespace, options, version, store) {
-            return watch::Start::Version { version, forwards };
-        }
-        let asked = Instant::now();
-        let cache = &granted.generation().cache;
-        let earlier = match watch::wanted_earlier(granted, namespace, options, version) {
-            Some(wanted) => {
-                if let Some(seats) = seats {
-                    seats::give_back(seats);
-                }
-                cache.earlier_events(entry, store, wanted).await
-            }
-            None => Err(NoEarlierEvents::Untold),
-        };
-        match earlier {
-            Ok(earlier) => watch::Start::Earlier(earlier, asked.elapsed()),
-            Err(NoEarlierEvents::Untold) => watch::Start::Version { version, forwards },
-            // Forwarded, a herd that returns after a restart would stay upstream for
-            // minutes. Told to list again, it is served from memory.
-            Err(NoEarlierEvents::NoPlace) => watch::Start::Version {
-                version,
-                forwards: false,
-            },
-        }
-    }
-
     async fn watch(
         self,
         options: ListOptions,
@@ -241,19 +193,22 @@ impl<'a> Prepared<'a> {
     ) -> Result<Served, BypassReason> {
         let unmarked = plan == WatchPlan::Unmarked;
         let start = match plan {
-            WatchPlan::From(version) => self.start_after(&options, version, seats).await,
-            WatchPlan::FromNow(_) => watch::Start::Version {
+            WatchPlan::From(version) => {
+                let located = &self.target.located;
+                watch_start::after(self.granted, located, &options, version, seats).await
+            }
+            WatchPlan::FromNow(_) => Start::Version {
                 version: self.newest.resource_version(&self.target.located.store),
                 forwards: !sharded::is_kept(self.granted),
             },
             WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
                 .newest
                 .into_snapshot()
-                .map(watch::Start::State)
+                .map(Start::State)
                 .ok_or(BypassReason::NotProvenFresh)?,
         };
         let cost = match start {
-            watch::Start::Earlier(..) => HitCost::Events,
+            Start::Earlier(..) => HitCost::Events,
             _ => self.cost,
         };
         let lasts = self.granted.generation().settings.min_request_timeout;

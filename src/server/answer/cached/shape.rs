@@ -146,9 +146,7 @@ pub(super) async fn answer(
         _ => body,
     };
     let mut answer = headed(body, target, warnings).holding(held);
-    if negotiation::accepts_gzip(headers) {
-        answer.compress(by).await?;
-    }
+    answer.compress_for(headers, by).await?;
     Ok(answer)
 }
 
@@ -161,14 +159,6 @@ fn headed(body: Vec<Bytes>, target: &Target<'_>, warnings: &[HeaderValue]) -> An
         answer.headers.insert(SHAPE, shape);
     }
     answer
-}
-
-/// Tells whether a list, if it is long, is sent as gzip that `GzipList` joins from
-/// compressed parts. The bytes of these parts cannot be converted.
-pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
-    representation.media_type != MediaType::Yaml
-        && !representation.pretty
-        && negotiation::accepts_gzip(headers)
 }
 
 pub(super) async fn list(

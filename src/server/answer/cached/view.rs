@@ -19,11 +19,12 @@ use super::located::{Fitted, Located, Scopes, Target};
 use super::newest::{self, Newest};
 use super::plan::Plan;
 use super::served::Served;
-use super::{Outcome, filling, list, overlay, shape, sharded, watch};
+use super::watch_start::{self, Start};
+use super::{Outcome, filling, list, overlay, shape, sharded, watch, within_deadline};
 use crate::identity::VIEW;
 use crate::server::offload::OffloadUser;
-use crate::server::reply::deprecation;
 use crate::server::reply::watch_stream::WatchHead;
+use crate::server::reply::{compression, deprecation};
 use crate::server::stage::context::{CacheResult, Hit};
 use crate::server::stage::{
     GrantedView, Identified, NoView, PendingGrant, may_have_view, view_coverage, wants_view,
@@ -83,7 +84,7 @@ pub(super) async fn answer(
         None => served.await,
         Some(left) => match tokio::time::timeout(left, served).await {
             Ok(served) => served,
-            Err(_) => Err(Unviewed::Status(super::timed_out())),
+            Err(_) => Err(Unviewed::Status(within_deadline::timed_out())),
         },
     };
     let status = match served {
@@ -242,7 +243,7 @@ impl PreparedView<'_> {
             options,
             plan,
             shape: self.target.shape.clone(),
-            gzip: shape::stitches(self.target.representation, headers),
+            gzip: compression::is_of_parts(self.target.representation, headers),
         };
         let by = OffloadUser::new(self.granted);
         let newest = Newest::State {
@@ -288,7 +289,7 @@ impl PreparedView<'_> {
                 let visibility = visibility.ok_or(BypassReason::NotProvenFresh)?;
                 let start = match plan {
                     WatchPlan::FromNow(_) => from(version),
-                    _ => watch::Start::State(snapshot),
+                    _ => Start::State(snapshot),
                 };
                 (start, Some(visibility))
             }
@@ -331,18 +332,18 @@ impl PreparedView<'_> {
 
     /// Returns the start of a watch from a version at which the client may have had
     /// another set of objects.
-    fn expired(&self, version: u64) -> watch::Start {
+    fn expired(&self, version: u64) -> Start {
         let oldest = self.granted.since().unwrap_or(version).saturating_add(1);
-        let status = watch::too_old(version, oldest);
-        watch::Start::Expired(version, Box::new(status))
+        let status = watch_start::too_old(version, oldest);
+        Start::Expired(version, Box::new(status))
     }
 }
 
 /// Returns the start of a watch after a version. It is not forwarded, because
 /// upstream would refuse the caller.
-fn from(version: u64) -> watch::Start {
+fn from(version: u64) -> Start {
     let forwards = false;
-    watch::Start::Version { version, forwards }
+    Start::Version { version, forwards }
 }
 
 fn unmade_outcome(served: Result<Served, BypassReason>) -> Result<Outcome, Unviewed> {

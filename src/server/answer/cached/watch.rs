@@ -1,35 +1,22 @@
 //! Answers WATCH from a store: decides which watches it cannot serve (no bookmarks, too
-//! many selectors), and how long a watch lasts (timeoutSeconds).
+//! many selectors), and how long a watch lasts (timeoutSeconds). `watch_start.rs` decides
+//! where a watch begins.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape, ShapeKind};
-use apifront_watch_cache::reflector::WantedEvents;
-use apifront_watch_cache::store::{EarlierEvents, Evicted, Filter, Snapshot, Store};
+use apifront_watch_cache::store::{Filter, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, MetadataFrames, TableFrames, Watch, WatchOptions, WholeFrames,
 };
 use http::HeaderMap;
-use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::api::ListOptions;
 use kubernetes_wire::negotiation;
 use rand::Rng;
 
-use crate::server::stage::Granted;
-
-pub(super) enum Start {
-    /// The watch begins with the objects of this state as events.
-    State(Arc<Snapshot>),
-    /// The watch begins with the events after this version. If they are not known
-    /// here, the watch is forwarded to upstream, or the client is told so.
-    Version { version: u64, forwards: bool },
-    /// The watch begins with events from before the store's history. It took this
-    /// time to get them.
-    Earlier(EarlierEvents, Duration),
-    /// The client is told that the events after its version are not known.
-    Expired(u64, Box<Status>),
-}
+use super::watch_start::{self, Start};
 
 /// The most requirements and values in a watch's selector. They are kept until the
 /// watch ends, and take some 100 bytes each. A watch with more of them is forwarded.
@@ -90,56 +77,6 @@ pub(super) fn is_compressed(options: &ListOptions, headers: &HeaderMap) -> bool 
         None => newest && options.resource_version_match.is_empty(),
     };
     lists && options.allow_watch_bookmarks && negotiation::accepts_gzip(headers)
-}
-
-/// Returns the 410 for a version that is not known any more.
-pub(super) fn too_old(version: u64, oldest: u64) -> Status {
-    Status::expired(format!("too old resource version: {version} ({oldest})"))
-}
-
-/// Returns the store's version if it is known that nothing has happened since `version`,
-/// which is before the store's history and not within a resync. This is so for a watch of one object that exists
-/// and was last written before, such as a kubelet's watch of a Secret.
-pub(super) fn unchanged_since(
-    namespace: &str,
-    options: &ListOptions,
-    version: u64,
-    store: &Store,
-) -> Option<u64> {
-    let name = options.field_selector.required("metadata.name")?;
-    let is_one = store.resource.namespaced != namespace.is_empty();
-    if !is_one {
-        return None;
-    }
-    let snapshot = store.snapshot();
-    let written = snapshot.get(namespace, name)?.resource_version;
-    (written <= version).then_some(snapshot.resource_version)
-}
-
-/// The shortest watch, in seconds, for which upstream is asked for the events before
-/// the store's history. Asking takes seconds.
-const ASKS_FOR_EARLIER: i64 = 30;
-
-/// Returns the events to ask upstream for, for a watch that begins before the store's
-/// history. Returns `None` if the watch is not worth the question.
-pub(super) fn wanted_earlier<'a>(
-    granted: &'a Granted,
-    namespace: &'a str,
-    options: &ListOptions,
-    version: u64,
-) -> Option<WantedEvents<'a>> {
-    let is_long = options
-        .timeout_seconds
-        .is_none_or(|s| s == 0 || s >= ASKS_FOR_EARLIER);
-    let is_plain = options.shard_selector.is_none() && !granted.info().is_verb_via_path();
-    let query = granted.query();
-    (is_long && is_plain).then_some(WantedEvents {
-        caller: granted.user().map(|user| user.name.as_str()),
-        namespace,
-        label_selector: query.get("labelSelector"),
-        field_selector: query.get("fieldSelector"),
-        after: version,
-    })
 }
 
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
@@ -210,14 +147,7 @@ pub(super) fn watch(
             frames,
         )),
         Start::Version { version, forwards } => {
-            // Within a resync, upstream may still have a version. But its next
-            // events would not follow from those that were sent here. For example,
-            // they could change an object whose creation was never sent, or delete
-            // an object twice.
-            let refusal = |evicted: Evicted| {
-                let tells = evicted.within_resync || !forwards;
-                tells.then(|| too_old(version, evicted.oldest))
-            };
+            let refusal = |evicted| watch_start::refusal(version, forwards, evicted);
             Watch::from_version_or(store, version, watch_options, frames, refusal)
                 .map_err(|_| BypassReason::HistoryTooShort)
         }

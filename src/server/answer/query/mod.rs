@@ -197,7 +197,7 @@ async fn respond(
         None => encode(&query, accepted, by).await?,
     };
     answer.warn(&warnings.collect::<Vec<_>>());
-    answer.compress(by).await?;
+    answer.compress_for(&exchange.request().headers, by).await?;
     Ok(Reply::Whole(answer.out_of(cache)))
 }
 
