@@ -1,5 +1,5 @@
 //! How much an event records, and when events are made: `audit.k8s.io/v1` Level and
-//! Stage.
+//! Stage. `policy.rs` decides which of them a request has.
 
 /// The levels in order: each records more than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,11 +77,4 @@ impl Stages {
     pub fn contains(self, stage: Stage) -> bool {
         self.0 & 1 << stage as u8 != 0
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    pub level: Level,
-    pub omit_stages: Stages,
-    pub omit_managed_fields: bool,
 }

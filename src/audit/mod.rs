@@ -44,9 +44,9 @@ use arc_swap::ArcSwap;
 
 pub use backend::BackendError;
 pub use body::{MAX_BODY_BYTES, MAX_HELD_BYTES};
-pub use level::{Decision, Level, Stage, Stages};
+pub use level::{Level, Stage, Stages};
 pub use metrics::{AuditMetrics, Plugin};
-pub use policy::Policy;
+pub use policy::{Decision, Policy};
 pub use record::Request;
 pub use settings::AuditSettings;
 pub use trail::Trail;

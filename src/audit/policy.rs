@@ -4,7 +4,29 @@
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
-use super::level::{Decision, Level, Stages};
+use super::level::{Level, Stage, Stages};
+
+/// What a policy says of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub level: Level,
+    pub omit_stages: Stages,
+    pub omit_managed_fields: bool,
+}
+
+impl Decision {
+    pub fn omits(self, stage: Stage) -> bool {
+        self.omit_stages.contains(stage)
+    }
+
+    pub(super) fn omitting(self, stage: Stage) -> Self {
+        let omit_stages = self.omit_stages.with(stage);
+        Self {
+            omit_stages,
+            ..self
+        }
+    }
+}
 
 /// The rules in order; the first rule that matches decides.
 #[derive(Clone, Debug, PartialEq, Eq)]

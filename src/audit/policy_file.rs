@@ -7,8 +7,8 @@ use std::path::Path;
 use kubernetes_wire::api::dns_name::is_dns_subdomain;
 use serde_json::{Map, Value};
 
-use super::level::{Decision, Level, Stage, Stages};
-use super::policy::{GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
+use super::level::{Level, Stage, Stages};
+use super::policy::{Decision, GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
 use crate::config_errors::{ConfigErrors, FieldError, read_text};
 
 const API_VERSION: &str = "audit.k8s.io/v1";

@@ -13,9 +13,10 @@ use kubernetes_wire::request::RequestInfo;
 
 use super::body::Body;
 use super::event::Unfinished;
-use super::level::{Decision, Level, Stage};
+use super::level::{Level, Stage};
 use super::object::{self, Kind};
 use super::outcome::{AuditedBodies, Bodies};
+use super::policy::Decision;
 use super::record::{Record, Request};
 use super::{Audit, Owner};
 
@@ -203,12 +204,12 @@ impl Trail {
     pub(super) fn only_started(&mut self, message: String) {
         self.record.message = message;
         self.long_running = true;
-        self.decision.omit_stages = self.decision.omit_stages.with(Stage::ResponseComplete);
+        self.decision = self.decision.omitting(Stage::ResponseComplete);
     }
 
     /// Makes the event of a stage, unless the policy omits the stage.
     pub(super) fn emit(&mut self, stage: Stage) {
-        if self.decision.omit_stages.contains(stage) {
+        if self.decision.omits(stage) {
             return;
         }
         self.audit.metrics.event();

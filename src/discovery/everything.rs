@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubernetes_wire::negotiation::Aggregated;
 
 use super::derived::Derived;
-use super::merged::Merged;
+use super::merged_document::Merged;
 use super::remote_document::{RemoteDocument, Wanted};
 
 pub(super) const EVERYTHING: &str =

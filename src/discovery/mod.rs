@@ -9,7 +9,7 @@
 //! kube-aggregator.
 //!
 //! ```text
-//! API server ─ remote_document ─▶ merged ─▶ encoded_document ─▶ JSON, YAML, ...
+//! API server ─ remote_document ─▶ merged_document ─▶ encoded_document ─▶ JSON, YAML, ...
 //! backends ─ polled_backend ──────▲   ▲
 //! runtimeConfig ──────────────────────┘
 //! ```
@@ -20,9 +20,9 @@ mod document;
 mod encoded_document;
 mod everything;
 mod group_list;
+mod group_order;
 mod lookup;
-mod merge;
-mod merged;
+mod merged_document;
 mod metrics;
 mod path;
 mod polled_backend;
@@ -45,7 +45,7 @@ use document::Version;
 use everything::Everything;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use kubernetes_wire::negotiation::Aggregated;
-use merged::{Merged, MergedGroups};
+use merged_document::{Merged, MergedGroups};
 use parking_lot::Mutex;
 use polled_backend::PolledBackend;
 use priorities::{Priorities, Priority};
@@ -365,7 +365,7 @@ impl Discovery {
                 .collect();
             self.tell_hidden(document);
             let local = self.local.lock().clone();
-            ours.extend(merged::of_upstream(document, &local));
+            ours.extend(merged_document::of_upstream(document, &local));
             let priorities = self.priorities(api_services.as_deref());
             let config = self.hides();
             Merged::new(document, aggregated, ours, &priorities, &config)
@@ -380,7 +380,7 @@ impl Discovery {
             let own = backends.iter().filter(|b| b.is_own());
             own.flat_map(|b| b.source.versions.clone()).collect()
         };
-        for (version, _) in merged::of_upstream(upstream, &own) {
+        for (version, _) in merged_document::of_upstream(upstream, &own) {
             if !self.told_hidden.swap(true, Ordering::Relaxed) {
                 tracing::warn!(%version, "upstream serves it, too, but apifront answers for it");
             }

@@ -82,7 +82,7 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the pieces of one watch, whose bytes are shares",
     ),
     (
-        "src/server/state/open_requests.rs",
+        "src/server/state/drain.rs",
         "the open requests that the process waits for when it stops, without a limit",
     ),
     (

@@ -17,7 +17,7 @@ use pingora_core::server::ShutdownWatch;
 use tokio::time::timeout;
 
 use super::coalesce::Coalesced;
-use super::deadlines::{Deadlines, Ended};
+use super::connection_deadlines::{Deadlines, Ended};
 use super::head::{self, Head, HeadLimits, HeadRefusal, Rest};
 
 /// The app that answers the requests of a connection, and the connection's settings.

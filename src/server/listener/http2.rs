@@ -24,7 +24,7 @@ use pingora_http::ResponseHeader;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::deadlines::{Deadlines, Ended};
+use super::connection_deadlines::{Deadlines, Ended};
 use super::frame_meter::Http2State;
 
 /// How long requests are still accepted after GOAWAY. The client may have sent them

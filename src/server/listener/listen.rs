@@ -27,8 +27,8 @@ use tokio::time::{sleep, timeout};
 
 use super::beginning_turns::BeginningTurns;
 use super::coalesce::Coalesced;
+use super::connection_deadlines::{Deadlines, Ended};
 use super::connections::{self, Connections, OpenConnection};
-use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
 use super::head::HeadLimits;
 use super::http1::Http1;

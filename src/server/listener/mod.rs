@@ -3,8 +3,8 @@
 
 mod beginning_turns;
 pub(super) mod coalesce;
+pub(super) mod connection_deadlines;
 pub(super) mod connections;
-pub(super) mod deadlines;
 pub(super) mod foreign_page;
 pub(super) mod frame_meter;
 pub(super) mod framing;

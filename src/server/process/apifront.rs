@@ -20,8 +20,8 @@ use crate::audit;
 use crate::config::{Config, LiveConfig};
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
-use crate::server::state::open_requests::Drain;
 use crate::spans;
 
 /// Streams end within this part of `shutdownGracePeriod`. The rest is for requests and

@@ -15,7 +15,7 @@ use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::seats;
-use crate::server::state::open_requests::Stopping;
+use crate::server::state::drain::Stopping;
 
 /// The label of a stream that came to its end.
 const ENDED: &str = "ended";

@@ -21,7 +21,7 @@ use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
 use crate::server::stage::seats;
-use crate::server::state::open_requests::Stopping;
+use crate::server::state::drain::Stopping;
 use crate::shapes::SHAPE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

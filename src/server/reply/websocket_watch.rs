@@ -26,7 +26,7 @@ use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
-use crate::server::state::open_requests::Stopping;
+use crate::server::state::drain::Stopping;
 use crate::shapes::SHAPE;
 
 /// The longest message of a client. Clients have nothing to send, so each message is

@@ -27,8 +27,8 @@ use crate::metrics::LongRunning;
 use crate::server::exchange::{Exchange, Failure};
 use crate::server::listener::http1::NextRequest;
 use crate::server::listener::large_heads::LargeHead;
+use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Generation;
-use crate::server::state::open_requests::OpenRequest;
 use crate::spans::RequestSpan;
 
 /// The part that the cache had in an answer.

@@ -19,6 +19,7 @@ mod granted;
 mod granted_view;
 pub(super) mod handshake;
 mod identified;
+mod list_work;
 pub(super) mod observed;
 mod reached;
 mod received;
@@ -26,8 +27,7 @@ pub(super) mod seats;
 pub(super) mod span;
 pub(super) mod talker;
 mod too_many_requests;
-mod width;
-mod work;
+mod width_estimate;
 
 pub(super) use granted::{Granted, NotGranted, PendingGrant};
 pub(super) use granted_view::{

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::context::RequestContext;
 use super::identified::Identified;
 use super::too_many_requests::TooManyRequests;
-use super::width;
+use super::width_estimate;
 use crate::flow::{Admitted, Refused, RequestKind, Started, Waiting};
 use crate::server::exchange::{Exchange, Failure};
 
@@ -27,7 +27,7 @@ pub(in crate::server) async fn take(
         ctx.classification = class;
         return Ok(Ok(()));
     };
-    let width = width::estimate(identified, exchange.request(), class.as_ref());
+    let width = width_estimate::estimate(identified, exchange.request(), class.as_ref());
     let admitted = match flow.start(kind, user, class.as_ref(), width) {
         Ok(Started::Admitted(admitted)) => Ok(admitted),
         // This is boxed, because every request would reserve memory for it, and

@@ -11,8 +11,8 @@ use apifront_watch_cache::watch::WatchGroups;
 use arc_swap::ArcSwap;
 
 use super::api_service_watches::ApiServiceWatches;
+use super::drain::Drain;
 use super::known_rights::RightsFeed;
-use super::open_requests::Drain;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
 use crate::authn::OwnUser;

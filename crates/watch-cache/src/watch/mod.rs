@@ -4,7 +4,6 @@
 mod batch;
 mod bookmark_items;
 mod bookmark_timer;
-mod bookmarks;
 mod client_frames;
 mod frame_writer;
 mod group;
@@ -17,6 +16,7 @@ mod looked_at;
 mod metadata_frames;
 mod opening;
 mod options;
+mod periodic_bookmarks;
 mod session;
 mod step;
 mod stepper;

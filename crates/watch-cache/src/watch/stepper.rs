@@ -7,12 +7,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::bookmarks::{Bookmarks, Known};
 use super::client_frames::ClientFrames;
 use super::frame_writer::FrameWriter;
 use super::log_reader::LogReader;
 use super::opening::{BATCH_BYTES, Opening};
 use super::options::WatchOptions;
+use super::periodic_bookmarks::{Bookmarks, Known};
 use super::step::{Step, WatchEnd};
 use crate::store::{Cursor, Progress, Store, Visible};
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::document::{self, Group, ResourceFacts, Version};
 use super::encoded_document::EncodedDocument;
 use super::group_list::{self, Groups};
-use super::merge::{self, Entry, TieBreak};
+use super::group_order::{self, Entry, TieBreak};
 use super::priorities::Priorities;
 use super::remote_document::Document;
 use crate::aggregation::SourceVersion;
@@ -94,7 +94,7 @@ impl Merged {
             });
         }
         entries.retain(|e| !e.versions.is_empty());
-        merge::insert(&mut entries, &ours, priorities, TieBreak::Group);
+        group_order::insert(&mut entries, &ours, priorities, TieBreak::Group);
         let creation_timestamp = parsed.iter().any(|group| group.creation_timestamp);
         let groups: Vec<Group> = entries
             .into_iter()
@@ -241,7 +241,7 @@ impl MergedGroups {
             .filter(|gv| !gv.group.is_empty() && is_shown(&gv.group, &gv.version))
             .map(|gv| (gv.clone(), ()))
             .collect();
-        merge::insert(&mut entries, &ours, priorities, TieBreak::ApiService);
+        group_order::insert(&mut entries, &ours, priorities, TieBreak::ApiService);
         let groups: Groups = entries
             .into_iter()
             .map(|e| {

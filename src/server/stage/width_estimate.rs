@@ -11,7 +11,7 @@ use kubernetes_wire::negotiation;
 use kubernetes_wire::request::RequestInfo;
 
 use super::identified::Identified;
-use super::work::{Form, Work};
+use super::list_work::{Form, Work};
 use crate::flow::{Classification, Width};
 use apifront_watch_cache::store::{Snapshot, Store};
 use kubernetes_wire::api::Query;

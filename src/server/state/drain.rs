@@ -1,5 +1,5 @@
-//! Counts open requests, so that apifront can wait for their end when it stops, and
-//! tells streams when to end.
+//! A stop: streams end one after the other, and apifront waits for the end of the last
+//! open request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
