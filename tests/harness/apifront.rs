@@ -428,7 +428,9 @@ pub fn config_before(cluster: &Cluster) -> Value {
             "insecurePort": 0,
         },
         "observability": { "bindAddress": "127.0.0.1", "port": ports::free() },
-        "upstream": { "kubeconfig": cluster.front_kubeconfig },
+        // On a busy machine, kube-apiserver takes longer than the default to accept a
+        // connection.
+        "upstream": { "kubeconfig": cluster.front_kubeconfig, "connectTimeout": "30s" },
         "authentication": {
             "clientCAFile": certificates.cluster.cert,
             "tokenReview": { "enabled": true },

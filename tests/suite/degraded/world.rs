@@ -120,6 +120,7 @@ impl World {
     /// until these may read.
     pub async fn front(&self, degraded: Value) -> Apifront {
         let front = Apifront::start(&self.cluster, |config| {
+            config["upstream"]["connectTimeout"] = json!("5s");
             config["cache"]["maxStaleness"] = json!(format!("{}s", STALENESS.as_secs()));
             config["cache"]["degraded"] = degraded;
             let ttl = format!("{}s", ALLOWED.as_secs());

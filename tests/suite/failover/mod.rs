@@ -359,6 +359,7 @@ async fn goaway_disturbs_nobody() {
     let cluster = Cluster::leased(&["--goaway-chance=0.02".to_owned()]).await;
     let front = Apifront::start(&cluster, |config| {
         config["upstream"]["healthCheckInterval"] = json!("500ms");
+        config["upstream"]["connectTimeout"] = json!("5s");
         config["cache"] = json!({ "maxStaleness": "2s" });
     })
     .await;

@@ -13,6 +13,7 @@ async fn a_view_ends_with_what_is_known_of_rights() {
     // The world lives until the process ends.
     let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start(&[]).await));
     let world = World::before(cluster, 1, |config| {
+        config["upstream"]["connectTimeout"] = json!("5s");
         config["cache"]["maxStaleness"] = json!("3s");
         config["views"]["reviewTTL"] = json!("2s");
     })
