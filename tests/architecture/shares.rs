@@ -54,7 +54,7 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the bytes of what others make of a store, without a limit of their own",
     ),
     (
-        "crates/watch-cache/src/store/table_frames.rs",
+        "crates/watch-cache/src/store/kept_table_frames.rs",
         "the bytes of a store, without a limit of their own",
     ),
     (

@@ -42,7 +42,7 @@ mod certificates;
 mod connect;
 mod credential_headers;
 mod endpoint;
-mod exec;
+mod exec_certificate;
 mod head_size;
 mod health_check;
 mod hop_by_hop;

@@ -9,7 +9,7 @@ use kubernetes_wire::api::user::MASTERS;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::exec;
+use super::exec_certificate;
 use super::kubeconfig::{self, KubeconfigFieldError};
 use crate::Timeouts;
 
@@ -92,7 +92,7 @@ pub enum SettingsError {
     #[error("kubeconfig {file:?}: exec credential plugin: {error}")]
     Exec {
         file: PathBuf,
-        error: exec::ExecError,
+        error: exec_certificate::ExecError,
     },
     #[error("{field}: cannot read {file:?}: {error}")]
     Read {
@@ -129,7 +129,7 @@ impl Server {
         let mut own = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(wrong)?;
-        exec::resolve_certificate(&mut own.auth_info)
+        exec_certificate::resolve_certificate(&mut own.auth_info)
             .await
             .map_err(|error| SettingsError::Exec {
                 file: file.to_owned(),

@@ -2,7 +2,7 @@
 //! kube-aggregator does.
 
 mod kinds;
-mod merge;
+mod merge_rules;
 mod references;
 mod spec;
 
@@ -107,7 +107,7 @@ fn merge(parts: &Parts) -> Option<Vec<u8>> {
         let mut spec = whole.clone();
         let prefix = prefix(version);
         spec.keep_paths(|path| path.starts_with(&prefix));
-        if let Err(error) = merge::merge(&mut merged, spec) {
+        if let Err(error) = merge_rules::merge(&mut merged, spec) {
             tracing::warn!(backend = %name, %version, %error, "not in OpenAPI v2");
         }
     }

@@ -19,6 +19,7 @@
 //!               waiting ┴─ leave ─▶ rejected
 //! ```
 
+mod admission;
 pub(crate) mod config;
 mod dispatch;
 pub(crate) mod dump;
@@ -26,7 +27,6 @@ mod end;
 mod queue;
 pub(crate) mod reading;
 pub(crate) mod request;
-mod start;
 pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
@@ -41,11 +41,11 @@ use crate::clock::Time;
 use crate::integrator::{Integrator, Moments};
 use crate::seat_seconds::SeatSeconds;
 use crate::shuffle_sharding::Hands;
+pub(crate) use admission::Started;
 use config::{Dispatching, Queuing};
 use end::Lingering;
 use queue::Queue;
 use request::Requests;
-pub(crate) use start::Started;
 use statistics::Statistics;
 
 /// The expected duration of a request. Another value would change which request

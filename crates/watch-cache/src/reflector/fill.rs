@@ -10,7 +10,7 @@ use http::HeaderValue;
 use kubernetes_wire::api::Release;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
-use super::custom_resource_definition::{self, DefinitionState, ListedBy};
+use super::definition_revision::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
 use super::list;
 use super::list_error::ListError;
@@ -147,7 +147,7 @@ impl<'a> Filling<'a> {
             // A stream was opened before the definition is read. If the
             // definition changed before the stream was opened, this is the new
             // one. If it changes later, upstream ends the stream.
-            defined: custom_resource_definition::read(upstream, &entry.gvr).await,
+            defined: definition_revision::read(upstream, &entry.gvr).await,
             server: match entry.provenance().is_savable() {
                 true => origin::ask(upstream).await.ok(),
                 false => None,

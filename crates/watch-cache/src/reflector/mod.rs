@@ -4,7 +4,7 @@
 mod aggregated;
 mod cache;
 mod claims;
-mod custom_resource_definition;
+mod definition_revision;
 mod diagnosis;
 mod discovery;
 mod earlier_answers;

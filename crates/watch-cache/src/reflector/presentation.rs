@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
 
-use super::custom_resource_definition::DefinitionState;
+use super::definition_revision::DefinitionState;
 use super::entry::Entry;
 use super::{printer_check, source_encoding};
 use crate::saved::Columns;

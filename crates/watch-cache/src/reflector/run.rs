@@ -25,7 +25,7 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::custom_resource_definition::DefinitionState;
+use super::definition_revision::DefinitionState;
 use super::entry::Entry;
 use super::fill::{Filled, ListStrategy};
 use super::list_error::ListError;

@@ -10,7 +10,7 @@ use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use kubernetes_wire::representation::{BookmarkTemplate, Form};
 
-use super::custom_resource_definition::{self, DefinitionState};
+use super::definition_revision::{self, DefinitionState};
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::store_slot::OwnedStore;
@@ -81,7 +81,7 @@ pub(super) async fn watch(
     }
     // A definition that changed while no watch was open has not ended a watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
-        let now = custom_resource_definition::read(upstream, &entry.gvr).await;
+        let now = definition_revision::read(upstream, &entry.gvr).await;
         if defined.is_voided_by(&now) {
             return UpstreamWatchEnd::Early;
         }

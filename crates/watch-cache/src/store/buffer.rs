@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 
 use super::ObjectKey;
-use super::demand::Unasked;
+use super::demanded_forms::Unasked;
 
 /// The bytes that leaves hold besides their objects, over all states of a store.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use kubernetes_wire::representation::{Envelope, EventType};
 
 use super::StoredObject;
 use super::frame::{MadeFrame, REPRESENTATIONS, SharedFrame};
-use super::table_frames::{TableFrames, TableShape};
+use super::kept_table_frames::{TableFrames, TableShape};
 
 /// The change of the object as a whole. A watcher with a selector may see
 /// another change: see `watch::transition`.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use kubernetes_wire::representation::Encoding;
 
-use super::demand::KEPT_ROUNDS;
+use super::demanded_forms::KEPT_ROUNDS;
 use super::{Store, StoreWriter};
 
 /// The bytes that a store holds on to, roughly.

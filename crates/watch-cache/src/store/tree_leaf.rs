@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::StoredObject;
 use super::buffer::Tally;
-use super::demand::KEPT_ROUNDS;
+use super::demanded_forms::KEPT_ROUNDS;
 use super::field_digest::FieldDigest;
 use super::join::join;
 

@@ -21,7 +21,7 @@ use kubernetes_wire::request::Scope;
 use super::filling::BOOKMARK_WAITS;
 use super::newest::Resource;
 use super::plan::Plan;
-use super::{demand, shape, watch};
+use super::{demanded_forms, shape, watch};
 use crate::server::stage::Identified;
 use crate::shapes::{Rule, WITHOUT_MANAGED_FIELDS};
 
@@ -144,7 +144,7 @@ impl Fitted<'_> {
         let Located { entry, scope, .. } = &self.target.located;
         if scope.namespace.is_empty() {
             let representation = self.target.representation;
-            demand::note(entry, representation, (headers, query), &self.plan);
+            demanded_forms::note(entry, representation, (headers, query), &self.plan);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod count_shape;
 mod degraded;
-mod demand;
+mod demanded_forms;
 mod filling;
 mod get;
 mod list;
@@ -18,9 +18,9 @@ mod selected;
 mod served;
 mod shape;
 mod sharded;
+mod too_old_version;
 mod view;
 mod watch;
-mod watch_start;
 mod within_deadline;
 
 use std::sync::Arc;
@@ -272,7 +272,7 @@ async fn locate<'a>(
     let found = filling::find(granted, gvr, waits).await;
     if scopes.hold_all() && found.as_ref().err() == Some(&BypassReason::Filling) {
         let asked = (headers, granted.query());
-        demand::note_early(&generation.cache, gvr, asked, plan, has_rule);
+        demanded_forms::note_early(&generation.cache, gvr, asked, plan, has_rule);
     }
     let entry = found?;
     let store = entry.store().ok_or(BypassReason::Filling)?;

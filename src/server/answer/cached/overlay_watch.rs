@@ -24,7 +24,7 @@ use kubernetes_wire::representation::resource_version::with_resource_version;
 
 use super::newest::Newest;
 use super::watch;
-use super::watch_start::Start;
+use super::watch::Start;
 use crate::aggregation::{Aggregation, api_service_objects};
 use crate::server::reply::refusal;
 use crate::server::stage::Granted;

@@ -16,7 +16,8 @@ use super::newest::{self, Newest};
 use super::pinned::Pinned;
 use super::plan::Plan;
 use super::served::Served;
-use super::watch_start::{self, Start};
+use super::too_old_version;
+use super::watch::Start;
 use super::{get, list, overlay, overlay_watch, shape, sharded, watch};
 use crate::flow::{Admitted, HeldBytes};
 use crate::server::offload::OffloadUser;
@@ -195,7 +196,7 @@ impl<'a> Prepared<'a> {
         let start = match plan {
             WatchPlan::From(version) => {
                 let located = &self.target.located;
-                watch_start::after(self.granted, located, &options, version, seats).await
+                too_old_version::after(self.granted, located, &options, version, seats).await
             }
             WatchPlan::FromNow(_) => Start::Version {
                 version: self.newest.resource_version(&self.target.located.store),

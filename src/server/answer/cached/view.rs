@@ -19,7 +19,8 @@ use super::located::{Fitted, Located, Scopes, Target};
 use super::newest::{self, Newest};
 use super::plan::Plan;
 use super::served::Served;
-use super::watch_start::{self, Start};
+use super::too_old_version;
+use super::watch::Start;
 use super::{Outcome, filling, list, overlay, shape, sharded, watch, within_deadline};
 use crate::identity::VIEW;
 use crate::server::offload::OffloadUser;
@@ -334,7 +335,7 @@ impl PreparedView<'_> {
     /// another set of objects.
     fn expired(&self, version: u64) -> Start {
         let oldest = self.granted.since().unwrap_or(version).saturating_add(1);
-        let status = watch_start::too_old(version, oldest);
+        let status = too_old_version::too_old(version, oldest);
         Start::Expired(version, Box::new(status))
     }
 }

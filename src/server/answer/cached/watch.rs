@@ -1,22 +1,36 @@
 //! Answers WATCH from a store: decides which watches it cannot serve (no bookmarks, too
-//! many selectors), and how long a watch lasts (timeoutSeconds). `watch_start.rs` decides
-//! where a watch begins.
+//! many selectors), and how long a watch lasts (timeoutSeconds). See
+//! `too_old_version.rs`, too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape, ShapeKind};
-use apifront_watch_cache::store::{Filter, Store};
+use apifront_watch_cache::store::{EarlierEvents, Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, MetadataFrames, TableFrames, Watch, WatchOptions, WholeFrames,
 };
 use http::HeaderMap;
-use kubernetes_wire::api::ListOptions;
+use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::negotiation;
 use rand::Rng;
 
-use super::watch_start::{self, Start};
+use super::too_old_version;
+
+/// Where a watch begins.
+pub(super) enum Start {
+    /// The watch begins with the objects of this state as events.
+    State(Arc<Snapshot>),
+    /// The watch begins with the events after this version. If they are not known
+    /// here, the watch is forwarded to upstream, or the client is told so.
+    Version { version: u64, forwards: bool },
+    /// The watch begins with events from before the store's history. It took this
+    /// time to get them.
+    Earlier(EarlierEvents, Duration),
+    /// The client is told that the events after its version are not known.
+    Expired(u64, Box<Status>),
+}
 
 /// The most requirements and values in a watch's selector. They are kept until the
 /// watch ends, and take some 100 bytes each. A watch with more of them is forwarded.
@@ -147,7 +161,7 @@ pub(super) fn watch(
             frames,
         )),
         Start::Version { version, forwards } => {
-            let refusal = |evicted| watch_start::refusal(version, forwards, evicted);
+            let refusal = |evicted| too_old_version::refusal(version, forwards, evicted);
             Watch::from_version_or(store, version, watch_options, frames, refusal)
                 .map_err(|_| BypassReason::HistoryTooShort)
         }

@@ -1,4 +1,4 @@
-//! A read that is not answered by its deadline (`timeout=`, or 60 s) is answered with 504.
+//! A read that is not answered within its own time limit (`timeout=`) is answered with 504.
 
 use apifront_watch_cache::read::BypassReason;
 use http::HeaderMap;
@@ -12,7 +12,7 @@ use super::served::Served;
 use crate::flow::Admitted;
 use crate::server::stage::Granted;
 
-/// Serves a read until its deadline. A watch has none, as it lasts.
+/// Serves a read until its deadline, and a watch, which has none.
 pub(super) async fn serve(
     granted: &Granted,
     headers: &HeaderMap,

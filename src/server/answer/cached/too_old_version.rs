@@ -1,30 +1,17 @@
-//! Where a watch begins: with objects, or after a version. The answer to a version that is
-//! too old is 410 if upstream has no better one.
+//! A watch from a version that is older than the store's history: it gets its events from
+//! upstream, is forwarded, or is answered with 410.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use apifront_watch_cache::reflector::{NoEarlierEvents, WantedEvents};
-use apifront_watch_cache::store::{EarlierEvents, Evicted, Snapshot, Store};
+use apifront_watch_cache::store::{Evicted, Store};
 use kubernetes_wire::api::{ListOptions, Status};
 
 use super::located::Located;
 use super::sharded;
+use super::watch::Start;
 use crate::flow::Admitted;
 use crate::server::stage::{Granted, seats};
-
-pub(super) enum Start {
-    /// The watch begins with the objects of this state as events.
-    State(Arc<Snapshot>),
-    /// The watch begins with the events after this version. If they are not known
-    /// here, the watch is forwarded to upstream, or the client is told so.
-    Version { version: u64, forwards: bool },
-    /// The watch begins with events from before the store's history. It took this
-    /// time to get them.
-    Earlier(EarlierEvents, Duration),
-    /// The client is told that the events after its version are not known.
-    Expired(u64, Box<Status>),
-}
 
 /// Returns how a watch from a version begins. Asks upstream for the events before
 /// the store's history, if there may be any. Upstream counts and queues the question
