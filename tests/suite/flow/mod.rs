@@ -98,7 +98,9 @@ async fn one_users_overload_leaves_another_prompt() {
         waited.push(ended.load(Ordering::Relaxed) - before);
     }
     println!("lists that ended during each of 50 reads, {LISTS} at a time: {waited:?}");
-    assert!(waited.iter().all(|lists| *lists < LISTS / 2), "{waited:?}");
+    // Some answers are read late on a busy machine.
+    waited.sort_unstable();
+    assert!(waited[waited.len() / 2] < LISTS / 4, "{waited:?}");
     for asked in flood {
         asked.abort();
     }

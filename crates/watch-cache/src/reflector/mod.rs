@@ -4,7 +4,6 @@
 mod aggregated;
 mod cache;
 mod claims;
-mod definition_revision;
 mod diagnosis;
 mod discovery;
 mod earlier_answers;
@@ -27,6 +26,7 @@ mod pieces;
 mod presentation;
 mod printer_check;
 mod provenance;
+mod redefinition;
 mod resume;
 mod run;
 mod saved_header;

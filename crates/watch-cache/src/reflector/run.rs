@@ -25,16 +25,14 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::definition_revision::DefinitionState;
 use super::entry::Entry;
 use super::fill::{Filled, ListStrategy};
 use super::list_error::ListError;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
+use super::redefinition::{self, DefinitionState};
 use super::resume::{self, NotResumed};
 use super::unavailable::{MEMORY_RETRY_DELAY, REFUSED_RETRY_DELAY, Unavailable};
-use super::upstream_watch::{
-    UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, means_another_definition, watch,
-};
+use super::upstream_watch::{UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, watch};
 use super::watch_list::Opened;
 use crate::saved::SavedStores;
 use crate::{Observer, Shed};
@@ -256,7 +254,9 @@ impl Reflection<'_> {
     }
 
     async fn watch_ended(&mut self, end: UpstreamWatchEnd, upstream: &dyn Source) -> Next {
-        let redefined = means_another_definition(self.entry, &end);
+        let form = self.entry.store().map(|s| s.resource.envelope.form);
+        let redefined =
+            end == UpstreamWatchEnd::Early && form.is_some_and(redefinition::ends_watches);
         let (reason, retry_after, next) = match end {
             UpstreamWatchEnd::TimeUp => {
                 self.pause.reset();

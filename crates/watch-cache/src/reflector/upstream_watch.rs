@@ -8,11 +8,11 @@ use apifront_source::{ReadKind, Source};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use http_body::Body;
-use kubernetes_wire::representation::{BookmarkTemplate, Form};
+use kubernetes_wire::representation::BookmarkTemplate;
 
-use super::definition_revision::{self, DefinitionState};
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
+use super::redefinition::{self, DefinitionState};
 use super::store_slot::OwnedStore;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
@@ -81,7 +81,7 @@ pub(super) async fn watch(
     }
     // A definition that changed while no watch was open has not ended a watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
-        let now = definition_revision::read(upstream, &entry.gvr).await;
+        let now = redefinition::read(upstream, &entry.gvr).await;
         if defined.is_voided_by(&now) {
             return UpstreamWatchEnd::Early;
         }
@@ -266,15 +266,6 @@ pub(super) fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
     }
     tracing::warn!(resource = %entry.gvr, code, message = list::message(status), "watch ended by upstream");
     UpstreamWatchEnd::Failed(None)
-}
-
-/// Tells whether objects may look different without a new version. The API
-/// server ends the watches of a custom resource when its definition changes.
-pub(super) fn means_another_definition(entry: &Entry, end: &UpstreamWatchEnd) -> bool {
-    *end == UpstreamWatchEnd::Early
-        && entry
-            .store()
-            .is_some_and(|s| s.resource.envelope.form == Form::Map)
 }
 
 #[cfg(test)]

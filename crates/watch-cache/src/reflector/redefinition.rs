@@ -1,11 +1,12 @@
-//! Reads the parts of a resource's CustomResourceDefinition that the cache
-//! depends on.
+//! The parts of a resource's CustomResourceDefinition that the cache depends on, and
+//! whether they changed.
 
 use std::time::Duration;
 
 use apifront_source::{BodyLimit, JSON, ReadKind, Source};
 use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::Form;
 use kubernetes_wire::representation::table::CustomColumn;
 use serde::Deserialize;
 
@@ -73,6 +74,13 @@ impl ListedBy {
             DefinitionState::Unknown => Self::Unsure,
         }
     }
+}
+
+/// Tells whether the early end of a watch means another definition. The API server ends
+/// the watches of a custom resource when its definition changes. Then objects may look
+/// different without a new version.
+pub(super) fn ends_watches(of: Form) -> bool {
+    of == Form::Map
 }
 
 #[derive(Deserialize)]
