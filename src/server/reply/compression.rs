@@ -1,7 +1,7 @@
 //! Which answers are compressed with gzip: those of more than 128 KiB, as in
 //! kube-apiserver (k8s.io/apiserver `endpoints/handlers/responsewriters`).
-//! Watches that begin with a list are compressed batch by batch (see
-//! `Watch::compressed`). Other watches are not compressed. Discovery and OpenAPI keep
+//! Watches that begin with a list are compressed batch by batch
+//! (`answer/cached/watch.rs`). Other watches are not compressed. Discovery and OpenAPI keep
 //! their documents compressed (`discovery/encoded_document.rs`, `openapi/document.rs`).
 
 use apifront_watch_cache::read::{BypassReason, GzipList};

@@ -1,5 +1,5 @@
-//! Estimates the work of listing objects from memory. The figures are CPU time on
-//! one core of a server, measured with `benches/widths.rs`.
+//! Estimates the work of listing objects from memory, and how many seats it takes. The
+//! figures are CPU time on one core of a server, measured with `benches/widths.rs`.
 
 use std::cmp::min;
 

@@ -1,5 +1,6 @@
 //! The parts of a resource's CustomResourceDefinition that the cache depends on, and
-//! whether they changed.
+//! whether they changed. `upstream_watch.rs` looks at each new watch, and `run.rs` lists
+//! anew.
 
 use std::time::Duration;
 
@@ -79,8 +80,8 @@ impl ListedBy {
 /// Tells whether the early end of a watch means another definition. The API server ends
 /// the watches of a custom resource when its definition changes. Then objects may look
 /// different without a new version.
-pub(super) fn ends_watches(of: Form) -> bool {
-    of == Form::Map
+pub(super) fn ends_watches(form: Form) -> bool {
+    form == Form::Map
 }
 
 #[derive(Deserialize)]
