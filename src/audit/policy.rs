@@ -6,7 +6,7 @@ use kubernetes_wire::request::RequestInfo;
 
 use super::level::{Level, Stage, Stages};
 
-/// What a policy says of one request.
+/// A policy's decision about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub level: Level,

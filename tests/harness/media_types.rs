@@ -7,7 +7,7 @@ pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-/// What kubectl sends with `get`, but for the older version of Table.
+/// `kubectl get` sends this, and an older version of Table between the two.
 pub const TABLE_OR_JSON: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 pub const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";

@@ -1,4 +1,4 @@
-//! Many questions at once.
+//! Many questions about one user leave others their turns and answers.
 
 use super::*;
 

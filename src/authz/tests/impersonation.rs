@@ -1,4 +1,4 @@
-//! Whom a caller may act as.
+//! A caller acts as another user only with a right to each field of that user.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What holds while nobody can be asked.
+//! Earlier decisions hold for a time while no API server can be asked.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! All pages of a list.
+//! Pages are the same with every limit and from every server.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which state a list is of.
+//! A list has the state of the version that its client names, or of its first page.
 
 use super::*;
 

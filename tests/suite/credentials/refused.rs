@@ -1,4 +1,4 @@
-//! What the start refuses, with the file and the field.
+//! The start refuses wrong credentials, and names the file and the field.
 
 use super::*;
 

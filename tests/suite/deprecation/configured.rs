@@ -1,4 +1,4 @@
-//! Deprecations that the configuration announces.
+//! Answers announce the deprecations of the configuration.
 
 use super::*;
 

@@ -271,6 +271,11 @@ async fn a_live_answer_says_little_and_ends_in_order() {
     reader.read_up_to(&mut watch, version).await;
     assert_eq!((reader.total, reader.rows.len()), (1, 1));
     assert_eq!(reader.rows[0]["cells"], json!(["5"]));
+    // All was told. Only a bookmark may come.
+    if let Some(more) = watch.next_within(Duration::from_secs(1)).await {
+        let more = more.expect("an event");
+        assert_eq!(more.kind, "BOOKMARK", "{}", more.line);
+    }
     let path = format!("{LIVE}&timeoutSeconds=1");
     let (events, end) = Watch::post(&through, &path, &query(&spec))
         .await

@@ -1,6 +1,6 @@
 //! Answers WATCH from a store: decides which watches it cannot serve (no bookmarks, too
-//! many selectors), and how long a watch lasts (timeoutSeconds). See
-//! `too_old_version.rs`, too.
+//! many selectors), and how long a watch lasts (timeoutSeconds). `too_old_version.rs`
+//! decides about versions before the history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use rand::Rng;
 
 use super::too_old_version;
 
-/// Where a watch begins.
+/// The beginning of a watch.
 pub(super) enum Start {
     /// The watch begins with the objects of this state as events.
     State(Arc<Snapshot>),

@@ -9,6 +9,7 @@ use super::super::exchange::{Body, BodyFraming, Request, Waits, Wire};
 use super::super::faults::{self, Fault};
 use super::super::fields::Field;
 use super::super::{go_url, request_fields, upgrades};
+use crate::harness::media_types::JSON;
 
 pub const NAMES: [&str; 6] = ["o0", "o1", "o2", "o3", "o4", "o5"];
 
@@ -132,7 +133,6 @@ pub fn write(rng: &mut StdRng, number: u64) -> Write {
 
 /// Returns a method, a target, a body and its type.
 fn meaning(rng: &mut StdRng) -> (&'static str, String, String, &'static str) {
-    const JSON: &str = "application/json";
     let name = *NAMES.choose(rng).expect("names");
     let objects = "/api/v1/namespaces/{ns}/configmaps";
     let mut target = format!("{objects}/{name}");

@@ -1,4 +1,5 @@
-//! What bodies may be.
+//! The server takes bodies in JSON, YAML and protobuf, and refuses those that are too
+//! large or no objects.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Definitions and their schemas.
+//! The server serves what definitions define, and holds objects to their schemas.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Versions, pages and watches.
+//! Pages and watches follow the versions of the store's history.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What an expression may cost.
+//! Expressions that cost too much are stopped or refused.
 
 use super::*;
 

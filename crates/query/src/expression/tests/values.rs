@@ -1,4 +1,4 @@
-//! Expressions and their values.
+//! Expressions have the values that CEL gives them.
 
 use super::*;
 
