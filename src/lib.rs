@@ -31,6 +31,7 @@ pub mod identity;
 pub mod kubectl_query;
 pub mod logging;
 pub mod metrics;
+pub mod named_file;
 pub mod openapi;
 pub mod outage;
 pub mod queries;

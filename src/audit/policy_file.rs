@@ -6,16 +6,22 @@ use std::path::Path;
 
 use kubernetes_wire::api::dns_name::is_dns_subdomain;
 use serde_json::{Map, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::level::{Level, Stage, Stages};
 use super::policy::{Decision, GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
-use crate::config_errors::{ConfigErrors, FieldError, read_text};
+use crate::config_errors::{ConfigErrors, FieldError};
+use crate::named_file::{Format, read_text};
 
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
 
 /// A policy has a depth of 5. Annotations in `metadata` may need more.
-const MAX_DEPTH: usize = 16;
+const FORMAT: Format = Format {
+    max_depth: 16,
+    max_nodes: 200_000,
+    duplicate_keys: DuplicateKeyPolicy::LastWins,
+};
 
 /// Reads a policy file. Returns all errors in it at once.
 pub(super) fn load(file: &Path) -> Result<Policy, ConfigErrors> {
@@ -33,18 +39,7 @@ pub(super) fn load(file: &Path) -> Result<Policy, ConfigErrors> {
 
 /// Returns the policy, and warnings about the parts without effect.
 pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldError>> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_nodes: 200_000,
-            max_anchors: 64,
-            max_aliases: 256,
-        },
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    };
-    let document: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![FieldError::of_file(error.to_string())])?;
+    let document = FORMAT.parse(text)?;
     let mut reader = Reader::default();
     let policy = reader.policy(&document);
     match policy {

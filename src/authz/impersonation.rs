@@ -22,7 +22,7 @@ use moka::future::Cache;
 use super::impersonation_mode::Mode;
 use super::settings::ConstrainedImpersonation;
 use super::well_known_usernames::{node_name, service_account};
-use super::{Authorizer, Decision, Purpose, forbidden, impersonation_questions};
+use super::{Authorizer, Decision, Purpose, forbidden, impersonation_attributes};
 use crate::authn::Impersonation;
 
 /// The number of callers whose last mode is remembered, as in the API server. A
@@ -172,7 +172,7 @@ impl ImpersonationAuthorizer {
         }
         self.check_name(mode, requestor, wanted).await?;
         if !wanted.uid.is_empty() {
-            self.allowed(requestor, &impersonation_questions::uid(mode, &wanted.uid))
+            self.allowed(requestor, &impersonation_attributes::uid(mode, &wanted.uid))
                 .await?;
         }
         self.check_groups(mode, requestor, &wanted.groups).await?;
@@ -186,7 +186,7 @@ impl ImpersonationAuthorizer {
         requestor: Requestor<'_>,
         wanted: &UserInfo,
     ) -> Result<(), Status> {
-        let mut attributes = impersonation_questions::user(mode, &wanted.name);
+        let mut attributes = impersonation_attributes::user(mode, &wanted.name);
         if let Attributes::Resource { name, .. } = &mut attributes
             && mode == Mode::AssociatedNode
         {
@@ -207,12 +207,12 @@ impl ImpersonationAuthorizer {
             return Ok(());
         }
         if mode != Mode::Legacy {
-            if let Some((name, why)) = impersonation_questions::refused_group(groups) {
-                let attributes = impersonation_questions::group(mode, name);
+            if let Some((name, why)) = impersonation_attributes::refused_group(groups) {
+                let attributes = impersonation_attributes::group(mode, name);
                 return Err(forbidden(requestor.user, &attributes, why));
             }
-            if groups.len() >= impersonation_questions::MIN_VALUES_AT_ONCE {
-                let all = impersonation_questions::group(mode, "*");
+            if groups.len() >= impersonation_attributes::MIN_VALUES_AT_ONCE {
+                let all = impersonation_attributes::group(mode, "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());
                 }
@@ -221,7 +221,7 @@ impl ImpersonationAuthorizer {
         let mut seen = HashSet::new();
         for group in groups {
             if seen.insert(group) {
-                let attributes = impersonation_questions::group(mode, group);
+                let attributes = impersonation_attributes::group(mode, group);
                 self.allowed(requestor, &attributes).await?;
                 pause_after(seen.len()).await;
             }
@@ -236,13 +236,13 @@ impl ImpersonationAuthorizer {
         extra: &BTreeMap<String, Vec<String>>,
     ) -> Result<(), Status> {
         if mode != Mode::Legacy && !extra.is_empty() {
-            if let Some(why) = impersonation_questions::refused_extra(extra) {
-                let attributes = impersonation_questions::extra(mode, "", "");
+            if let Some(why) = impersonation_attributes::refused_extra(extra) {
+                let attributes = impersonation_attributes::extra(mode, "", "");
                 return Err(forbidden(requestor.user, &attributes, &why));
             }
             let values: usize = extra.values().map(Vec::len).sum();
-            if extra.len().max(values) >= impersonation_questions::MIN_VALUES_AT_ONCE {
-                let all = impersonation_questions::extra(mode, "*", "*");
+            if extra.len().max(values) >= impersonation_attributes::MIN_VALUES_AT_ONCE {
+                let all = impersonation_attributes::extra(mode, "*", "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());
                 }
@@ -252,7 +252,7 @@ impl ImpersonationAuthorizer {
         for (key, values) in extra {
             for value in values {
                 if seen.insert((key, value)) {
-                    let attributes = impersonation_questions::extra(mode, key, value);
+                    let attributes = impersonation_attributes::extra(mode, key, value);
                     self.allowed(requestor, &attributes).await?;
                     pause_after(seen.len()).await;
                 }

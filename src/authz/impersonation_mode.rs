@@ -1,6 +1,6 @@
 //! The modes in which a caller may impersonate a user (KEP-5284).
 
-use kubernetes_wire::api::{Attributes, GroupVersionResource, UserInfo};
+use kubernetes_wire::api::UserInfo;
 
 use super::well_known_usernames::{node_name, service_account};
 
@@ -63,24 +63,5 @@ impl Mode {
             Self::UserInfo => node.is_none() && service_account(&wanted.name).is_none(),
             Self::Legacy => true,
         }
-    }
-}
-
-/// Returns the attributes for a check of the mode's verb on one field of the wanted
-/// user.
-pub(super) fn on_field(
-    mode: Mode,
-    gvr: GroupVersionResource,
-    name: &str,
-    subresource: &str,
-) -> Attributes {
-    Attributes::Resource {
-        verb: mode.verb().to_owned(),
-        gvr,
-        namespace: String::new(),
-        name: name.to_owned(),
-        subresource: subresource.to_owned(),
-        field_selector: String::new(),
-        label_selector: String::new(),
     }
 }

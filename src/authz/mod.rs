@@ -8,8 +8,8 @@ mod first_reads;
 mod forbidden;
 
 pub mod impersonation;
+mod impersonation_attributes;
 pub mod impersonation_mode;
-mod impersonation_questions;
 pub mod metrics;
 pub mod rbac;
 mod review;

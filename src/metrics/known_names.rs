@@ -86,6 +86,24 @@ impl KnownNames {
         names.by_resource.get(gvr)?.get(subresource).cloned()
     }
 
+    /// Returns the name under which a request with this answer is counted. A success or
+    /// an answer from the cache proves that the resource and the subresource exist. A
+    /// known name is counted however the request ends, except with a 401.
+    pub fn of_answer(
+        &self,
+        gvr: &GroupVersionResource,
+        subresource: &str,
+        code: u16,
+        is_hit: bool,
+    ) -> Option<KnownName> {
+        match code {
+            _ if is_hit => self.prove(gvr, subresource),
+            101 | 200..=299 | 304 => self.prove(gvr, subresource),
+            401 => None,
+            _ => self.find(gvr, subresource),
+        }
+    }
+
     /// Returns a name that an answer proves now. `None` beyond the limits: the
     /// request is then counted without a name.
     pub fn prove(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {

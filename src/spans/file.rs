@@ -5,9 +5,11 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::endpoint::{self, Endpoint};
-use crate::config_errors::{ConfigErrors, FieldError, read_text};
+use crate::config_errors::{ConfigErrors, FieldError};
+use crate::named_file::{Format, read_text};
 
 /// All versions have the same fields.
 const API_VERSIONS: [&str; 3] = [
@@ -18,7 +20,11 @@ const API_VERSIONS: [&str; 3] = [
 const KIND: &str = "TracingConfiguration";
 
 /// The file has a depth of 1.
-const MAX_DEPTH: usize = 4;
+const FORMAT: Format = Format {
+    max_depth: 4,
+    max_nodes: 1_000,
+    duplicate_keys: DuplicateKeyPolicy::Error,
+};
 
 const MILLION: u32 = 1_000_000;
 
@@ -49,18 +55,7 @@ fn error(field: &str, value: &str, problem: impl Into<String>) -> FieldError {
 }
 
 fn parse(text: &str) -> Result<Settings, Vec<FieldError>> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_nodes: 1_000,
-            max_anchors: 64,
-            max_aliases: 256,
-        },
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        with_snippet: false,
-    };
-    let document: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![FieldError::of_file(error.to_string())])?;
+    let document = FORMAT.parse(text)?;
     let Some(fields) = document.as_object() else {
         return Err(vec![FieldError::of_file(format!("is no {KIND}"))]);
     };

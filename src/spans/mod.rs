@@ -30,6 +30,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 pub use export::ExportError;
 pub use metrics::TracingMetrics;
 pub use request_span::{Beginning, Ending, RequestSpan};
+pub use trace_context::continues_trace;
 
 use crate::config_errors::ConfigErrors;
 use file::Settings;

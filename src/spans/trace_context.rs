@@ -1,9 +1,12 @@
-//! The headers of W3C Trace Context, level 1, parsed like kube-apiserver's library
-//! (go.opentelemetry.io/otel `propagation/trace_context.go`).
+//! The headers of W3C Trace Context, level 1, and whose are followed. They are parsed
+//! like kube-apiserver's library (go.opentelemetry.io/otel
+//! `propagation/trace_context.go`).
 
 use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::api::user::{MASTERS, MONITORING};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -18,6 +21,13 @@ const MAX_VERSION: u8 = 254;
 /// The most members of a state, and the most bytes that they may have.
 const MAX_MEMBERS: usize = 32;
 const MAX_STATE_BYTES: usize = MAX_MEMBERS * (256 + 1 + 256 + 1);
+
+/// Tells whether the trace of the caller goes on here, as in kube-apiserver (k8s.io/apiserver
+/// `endpoints/filters/traces.go`). `user` is the authenticated user, not the
+/// impersonated one.
+pub fn continues_trace(user: &UserInfo) -> bool {
+    user.groups.iter().any(|g| g == MASTERS || g == MONITORING)
+}
 
 /// Returns the span that a caller names as the parent. `None` if the header is
 /// missing or malformed.

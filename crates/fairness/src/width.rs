@@ -1,4 +1,4 @@
-//! The number of a level's seats that a request takes.
+//! The seats of a request, as one value. Whoever calls this crate estimates them.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::candidate::Candidate;
 use crate::counts::{Counts, TooMany};
 use crate::evaluation::Evaluation;
 use crate::expression::TooExpensive;
-use crate::order::{FirstRows, TooLarge};
+use crate::first_rows::{FirstRows, TooLarge};
 use crate::plan::Plan;
 use crate::spec::{Count, Row};
 use crate::warnings::Warnings;

@@ -31,14 +31,15 @@ mod continue_token;
 mod counts;
 mod evaluation;
 mod expression;
+mod first_rows;
 mod go_address;
 mod go_url;
 mod kept_order;
-mod order;
 mod plan;
 mod quantity;
 mod ranked;
 mod spec;
+mod value_order;
 mod warnings;
 mod window;
 

@@ -10,7 +10,7 @@ use kubernetes_wire::representation::Projection;
 use serde_json::json;
 
 use crate::expression::{Expression, InvalidExpression};
-use crate::order;
+use crate::first_rows;
 use crate::spec::{Column, OrderBy, QuerySpec};
 
 /// The number of rows of a page if the query does not name one, and the most.
@@ -149,7 +149,7 @@ impl Plan {
         let ordered = objects.saturating_mul(values).saturating_mul(VALUE_BYTES);
         let cells = self.limit.min(objects).saturating_mul(self.columns.len());
         let shown = cells.saturating_mul(VALUE_BYTES);
-        ordered.min(order::MAX_BYTES).saturating_add(shown)
+        ordered.min(first_rows::MAX_BYTES).saturating_add(shown)
     }
 }
 

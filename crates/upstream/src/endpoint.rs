@@ -1,7 +1,7 @@
 //! One API server: its address, health, credentials and connections.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use apifront_source::ResponseBody;
@@ -11,12 +11,11 @@ use parking_lot::Mutex;
 
 use super::cdn_loop::{self, CDN_LOOP};
 use super::certificates::certificate_only;
+use super::ejection::Ejection;
 use super::health_check::LOOP_CHECK;
 use super::shared_connections::SharedConnections;
 use super::silence::Silence;
-use super::{
-    HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,
-};
+use super::{HeaderSource, Server, SettingsError, Transport, Unreachable, UpstreamError};
 use crate::Timeouts;
 use crate::metrics::UpstreamMetrics;
 
@@ -42,9 +41,7 @@ pub struct Endpoint {
     looping: AtomicBool,
     /// The time of the last loop check, and the address that was asked.
     loop_checked: Mutex<Option<(Instant, SocketAddr)>>,
-    /// The number of error answers since the last answer that was not an error.
-    errors: AtomicU32,
-    ejected_until: Mutex<Option<Instant>>,
+    pub(super) ejection: Ejection,
     pub(super) silence: Silence,
 }
 
@@ -94,8 +91,7 @@ impl Endpoint {
             reached: AtomicBool::new(true),
             looping: AtomicBool::new(false),
             loop_checked: Mutex::default(),
-            errors: AtomicU32::new(0),
-            ejected_until: Mutex::default(),
+            ejection: Ejection::default(),
             silence: Silence::default(),
             name,
         })
@@ -119,29 +115,6 @@ impl Endpoint {
     pub(super) fn continue_from(&self, before: &Self) {
         self.healthy.store(before.is_healthy(), Ordering::Relaxed);
         self.reached(before.is_reached());
-    }
-
-    /// Tells whether other servers are preferred, because this server answered with
-    /// errors.
-    pub(crate) fn is_ejected(&self, now: Instant) -> bool {
-        self.ejected_until.lock().is_some_and(|until| until > now)
-    }
-
-    pub(super) fn answered(&self, code: u16, outliers: OutlierDetection, now: Instant) {
-        if code < 500 {
-            self.errors.store(0, Ordering::Relaxed);
-            return;
-        }
-        let before = self.errors.fetch_add(1, Ordering::Relaxed);
-        let errors = before.saturating_add(1);
-        if errors >= outliers.consecutive_errors {
-            self.errors.store(0, Ordering::Relaxed);
-            *self.ejected_until.lock() = now.checked_add(outliers.ejection_time);
-            tracing::warn!(
-                server = %self.name, errors, code, after = ?outliers.ejection_time,
-                "server answers with errors, others are asked"
-            );
-        }
     }
 
     /// Records the result of a health check, or of a request that could not

@@ -41,6 +41,7 @@ pub mod cdn_loop;
 mod certificates;
 mod connect;
 mod credential_headers;
+mod ejection;
 mod endpoint;
 mod exec_certificate;
 mod head_size;

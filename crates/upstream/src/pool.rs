@@ -116,7 +116,7 @@ impl Upstream {
         let now = Instant::now();
         candidates
             .clone()
-            .find(|e| e.is_healthy() && !e.is_ejected(now))
+            .find(|e| e.is_healthy() && !e.ejection.is_on(now))
             .or_else(|| candidates.clone().find(|e| e.is_healthy()))
             .or_else(|| candidates.clone().next())
             .cloned()
@@ -139,9 +139,8 @@ impl Upstream {
 
     /// Records that a server has answered a request with this code.
     pub fn answered(&self, endpoint: &Endpoint, code: u16) {
-        if self.outliers.consecutive_errors > 0 {
-            endpoint.answered(code, self.outliers, Instant::now());
-        }
+        let Endpoint { ejection, name, .. } = endpoint;
+        ejection.answered(name, code, self.outliers);
     }
 
     /// GETs `path_and_query` with apifront's own credentials. The time until

@@ -357,18 +357,12 @@ fn counted(cache: CacheResult) -> (Option<CountedResult>, &'static str) {
     }
 }
 
-/// Returns the name under which a request is counted. A success or an answer from
-/// the cache proves that the resource and the subresource exist. A known name is
-/// counted however the request ends, except with a 401.
+/// Returns the name under which a request is counted.
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
-    let known = &ctx.generation().metrics.known;
     let Reply { code, cache, .. } = ctx.reply;
-    let is_proof = matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
-    match code {
-        _ if is_proof => known.prove(&info.gvr, &info.subresource),
-        401 => None,
-        _ => known.find(&info.gvr, &info.subresource),
-    }
+    let is_hit = matches!(cache, CacheResult::Hit(_));
+    let known = &ctx.generation().metrics.known;
+    known.of_answer(&info.gvr, &info.subresource, code, is_hit)
 }
 
 /// Cuts a client's text to `most` bytes for the log.

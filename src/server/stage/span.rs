@@ -2,12 +2,10 @@
 //! [`RequestSpan`] in its context.
 
 use http::HeaderMap;
-use kubernetes_wire::api::UserInfo;
-use kubernetes_wire::api::user::{MASTERS, MONITORING};
 
 use super::identified::{Identified, Refused};
 use super::received::Received;
-use crate::spans::{Beginning, RequestSpan};
+use crate::spans::{Beginning, RequestSpan, continues_trace};
 
 /// Begins the span of a known caller. The owner of a personal apifront is trusted,
 /// because nobody else can reach it.
@@ -16,7 +14,7 @@ pub(in crate::server) fn admitted(
     identified: &Identified,
 ) -> Option<Box<RequestSpan>> {
     begin(headers, identified, || {
-        identified.known().is_none_or(is_trusted)
+        identified.known().is_none_or(continues_trace)
     })
 }
 
@@ -30,16 +28,9 @@ pub(in crate::server) fn refused(
     match refused {
         Refused::Caller(_) => None,
         Refused::Later { caller, .. } => begin(headers, received, || {
-            caller.as_ref().is_some_and(is_trusted)
+            caller.as_ref().is_some_and(continues_trace)
         }),
     }
-}
-
-/// Tells whether kube-apiserver would continue the caller's trace (k8s.io/apiserver
-/// `endpoints/filters/traces.go`). `user` is the authenticated user, not the
-/// impersonated one.
-fn is_trusted(user: &UserInfo) -> bool {
-    user.groups.iter().any(|g| g == MASTERS || g == MONITORING)
 }
 
 fn begin(

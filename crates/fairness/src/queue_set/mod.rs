@@ -25,6 +25,7 @@ mod dispatch;
 pub(crate) mod dump;
 mod end;
 mod queue;
+mod queue_choice;
 pub(crate) mod reading;
 pub(crate) mod request;
 pub(crate) mod statistics;

@@ -10,7 +10,7 @@
 use kubernetes_wire::api::field_selector::{FieldRequirement, FieldSelector};
 use kubernetes_wire::api::{ListOptions, ResourceVersionMatch};
 
-use super::resource_version::{self, freshness};
+use super::option_rules::{self, freshness};
 use super::{BypassReason, Freshness, WatchPlan};
 
 const NAME: &str = "metadata.name";
@@ -36,7 +36,7 @@ pub fn options(mut options: ListOptions, name: &str) -> Result<ListOptions, Bypa
 
 pub fn plan(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
     if options.watch {
-        return resource_version::watch(options);
+        return option_rules::watch(options);
     }
     let invalid = Err(BypassReason::InvalidOptions);
     let version = freshness(&options.resource_version)?;

@@ -4,10 +4,8 @@
 
 use http::HeaderMap;
 
-use super::accept_header::{self, Clause};
-use super::clause::{
-    asks_for_pretty, first_accept, first_match, is_read_otherwise, stream_allowed, transform_of,
-};
+use super::accept_header::{self, first_accept, first_match, is_read_otherwise};
+use super::clause::Clause;
 use super::pretty::wants_pretty;
 use super::representation::{MediaType, OFFERED};
 use crate::api::Query;
@@ -130,17 +128,16 @@ pub fn negotiate_discovery(
     };
     let is_served = |kind: (&str, &str, &str)| kind == AGGREGATED || offer.v2beta1 && kind == BETA;
     let read = |clause: &Clause<'_>, media_type| {
-        clause.param("sv").is_none_or(str::is_empty) && stream_allowed(clause, media_type)
+        clause.param("sv").is_none_or(str::is_empty) && clause.stream_allowed(media_type)
     };
     // The first search decides whether the aggregated document is wanted. It skips
     // clauses that name no kind (`DiscoveryEndpointRestrictions`). If it finds
     // nothing, a second search finds the encoding of the plain document.
     let aggregated = |clause: &Clause<'_>, media_type| {
-        transform_of(clause).is_some_and(is_served) && read(clause, media_type)
+        clause.transform().is_some_and(is_served) && read(clause, media_type)
     };
-    let plain = |clause: &Clause<'_>, media_type| {
-        transform_of(clause).is_none() && read(clause, media_type)
-    };
+    let plain =
+        |clause: &Clause<'_>, media_type| clause.transform().is_none() && read(clause, media_type);
     let wanted = offer
         .aggregated
         .then(|| first_match(&clauses, aggregated))
@@ -152,12 +149,14 @@ pub fn negotiate_discovery(
     let Some((clause, media_type)) = found else {
         return DiscoveryNegotiation::NotAcceptable;
     };
-    let aggregated = transform_of(clause).map(|kind| match clause.param("profile") {
-        _ if kind == BETA => Aggregated::V2Beta1,
-        Some("nopeer") => Aggregated::V2WithoutPeers,
-        _ => Aggregated::V2,
-    });
-    accepted(aggregated, media_type, asks_for_pretty(clause))
+    let aggregated = clause
+        .transform()
+        .map(|kind| match clause.param("profile") {
+            _ if kind == BETA => Aggregated::V2Beta1,
+            Some("nopeer") => Aggregated::V2WithoutPeers,
+            _ => Aggregated::V2,
+        });
+    accepted(aggregated, media_type, clause.asks_for_pretty())
 }
 
 #[cfg(test)]

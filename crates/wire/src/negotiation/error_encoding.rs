@@ -3,8 +3,8 @@
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 
-use super::accept_header::{self, Clause};
-use super::clause::{asks_for_pretty, first_match, stream_allowed, transform_of};
+use super::accept_header::{self, first_match};
+use super::clause::Clause;
 use super::pretty::wants_pretty;
 use super::representation::MediaType;
 use crate::api::Query;
@@ -59,14 +59,14 @@ pub fn error_is_negotiable(accept: Option<&HeaderValue>) -> bool {
 /// indentation.
 fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
     let plain = |clause: &Clause<'_>, media_type| {
-        transform_of(clause).is_none()
+        clause.transform().is_none()
             && clause.param("sv").is_none_or(str::is_empty)
-            && stream_allowed(clause, media_type)
+            && clause.stream_allowed(media_type)
     };
     let header = accept.map_or(Some(""), |value| value.to_str().ok())?;
     if header.is_empty() {
         return Some((MediaType::Json, false));
     }
     let clauses = accept_header::parse(header)?;
-    first_match(&clauses, plain).map(|(clause, media)| (media, asks_for_pretty(clause)))
+    first_match(&clauses, plain).map(|(clause, media)| (media, clause.asks_for_pretty()))
 }

@@ -17,7 +17,8 @@ mod representation;
 mod tests;
 
 pub use accept_encoding::accepts_gzip;
-pub use accept_header::{Clause, parse as parse_accept};
+pub use accept_header::parse as parse_accept;
+pub use clause::Clause;
 pub use content_type::input_media_type;
 pub use discovery::{
     Aggregated, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,

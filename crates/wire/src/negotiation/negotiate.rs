@@ -2,10 +2,8 @@
 
 use http::HeaderMap;
 
-use super::accept_header::{self, Clause, DROP};
-use super::clause::{
-    asks_for_pretty, first_accept, first_match, is_read_otherwise, stream_allowed, transform_of,
-};
+use super::accept_header::{self, first_accept, first_match, is_read_otherwise};
+use super::clause::{Clause, DROP};
 use super::pretty::wants_pretty;
 use super::representation::{MediaType, MetaVersion, OFFERED, Representation, Transform};
 use crate::api::Query;
@@ -139,7 +137,7 @@ fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Representation>, A
     let found = first_match(&clauses, |clause, media_type| {
         allowed_transform(clause, media_type, offer).is_some()
             && clause.param("sv").is_none_or(|v| v.is_empty() || v == "v1")
-            && stream_allowed(clause, media_type)
+            && clause.stream_allowed(media_type)
     });
     let chosen = found.map(|(clause, _)| clause);
     if offer.perhaps_more && is_read_otherwise(&clauses, chosen, offer.drops_managed_fields) {
@@ -148,7 +146,7 @@ fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Representation>, A
     Ok(found.map(|(clause, media_type)| Representation {
         media_type,
         transform: allowed_transform(clause, media_type, offer).unwrap_or(Transform::None),
-        pretty: asks_for_pretty(clause),
+        pretty: clause.asks_for_pretty(),
         drops_managed_fields: offer.drops_managed_fields
             && clause.param(DROP) == Some(MANAGED_FIELDS),
     }))
@@ -172,7 +170,7 @@ fn allowed_transform(
     offer: Offer,
 ) -> Option<Transform> {
     let protobuf = media_type == MediaType::Protobuf;
-    let Some((kind, group, version)) = transform_of(clause) else {
+    let Some((kind, group, version)) = clause.transform() else {
         return (offer.protobuf || !protobuf).then_some(Transform::None);
     };
     let version = match (group, version) {

@@ -2,8 +2,7 @@
 
 use http::HeaderMap;
 
-use super::accept_header;
-use super::clause::first_accept;
+use super::accept_header::{self, first_accept};
 use super::representation::{MediaType, OFFERED};
 use crate::api::{Reason, Status, status::Details};
 

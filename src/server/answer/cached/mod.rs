@@ -21,6 +21,7 @@ mod sharded;
 mod too_old_version;
 mod view;
 mod watch;
+mod watch_duration;
 mod within_deadline;
 
 use std::sync::Arc;

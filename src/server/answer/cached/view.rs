@@ -13,7 +13,7 @@ use apifront_watch_cache::store::Snapshot;
 use async_trait::async_trait;
 use http::{HeaderValue, request};
 use kubernetes_wire::api::{Attributes, GroupVersionResource, ListOptions, Reason, Status};
-use kubernetes_wire::request::{Deadline, Scope};
+use kubernetes_wire::request::Scope;
 
 use super::located::{Fitted, Located, Scopes, Target};
 use super::newest::{self, Newest};
@@ -74,20 +74,9 @@ pub(super) async fn answer(
         metrics.refused(Refusal::Nothing);
         return None;
     }
-    let left = match (identified.deadline(), &plan) {
-        (Deadline::Within(within), Plan::List(..)) => {
-            Some(within.saturating_sub(identified.started().elapsed()))
-        }
-        _ => None,
-    };
-    let served = serve(request, grant, plan);
-    let served = match left {
-        None => served.await,
-        Some(left) => match tokio::time::timeout(left, served).await {
-            Ok(served) => served,
-            Err(_) => Err(Unviewed::Status(within_deadline::timed_out())),
-        },
-    };
+    let left = within_deadline::time_left(&identified, &plan);
+    let served = within_deadline::or_timeout(left, serve(request, grant, plan)).await;
+    let served = served.unwrap_or_else(|timeout| Err(Unviewed::Status(timeout)));
     let status = match served {
         Ok(outcome) => {
             metrics.answered(&identified.info().verb);

@@ -1,6 +1,5 @@
 //! Answers WATCH from a store: decides which watches it cannot serve (no bookmarks, too
-//! many selectors), and how long a watch lasts (timeoutSeconds). `too_old_version.rs`
-//! decides about versions before the history.
+//! many selectors). `too_old_version.rs` decides about versions before the history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,8 @@ use apifront_watch_cache::watch::{
 use http::HeaderMap;
 use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::negotiation;
-use rand::Rng;
 
-use super::too_old_version;
+use super::{too_old_version, watch_duration};
 
 /// The beginning of a watch.
 pub(super) enum Start {
@@ -36,16 +34,9 @@ pub(super) enum Start {
 /// watch ends, and take some 100 bytes each. A watch with more of them is forwarded.
 const MAX_TERMS: usize = 1_000;
 
-/// The greatest `timeoutSeconds` that is served here. Go counts time in nanoseconds,
-/// so greater values wrap around, with a result that only upstream knows.
-const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000;
-
 /// Checks whether the store can serve a watch with these options at all.
 pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassReason> {
-    let lasts = options.timeout_seconds.unwrap_or_default();
-    if !(0..=MAX_SECONDS).contains(&lasts) {
-        return Err(BypassReason::UnusualRequest);
-    }
+    watch_duration::check(options)?;
     let fields = options.field_selector.requirements.len();
     if options.label_selector.terms().saturating_add(fields) > MAX_TERMS {
         return Err(BypassReason::TooCostly);
@@ -116,14 +107,6 @@ pub(super) fn fitted(mut watch: Watch, compressed: bool, headers: &HeaderMap) ->
     watch
 }
 
-fn lasts(options: &ListOptions, min_request_timeout: Duration) -> Duration {
-    match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        // The time is spread, so that watches opened together do not end together.
-        _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
-    }
-}
-
 fn frames(store: Arc<Store>, shape: Shape) -> Box<dyn FrameWriter> {
     let left_out = shape.without_managed_fields;
     match shape.kind {
@@ -149,7 +132,7 @@ pub(super) fn watch(
 ) -> Result<Watch, BypassReason> {
     let watch_options = WatchOptions {
         bookmarks: options.allow_watch_bookmarks,
-        lasts: lasts(&options, min_request_timeout),
+        lasts: watch_duration::chosen(&options, min_request_timeout),
         filter: filter(namespace, options, &store)?,
     };
     let frames = frames(store.clone(), shape);

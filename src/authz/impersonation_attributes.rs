@@ -1,7 +1,7 @@
 //! The attributes of the questions about each field of a wanted user, which
-//! `impersonation.rs` asks. `Legacy` impersonation checks users,
-//! groups and service accounts in the core group. The constrained modes check them
-//! in `authentication.k8s.io`, and refuse some outright.
+//! `impersonation.rs` asks. `Legacy` impersonation checks users, groups and service
+//! accounts in the core group. The constrained modes check them in
+//! `authentication.k8s.io`, and refuse some outright.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,26 @@ use kubernetes_wire::api::query::go_quote;
 use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, GroupVersionResource};
 
-use super::impersonation_mode::{Mode, on_field};
+use super::impersonation_mode::Mode;
 use super::well_known_usernames::{node_name, service_account};
 
 /// From this number of groups or extra values on, the constrained modes first ask
 /// about all of them at once.
 pub(super) const MIN_VALUES_AT_ONCE: usize = 4;
+
+/// Returns the attributes for a check of the mode's verb on one field of the wanted
+/// user.
+fn on_field(mode: Mode, gvr: GroupVersionResource, name: &str, subresource: &str) -> Attributes {
+    Attributes::Resource {
+        verb: mode.verb().to_owned(),
+        gvr,
+        namespace: String::new(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        field_selector: String::new(),
+        label_selector: String::new(),
+    }
+}
 
 fn authentication(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("authentication.k8s.io", "v1", resource)

@@ -1,6 +1,6 @@
-//! Decides what the options of a request require of the cache. The functions
-//! are pure, so that every cell of the tables of resourceVersion semantics is a
-//! line of a test.
+//! Decides what the options of a request require of the cache, and which combinations
+//! kube-apiserver has to refuse. The functions are pure, so that every cell of the
+//! tables of resourceVersion semantics is a line of a test.
 //!
 //! Sources: Kubernetes API concepts, "Semantics for get, list and watch".
 //! Defaults and validation are those of k8s.io/apiserver `storage/cacher` and

@@ -1,0 +1,58 @@
+//! Reads a file that the configuration names. Its format is one of kube-apiserver, in YAML.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::config_errors::{ConfigErrors, FieldError};
+
+/// The most bytes of a file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The most anchors of a document, and the most places where they stand for something.
+const MAX_ANCHORS: usize = 64;
+const MAX_ALIASES: usize = 256;
+
+/// Returns the text of a whole file. A longer one is refused.
+pub fn read_text(file: &Path) -> Result<String, ConfigErrors> {
+    let mut text = String::new();
+    let read = std::fs::File::open(file)
+        .and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| format!("cannot be read: {error}"));
+    let problem = match read {
+        Ok(read) if read as u64 <= MAX_BYTES => return Ok(text),
+        Ok(_) => format!("is larger than {MAX_BYTES} bytes"),
+        Err(problem) => problem,
+    };
+    Err(ConfigErrors {
+        file: Some(file.to_owned()),
+        errors: vec![FieldError::of_file(problem)],
+    })
+}
+
+/// The bounds of a document, and how the format reads a key that comes twice.
+pub struct Format {
+    pub max_depth: usize,
+    pub max_nodes: usize,
+    pub duplicate_keys: DuplicateKeyPolicy,
+}
+
+impl Format {
+    /// Parses a file's text.
+    pub fn parse(self, text: &str) -> Result<Value, Vec<FieldError>> {
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_depth: self.max_depth,
+                max_nodes: self.max_nodes,
+                max_anchors: MAX_ANCHORS,
+                max_aliases: MAX_ALIASES,
+            },
+            duplicate_keys: self.duplicate_keys,
+            with_snippet: false,
+        };
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| vec![FieldError::of_file(error.to_string())])
+    }
+}
