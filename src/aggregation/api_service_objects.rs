@@ -3,7 +3,8 @@
 //! They look like kube-apiserver's own: fields in the order of the Go struct,
 //! defaults filled in, the condition in the status. There are two differences: an
 //! annotation names the APIService's file, and a request that would change the
-//! object is refused with a reference to that file.
+//! object is refused with a reference to that file. `server/forward/aggregate.rs`
+//! decides which are, the text is here.
 
 use std::collections::{BTreeMap, HashSet};
 

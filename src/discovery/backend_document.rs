@@ -1,5 +1,6 @@
-//! The types of backends' discovery documents. Like kube-aggregator, they drop
-//! unknown fields when they read a document, and they write JSON as Go does.
+//! The types of backends' discovery documents, and the change of an older backend's
+//! APIResourceList into the aggregated form. Like kube-aggregator, they drop unknown
+//! fields when they read a document, and they write JSON as Go does.
 
 use std::collections::HashMap;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubernetes_wire::negotiation::Aggregated;
 
-use super::derived::Derived;
+use super::memo::Memo;
 use super::merged_document::Merged;
 use super::remote_document::{RemoteDocument, Wanted};
 
@@ -22,7 +22,7 @@ pub(super) struct Everything {
 
 /// The merged document. It is made again when one of its inputs changes: the number
 /// of upstream's document, the generation, or the number of the APIServices.
-pub(super) type DerivedMerged = Derived<(u64, u64, u64), Merged>;
+pub(super) type DerivedMerged = Memo<(u64, u64, u64), Merged>;
 
 impl Everything {
     pub(super) fn new(path: &str) -> Self {

@@ -15,13 +15,13 @@
 //! ```
 
 mod backend_document;
-mod derived;
 mod document;
 mod encoded_document;
 mod everything;
 mod group_list;
 mod group_order;
 mod lookup;
+mod memo;
 mod merged_document;
 mod metrics;
 mod path;
@@ -40,11 +40,11 @@ use std::time::Duration;
 
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
-use derived::Derived;
 use document::Version;
 use everything::Everything;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use kubernetes_wire::negotiation::Aggregated;
+use memo::Memo;
 use merged_document::{Merged, MergedGroups};
 use parking_lot::Mutex;
 use polled_backend::PolledBackend;
@@ -74,11 +74,11 @@ pub struct Discovery {
     api: Everything,
     apis: Everything,
     plain_api: Arc<RemoteDocument>,
-    plain_api_made: Derived<u64, EncodedDocument>,
+    plain_api_made: Memo<u64, EncodedDocument>,
     plain_apis: Arc<RemoteDocument>,
-    plain_apis_made: Derived<(u64, u64, u64, u64), MergedGroups>,
+    plain_apis_made: Memo<(u64, u64, u64, u64), MergedGroups>,
     api_services: Arc<RemoteDocument>,
-    priorities: Derived<(u64, u64), Priorities>,
+    priorities: Memo<(u64, u64), Priorities>,
     /// The number of the newest document for which APIServices were requested.
     ordered: AtomicU64,
     versions: VersionDocuments,
@@ -113,11 +113,11 @@ impl Discovery {
             api: Everything::new("/api"),
             apis: Everything::new("/apis"),
             plain_api: plain("/api"),
-            plain_api_made: Derived::default(),
+            plain_api_made: Memo::default(),
             plain_apis: plain("/apis"),
-            plain_apis_made: Derived::default(),
+            plain_apis_made: Memo::default(),
             api_services: plain("/apis/apiregistration.k8s.io/v1/apiservices"),
-            priorities: Derived::default(),
+            priorities: Memo::default(),
             ordered: AtomicU64::default(),
             versions: VersionDocuments::default(),
             backends: Mutex::default(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::Mutex;
 
-use super::derived::Derived;
 use super::encoded_document::EncodedDocument;
+use super::memo::Memo;
 use super::remote_document::{Document, RemoteDocument, Wanted};
 use super::{JSON, resource_list};
 use crate::runtime_config::RuntimeConfig;
@@ -20,7 +20,7 @@ pub(super) struct VersionDocument {
     pub(super) document: Arc<RemoteDocument>,
     /// The document without hidden resources. It is made again when the number of
     /// the document or the generation changes.
-    made: Derived<(u64, u64), Option<Arc<EncodedDocument>>>,
+    made: Memo<(u64, u64), Option<Arc<EncodedDocument>>>,
 }
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl VersionDocuments {
         };
         let document = Arc::new(VersionDocument {
             document: RemoteDocument::new(&version.path(), wanted),
-            made: Derived::default(),
+            made: Memo::default(),
         });
         versions.insert(version.clone(), document.clone());
         Some(document)

@@ -1,4 +1,5 @@
 //! The kubectl plugin: asks an apifront a Query, as a client of it, and prints the answer.
+//! The program is this plugin if it is called by its name, `kubectl-query`.
 //!
 //! ```text
 //! arguments ─▶ kubeconfig ─▶ client ─▶ discovery ─▶ resource ─▶ Query ─▶ printer

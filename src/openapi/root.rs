@@ -1,6 +1,5 @@
 //! The root of OpenAPI v3, which lists the group versions with a document, and each
-//! document's hash. apifront's root is upstream's with the group versions of
-//! backends added.
+//! document's hash: how it is read and written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::server::listener::large_heads::LargeHeads;
 use crate::server::reply::answer::Answer;
 use crate::server::reply::event_stream::Events;
 use crate::server::reply::watch_stream::WatchHead;
-use crate::server::reply::{browsers, refusal};
+use crate::server::reply::{cors, refusal};
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::observed::AnswerObserver;
 use crate::server::stage::{Identified, PendingGrant, audit, flow_control, forward_slots, seats};
@@ -121,7 +121,7 @@ async fn admit(
     ctx: &mut RequestContext,
     large_heads: &LargeHeads,
 ) -> Step<Arc<Identified>> {
-    ctx.for_browsers = browsers::headers(exchange, ctx.generation());
+    ctx.for_browsers = cors::headers(exchange, ctx.generation());
     // A request that two parsers could read differently goes no further.
     match exchange.check_head(
         ctx.generation().settings.max_request_header_bytes,
@@ -152,7 +152,7 @@ async fn admit(
         return Err(answer.into());
     }
     let method = &exchange.request().method;
-    if let Some(answer) = browsers::preflight(method, ctx.for_browsers.as_deref()) {
+    if let Some(answer) = cors::preflight(method, ctx.for_browsers.as_deref()) {
         return Err(answer.into());
     }
     // Health must answer even when no API server can tell who is asking.

@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::budget::Budgets;
 use super::follow::{Shared, follow};
+use super::question_budget::Budgets;
 use super::{Coverage, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
 use crate::authz::rbac::{Binding, Index, RbacObjects, Rights, Role};

@@ -9,9 +9,9 @@ use futures::StreamExt;
 use kubernetes_wire::api::{Reason, Status};
 use tokio::time::{Instant, timeout};
 
-use super::budget::{Budgets, Rate};
 use super::grants::{Grants, Place};
 use super::metrics::{Refusal, ViewsMetrics};
+use super::question_budget::{Budgets, Rate};
 use super::view::Lacks;
 use super::{KnownRights, View, ViewsSettings};
 use crate::authz::PlaceReview;

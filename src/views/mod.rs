@@ -15,12 +15,12 @@
 //! task is in `follow.rs`, its grants are in `grants.rs`, and `view.rs` is the part
 //! that requests use.
 
-mod budget;
 #[cfg(test)]
 mod cost;
 mod follow;
 mod grants;
 pub mod metrics;
+mod question_budget;
 mod registry;
 mod settings;
 #[cfg(test)]

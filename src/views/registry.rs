@@ -8,9 +8,9 @@ use kubernetes_wire::api::{Attributes, GroupVersionResource, Reason, Status, Use
 use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::budget::Budgets;
 use super::follow::{self, Shared};
 use super::metrics::{Refusal, ViewsMetrics};
+use super::question_budget::Budgets;
 use super::view_table::{Key, Room, ViewTable};
 use super::{KnownRights, Reviewer, Versions, View, ViewsSettings};
 use crate::authz::{self, Authorizer};

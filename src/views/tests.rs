@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, advance};
 
-use super::budget::{Budgets, Rate};
 use super::follow::{Shared, follow};
+use super::question_budget::{Budgets, Rate};
 use super::{Coverage, Refusal, Reviewer, Versions, View, ViewsMetrics, ViewsSettings};
 use crate::authz::PlaceReview;
 use crate::authz::rbac::{RbacObjects, Rights};

@@ -1,4 +1,5 @@
-//! The views that are kept. Users share the places in this table.
+//! The views that are kept. Users share the places in this table, which decides whose
+//! view is given up for another.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

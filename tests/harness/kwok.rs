@@ -2,15 +2,18 @@
 //! attach, logs and port-forward reach real processes and files.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http::Method;
 use serde_json::{Value, json};
 
+use super::client::Client;
 use super::cluster::{Cluster, Once, once};
 use super::process::Process;
-use super::{binaries, eventually, objects, ports};
+use super::{binaries, objects, pace, ports};
 
 /// The port of every pod where port-forward reaches `cat`, which echoes.
 pub const ECHO_PORT: u16 = 7;
@@ -51,27 +54,45 @@ impl Kwok {
 
         let port = ports::free();
         let serving = &cluster.certificates.serving;
-        let process = Process::spawn(
-            "kwok",
-            Command::new(binaries::path("kwok"))
-                .env("HOME", &folder)
-                .arg("--kubeconfig")
-                .arg(&cluster.admin_kubeconfig)
-                .arg("--config")
-                .arg(&config)
-                .args(["--manage-nodes-with-label-selector", "type=kwok"])
-                .args(["--node-ip", "127.0.0.1"])
-                .args(["--node-port", &port.to_string()])
-                .args(["--server-address", &format!("127.0.0.1:{port}")])
-                // No lease is renewed, since other tests compare objects that must
-                // not change.
-                .args(["--node-lease-duration-seconds", "0"])
-                .arg("--tls-cert-file")
-                .arg(&serving.cert)
-                .arg("--tls-private-key-file")
-                .arg(&serving.key),
-            &folder.join("kwok.log"),
-        );
+        let spawn = || {
+            Process::spawn(
+                "kwok",
+                Command::new(binaries::path("kwok"))
+                    .env("HOME", &folder)
+                    .arg("--kubeconfig")
+                    .arg(&cluster.admin_kubeconfig)
+                    .arg("--config")
+                    .arg(&config)
+                    .args(["--manage-nodes-with-label-selector", "type=kwok"])
+                    .args(["--node-ip", "127.0.0.1"])
+                    .args(["--node-port", &port.to_string()])
+                    .args(["--server-address", &format!("127.0.0.1:{port}")])
+                    // No lease is renewed, since other tests compare objects that must
+                    // not change.
+                    .args(["--node-lease-duration-seconds", "0"])
+                    .arg("--tls-cert-file")
+                    .arg(&serving.cert)
+                    .arg("--tls-private-key-file")
+                    .arg(&serving.key),
+                &folder.join("kwok.log"),
+            )
+        };
+        let mut process = spawn();
+        let client = Client::tls(SocketAddr::from(([127, 0, 0, 1], port)), cluster.ca(), None);
+        let deadline = Instant::now() + UP_WITHIN;
+        // kwok opens its port when it watches nodes and pods. On a busy machine it may
+        // end before, because the API server did not answer it in time.
+        while client
+            .try_send(Method::GET, "/healthz", &[], "")
+            .await
+            .is_err()
+        {
+            assert!(Instant::now() < deadline, "{}", process.log_tail());
+            if !process.alive() {
+                process = spawn();
+            }
+            pace::of_tries(Duration::from_millis(20)).await;
+        }
         let kwok = Self {
             node,
             log_file,
@@ -108,11 +129,16 @@ impl Kwok {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         admin.post(&pods, &pod).await.expect(201);
         let path = format!("{pods}/{name}");
-        eventually("the pod runs", UP_WITHIN, || async {
+        let deadline = Instant::now() + UP_WITHIN;
+        loop {
             let pod: Value = admin.get(&path).await.expect(200);
-            pod["status"]["phase"] == "Running"
-        })
-        .await;
+            if pod["status"]["phase"] == "Running" {
+                return;
+            }
+            let log = self.log_tail();
+            assert!(Instant::now() < deadline, "does not run: {pod}\n{log}");
+            pace::of_tries(Duration::from_millis(20)).await;
+        }
     }
 
     pub fn log_tail(&self) -> String {

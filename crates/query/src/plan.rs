@@ -1,4 +1,5 @@
-//! The plan of a query: its fields, checked and ready to be evaluated.
+//! The plan of a query: its fields, checked and ready to be evaluated. What they may be,
+//! such as the limit and the updates in a second, is decided here.
 
 use std::fmt::Display;
 use std::io;

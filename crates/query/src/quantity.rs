@@ -1,4 +1,5 @@
-//! Quantities as numbers (k8s.io/apimachinery/pkg/api/resource).
+//! Quantities as numbers: how they are read, compared and added
+//! (k8s.io/apimachinery/pkg/api/resource).
 //!
 //! Go has two forms of them, and some questions have other answers for the second:
 //! `1.5Gi` is no integer there. Both forms are kept here.

@@ -1,5 +1,6 @@
 //! Treats requests for the group versions of backends as kube-apiserver's aggregator
-//! does (kube-aggregator, `handler_proxy.go`).
+//! does (kube-aggregator, `handler_proxy.go`), and refuses changes of the configuration's
+//! APIServices.
 
 use std::time::Duration;
 

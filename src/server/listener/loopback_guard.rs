@@ -3,7 +3,7 @@
 //!
 //! kubectl proxy checks only the name in the Host header, and rejects exec and
 //! attach of pods. Here the port, the origin, and what browsers say about the
-//! page are checked, too (`foreign_page.rs`), so that exec can stay open to
+//! page are checked, too (`foreign_request.rs`), so that exec can stay open to
 //! programs.
 //!
 //! **Pages from inside the cluster.** The `proxy` subresources of pods,
@@ -19,7 +19,7 @@
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, request};
 
-use super::foreign_page::{self, Port};
+use super::foreign_request::{self, Port};
 
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -33,8 +33,8 @@ pub(in crate::server) fn foreign(
     // If the port is not known, no port is right.
     let port = Port::Own(port.unwrap_or(0));
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
-    let target = foreign_page::absolute_authority(target);
-    foreign_page::why_refused(&request.headers, [authority, target].into_iter(), port)
+    let target = foreign_request::absolute_authority(target);
+    foreign_request::why_refused(&request.headers, [authority, target].into_iter(), port)
 }
 
 /// Prevents a forwarded answer from becoming a page of the owner's origin.

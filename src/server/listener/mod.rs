@@ -5,7 +5,7 @@ mod beginning_turns;
 pub(super) mod coalesce;
 pub(super) mod connection_deadlines;
 pub(super) mod connections;
-pub(super) mod foreign_page;
+pub(super) mod foreign_request;
 pub(super) mod frame_meter;
 pub(super) mod framing;
 pub(super) mod head;

@@ -5,7 +5,7 @@ use apifront_watch_cache::read::HitCost;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use http::request;
 
-use super::{aggregator_headers, browsers, deprecation};
+use super::{aggregator_headers, cors, deprecation};
 use crate::server::exchange::answer_head::AnswerHead;
 use crate::server::listener::loopback_guard;
 use crate::server::stage::context::{CacheResult, Hit, RequestContext};
@@ -64,7 +64,7 @@ pub(in crate::server) async fn finish(
         add_common(&mut head.change().headers, ctx);
     }
     if is_for_browsers && let Some(browsers) = ctx.for_browsers.as_deref() {
-        browsers::add(browsers, &mut head.change().headers);
+        cors::add(browsers, &mut head.change().headers);
     }
     // An apifront behind this one may have told its own part.
     if tells_part && let Some(part) = cache_part(request, ctx.reply.cache) {

@@ -4,8 +4,8 @@
 mod aggregator_headers;
 pub(super) mod answer;
 mod body_chunks;
-pub(super) mod browsers;
 pub(super) mod compression;
+pub(super) mod cors;
 pub(super) mod deprecation;
 pub(super) mod detached;
 pub(super) mod event_stream;

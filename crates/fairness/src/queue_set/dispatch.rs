@@ -1,4 +1,4 @@
-//! A request's way from its queue to its execution.
+//! A request's way from its queue to its execution: which queue is next, and when.
 
 use std::ops::Bound::{Excluded, Unbounded};
 

@@ -1,5 +1,5 @@
 //! Decides whether the cache is recent enough for a request, in `Strict`, `Fresh` and
-//! `Bounded`.
+//! `Bounded`, and how long a request waits for a version that is not there yet.
 
 use std::time::{Duration, Instant};
 

@@ -8,9 +8,9 @@ use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
 
+use super::definition;
 use super::list::message;
 use super::list_page::ListPage;
-use super::redefinition;
 use super::{presentation, printer_check, source_encoding};
 use crate::store::{FieldTable, MalformedObject, StoredObject, field_table};
 
@@ -83,7 +83,7 @@ impl Diagnosis {
 pub async fn diagnose(upstream: &dyn Source, gvr: &GroupVersionResource) -> Diagnosis {
     let (release, defined, columns) = tokio::join!(
         upstream.release(),
-        redefinition::read(upstream, gvr),
+        definition::read(upstream, gvr),
         printer_check::ask(upstream, gvr),
     );
     let other_release = presentation::is_other_release(gvr, release);

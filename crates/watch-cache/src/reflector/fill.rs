@@ -10,12 +10,12 @@ use http::HeaderValue;
 use kubernetes_wire::api::Release;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
+use super::definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
 use super::list;
 use super::list_error::ListError;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
-use super::redefinition::{self, DefinitionState, ListedBy};
 use super::store_slot::OwnedStore;
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, presentation, printer_check, source_encoding};
@@ -147,7 +147,7 @@ impl<'a> Filling<'a> {
             // A stream was opened before the definition is read. If the
             // definition changed before the stream was opened, this is the new
             // one. If it changes later, upstream ends the stream.
-            defined: redefinition::read(upstream, &entry.gvr).await,
+            defined: definition::read(upstream, &entry.gvr).await,
             server: match entry.provenance().is_savable() {
                 true => origin::ask(upstream).await.ok(),
                 false => None,

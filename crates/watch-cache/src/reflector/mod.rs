@@ -4,6 +4,7 @@
 mod aggregated;
 mod cache;
 mod claims;
+mod definition;
 mod diagnosis;
 mod discovery;
 mod earlier_answers;
@@ -26,7 +27,6 @@ mod pieces;
 mod presentation;
 mod printer_check;
 mod provenance;
-mod redefinition;
 mod resume;
 mod run;
 mod saved_header;

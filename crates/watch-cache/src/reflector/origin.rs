@@ -6,7 +6,7 @@ use std::time::Duration;
 use apifront_source::{ServerIdentity, Source, Unidentified};
 use kubernetes_wire::api::GroupVersionResource;
 
-use super::redefinition::DefinitionState;
+use super::definition::DefinitionState;
 use super::source_encoding;
 use crate::saved::{Columns, Revision};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
 
+use super::definition::DefinitionState;
 use super::entry::Entry;
-use super::redefinition::DefinitionState;
 use super::{printer_check, source_encoding};
 use crate::saved::Columns;
 use crate::store::Presentation;

@@ -8,7 +8,7 @@ use kubernetes_wire::representation::table::Printer;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::redefinition::Definition;
+use super::definition::Definition;
 use crate::saved::Columns;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -6,8 +6,8 @@ use apifront_source::CurrentSource;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use parking_lot::Mutex;
 
+use super::definition::{self, ListedBy};
 use super::origin::Origin;
-use super::redefinition::{self, ListedBy};
 use super::source_encoding;
 use crate::store::MalformedObject;
 
@@ -101,7 +101,7 @@ impl Provenance {
             ListedBy::None => true,
             ListedBy::Revision(revision) => {
                 let upstream = owner.current();
-                let now = redefinition::revision(&*upstream, &self.gvr).await;
+                let now = definition::revision(&*upstream, &self.gvr).await;
                 // The store may have been filled by another list meanwhile.
                 now.as_ref() == Some(revision) && *self.listed_by.lock() == before
             }

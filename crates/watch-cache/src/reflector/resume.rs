@@ -19,13 +19,13 @@ use http::StatusCode;
 use kubernetes_wire::api::{PartialObject, ResourceVersion};
 use tokio::runtime::Handle;
 
+use super::definition::{self, DefinitionState, ListedBy};
 use super::entry::Entry;
 use super::fill::{self, Filled};
 use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
 use super::presentation;
-use super::redefinition::{self, DefinitionState, ListedBy};
 use super::store_slot::OwnedStore;
 use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
@@ -121,7 +121,7 @@ async fn judge(
     let (server, release, defined, current) = tokio::join!(
         origin::ask(upstream),
         fill::release(upstream),
-        redefinition::read(upstream, &entry.gvr),
+        definition::read(upstream, &entry.gvr),
         current_version(entry, upstream),
     );
     let server = server.map_err(|why| match why {
@@ -263,7 +263,7 @@ impl Judged {
         // A definition that changed while no watch was open has not ended a
         // watch, so it is read again.
         let (defined, current, same) = tokio::join!(
-            redefinition::read(upstream, &entry.gvr),
+            definition::read(upstream, &entry.gvr),
             current_version(entry, upstream),
             same_history(upstream, &owned.store),
         );

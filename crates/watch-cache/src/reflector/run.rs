@@ -25,11 +25,11 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
+use super::definition::{self, DefinitionState};
 use super::entry::Entry;
 use super::fill::{Filled, ListStrategy};
 use super::list_error::ListError;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
-use super::redefinition::{self, DefinitionState};
 use super::resume::{self, NotResumed};
 use super::unavailable::{MEMORY_RETRY_DELAY, REFUSED_RETRY_DELAY, Unavailable};
 use super::upstream_watch::{UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, watch};
@@ -256,7 +256,7 @@ impl Reflection<'_> {
     async fn watch_ended(&mut self, end: UpstreamWatchEnd, upstream: &dyn Source) -> Next {
         let form = self.entry.store().map(|s| s.resource.envelope.form);
         let redefined =
-            end == UpstreamWatchEnd::Early && form.is_some_and(redefinition::ends_watches);
+            end == UpstreamWatchEnd::Early && form.is_some_and(definition::ends_watches);
         let (reason, retry_after, next) = match end {
             UpstreamWatchEnd::TimeUp => {
                 self.pause.reset();

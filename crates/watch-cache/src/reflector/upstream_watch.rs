@@ -10,9 +10,9 @@ use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use kubernetes_wire::representation::BookmarkTemplate;
 
+use super::definition::{self, DefinitionState};
 use super::entry::Entry;
 use super::memory_pool::MemoryPool;
-use super::redefinition::{self, DefinitionState};
 use super::store_slot::OwnedStore;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
@@ -81,7 +81,7 @@ pub(super) async fn watch(
     }
     // A definition that changed while no watch was open has not ended a watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
-        let now = redefinition::read(upstream, &entry.gvr).await;
+        let now = definition::read(upstream, &entry.gvr).await;
         if defined.is_voided_by(&now) {
             return UpstreamWatchEnd::Early;
         }

@@ -1,14 +1,10 @@
-//! Classes of requests, for metrics and limits: long-running, mutating, the `scope` and
-//! `verb` of metrics. They are those of k8s.io/apiserver's `endpoints/metrics`, and of its
-//! in-flight and timeout filters.
+//! Classes of requests: long-running, mutating, connections to others. They are those of
+//! k8s.io/apiserver's `endpoints/metrics`, and of its in-flight and timeout filters.
 
 use super::RequestInfo;
-use super::metric_labels::{ScopeLabel, Verb};
 
 /// Subresources that carry a stream.
 const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
-
-const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
 
 impl RequestInfo {
     /// Tells whether the request may stay open. A long-running request has no
@@ -25,35 +21,13 @@ impl RequestInfo {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// Returns the `scope` label.
-    pub fn scope(&self) -> ScopeLabel {
-        ScopeLabel::for_attributes(
-            self.is_resource_request,
-            &self.verb,
-            &self.namespace,
-            &self.name,
-        )
-    }
-
-    /// Returns the `verb` label. The content type distinguishes APPLY from
-    /// PATCH.
-    pub fn metric_verb(&self, content_type: Option<&[u8]>) -> Verb {
-        Verb::for_request(
-            &self.method,
-            self.scope(),
-            self.verb == "watch" || self.asks_watch,
-            content_type.is_some_and(|value| value.starts_with(APPLY_PATCH)),
-            self.is_connect(),
-        )
-    }
-
     /// Tells whether kube-apiserver hands an upgraded connection over: to a
     /// kubelet, a pod or a service. Logs are streams that it writes itself.
     pub fn takes_upgrades(&self) -> bool {
         self.is_connect() && self.subresource != "log"
     }
 
-    fn is_connect(&self) -> bool {
+    pub(super) fn is_connect(&self) -> bool {
         self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())
     }
 }

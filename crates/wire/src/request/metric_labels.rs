@@ -3,6 +3,10 @@
 
 use http::Method;
 
+use super::RequestInfo;
+
+const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
+
 /// The `verb` label. It has no DELETECOLLECTION: kube-apiserver counts the HTTP
 /// method and reports it as DELETE with another scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,30 @@ pub enum Verb {
     Connect,
     /// `other`: any other method.
     Other,
+}
+
+impl RequestInfo {
+    /// Returns the `scope` label.
+    pub fn scope(&self) -> ScopeLabel {
+        ScopeLabel::for_attributes(
+            self.is_resource_request,
+            &self.verb,
+            &self.namespace,
+            &self.name,
+        )
+    }
+
+    /// Returns the `verb` label. The content type distinguishes APPLY from
+    /// PATCH.
+    pub fn metric_verb(&self, content_type: Option<&[u8]>) -> Verb {
+        Verb::for_request(
+            &self.method,
+            self.scope(),
+            self.verb == "watch" || self.asks_watch,
+            content_type.is_some_and(|value| value.starts_with(APPLY_PATCH)),
+            self.is_connect(),
+        )
+    }
 }
 
 impl Verb {

@@ -1,7 +1,7 @@
 //! Serves the observability port: health, metrics and the cache's state over plain
 //! HTTP on loopback, without authentication. It answers programs, such as Prometheus
 //! through `kubectl port-forward`, and its own status page, but no foreign web pages
-//! (`foreign_page.rs`). Its answers are for everybody, and name no caller and no object
+//! (`foreign_request.rs`). Its answers are for everybody, and name no caller and no object
 //! (`open_answer.rs`).
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use http::{Method, Response, StatusCode, request};
 use super::open_answer::OpenAnswer;
 use crate::server::answer::own;
 use crate::server::exchange::port_app::AnswersAtOnce;
-use crate::server::listener::foreign_page::{self, Port};
+use crate::server::listener::foreign_request::{self, Port};
 use crate::server::state::generation::Generation;
 
 pub(in crate::server) struct Observability {
@@ -38,9 +38,9 @@ impl AnswersAtOnce for Observability {
 /// Refuses requests that no monitoring program would make.
 fn refuse(request: &request::Parts, target: &[u8]) -> Option<OpenAnswer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
-    let target = foreign_page::absolute_authority(target);
+    let target = foreign_request::absolute_authority(target);
     let authorities = [authority, target].into_iter();
-    if let Some(why) = foreign_page::why_refused(&request.headers, authorities, Port::Any) {
+    if let Some(why) = foreign_request::why_refused(&request.headers, authorities, Port::Any) {
         return Some(OpenAnswer::text(StatusCode::FORBIDDEN, why));
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {

@@ -1,5 +1,5 @@
 //! Answers that the connection itself gives, to heads that are not accepted as
-//! requests.
+//! requests (400, 405, 414, 417, 429, 431, 501, 505). Then it ends the connection.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Values of types that only the functions of a library know.
+//! Values of types that only the functions of a library know, and their order:
+//! `compareTo`, `isGreaterThan`, `isLessThan`.
 
 use std::any::Any;
 use std::cmp::Ordering;

@@ -1,4 +1,5 @@
-//! Kubernetes' library of quantities: `quantity('1.5Gi').isGreaterThan(quantity('1G'))`.
+//! Kubernetes' library of quantities: `quantity('1.5Gi').add(quantity('1G'))`. The
+//! numbers behind them are those of `quantity.rs`.
 
 use cel::common::types::{INT_TYPE, STRING_TYPE, Type};
 use cel::common::value::CowVal;

@@ -1,4 +1,4 @@
-//! Detects requests that foreign web pages make. A listener without
+//! Detects requests that foreign web pages make, by `Host` and what browsers add. A listener without
 //! authentication, on loopback, must not answer them: the browser is on this
 //! machine, but the page's author is not.
 //!

@@ -1,6 +1,7 @@
 //! The headers that tell browsers which pages may read an answer (CORS), and that
-//! the server may be used only with TLS (HSTS). kube-apiserver adds them before it
-//! knows the caller. So all answers have them, even refusals.
+//! the server may be used only with TLS (HSTS), and the answer to a preflight
+//! (OPTIONS). kube-apiserver adds them before it knows the caller. So all answers have
+//! them, even refusals.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,

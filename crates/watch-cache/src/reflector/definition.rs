@@ -1,6 +1,6 @@
-//! The parts of a resource's CustomResourceDefinition that the cache depends on, and
-//! whether they changed. `upstream_watch.rs` looks at each new watch, and `run.rs` lists
-//! anew.
+//! The parts of a resource's CustomResourceDefinition that the cache depends on (its
+//! columns and its selectable fields), and whether they changed. `upstream_watch.rs`
+//! looks at each new watch, and `run.rs` lists anew.
 
 use std::time::Duration;
 
