@@ -61,7 +61,7 @@ pub(super) struct Spent {
     pub(super) is_exhausted: bool,
     /// Whether it would have taken too much memory.
     pub(super) is_full: bool,
-    /// Whether it could have had no more, had the query had more left.
+    /// Whether its limit was that of one evaluation, and not the rest of the query.
     pub(super) is_of_one: bool,
 }
 
