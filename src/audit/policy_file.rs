@@ -11,7 +11,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use super::level::{Level, Stage, Stages};
 use super::policy::{Decision, GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
 use crate::config_errors::{ConfigErrors, FieldError};
-use crate::named_file::{Format, read_text};
+use crate::config_file::{self, Format};
 
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
@@ -29,7 +29,8 @@ pub(super) fn load(file: &Path) -> Result<Policy, ConfigErrors> {
         file: Some(file.to_owned()),
         errors,
     };
-    let text = read_text(file)?;
+    let text = config_file::text(file)
+        .map_err(|problem| ConfigErrors::one(Some(file.to_owned()), problem))?;
     let (policy, warnings) = parse(&text).map_err(errors)?;
     for warning in warnings {
         tracing::warn!(file = %file.display(), "audit policy: {warning}");

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
+use kubernetes_wire::api::{Attributes, Status, UserInfo};
 use moka::future::Cache;
 
 use super::impersonation_mode::Mode;
@@ -120,7 +120,7 @@ impl ImpersonationAuthorizer {
         let decided = self.decide(by, impersonation, attributes);
         tokio::time::timeout(QUESTIONS_TIMEOUT, decided)
             .await
-            .unwrap_or_else(|_| Err(timed_out()))
+            .unwrap_or_else(|_| Err(Status::timeout()))
     }
 
     async fn decide(
@@ -280,11 +280,6 @@ async fn pause_after(questions: usize) {
     if questions.is_multiple_of(QUESTIONS_AT_ONCE) {
         tokio::task::yield_now().await;
     }
-}
-
-fn timed_out() -> Status {
-    let message = "Timeout: request did not complete within the allotted timeout";
-    Status::failure(504, Reason::Timeout, message)
 }
 
 /// Returns the wanted user with the groups that every such user has implicitly.

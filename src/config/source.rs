@@ -1,13 +1,9 @@
 //! The source of a configuration, from which it can be read again.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigErrors, Flags, parse, raw};
-
-/// The most bytes of a configuration file. A ConfigMap holds at most 1 MiB.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+use crate::config_file;
 
 /// Whether this program can serve the demo, for which it brings an API server of its
 /// own.
@@ -42,7 +38,8 @@ impl Source {
         let mut raw = match &file {
             None => raw::FrontConfiguration::default(),
             Some(path) => {
-                let text = read(path).map_err(|p| ConfigErrors::one(file.clone(), p))?;
+                let text =
+                    config_file::text(path).map_err(|p| ConfigErrors::one(file.clone(), p))?;
                 parse::parse(&text).map_err(errors)?
             }
         };
@@ -59,15 +56,4 @@ impl Source {
         files.dedup();
         files
     }
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(text)
 }

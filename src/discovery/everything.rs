@@ -17,12 +17,12 @@ const BETA: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroup
 /// The documents at one path: with peers, without peers, and in version v2beta1.
 pub(super) struct Everything {
     pub(super) documents: [Arc<RemoteDocument>; 3],
-    merged: [DerivedMerged; 3],
+    merged: [MergedMemo; 3],
 }
 
 /// The merged document. It is made again when one of its inputs changes: the number
 /// of upstream's document, the generation, or the number of the APIServices.
-pub(super) type DerivedMerged = Memo<(u64, u64, u64), Merged>;
+pub(super) type MergedMemo = Memo<(u64, u64, u64), Merged>;
 
 impl Everything {
     pub(super) fn new(path: &str) -> Self {
@@ -47,7 +47,7 @@ impl Everything {
     pub(super) fn documents_for(
         &self,
         aggregated: Aggregated,
-    ) -> (&Arc<RemoteDocument>, &DerivedMerged) {
+    ) -> (&Arc<RemoteDocument>, &MergedMemo) {
         let [v2, without_peers, beta] = &self.documents;
         let [merged_v2, merged_without_peers, merged_beta] = &self.merged;
         match aggregated {

@@ -96,9 +96,9 @@ impl KnownNames {
         code: u16,
         is_hit: bool,
     ) -> Option<KnownName> {
+        let is_proof = is_hit || matches!(code, 101 | 200..=299 | 304);
         match code {
-            _ if is_hit => self.prove(gvr, subresource),
-            101 | 200..=299 | 304 => self.prove(gvr, subresource),
+            _ if is_proof => self.prove(gvr, subresource),
             401 => None,
             _ => self.find(gvr, subresource),
         }

@@ -9,7 +9,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::endpoint::{self, Endpoint};
 use crate::config_errors::{ConfigErrors, FieldError};
-use crate::named_file::{Format, read_text};
+use crate::config_file::{self, Format};
 
 /// All versions have the same fields.
 const API_VERSIONS: [&str; 3] = [
@@ -42,7 +42,8 @@ pub(super) fn load(file: &Path) -> Result<Settings, ConfigErrors> {
         file: Some(file.to_owned()),
         errors,
     };
-    let text = read_text(file)?;
+    let text = config_file::text(file)
+        .map_err(|problem| ConfigErrors::one(Some(file.to_owned()), problem))?;
     parse(&text).map_err(errors)
 }
 

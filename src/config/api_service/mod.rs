@@ -6,8 +6,6 @@
 
 mod manifest;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -16,9 +14,8 @@ use serde_json::Value;
 use self::manifest::{Object, checked};
 use super::check::Check;
 use crate::aggregation::ApiService;
+use crate::config_file;
 
-/// The most bytes of one file. A ConfigMap holds at most 1 MiB.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The most APIServices in all files. Clusters have a few dozen.
 const MAX_API_SERVICES: usize = 1_000;
 const MAX_DOCUMENTS: usize = 1_000;
@@ -114,7 +111,7 @@ fn matching(field: &str, pattern: &str, check: &mut Check) -> Vec<PathBuf> {
 
 fn read(field: &str, file: &Path, check: &mut Check) -> Vec<ApiService> {
     let shown = file.display().to_string();
-    let documents = match text(file).and_then(|text| documents(&text)) {
+    let documents = match config_file::text(file).and_then(|text| documents(&text)) {
         Ok(documents) => documents,
         Err(problem) => {
             check.error(field, &shown, &problem);
@@ -155,17 +152,6 @@ fn read(field: &str, file: &Path, check: &mut Check) -> Vec<ApiService> {
         }
     }
     services
-}
-
-fn text(file: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let read = File::open(file)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(text)
 }
 
 fn documents(text: &str) -> Result<Vec<Value>, String> {

@@ -396,6 +396,12 @@ impl Status {
         Self::failure(410, Reason::Expired, message)
     }
 
+    /// Makes the 504 for a request whose own time limit has passed.
+    pub fn timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Self::failure(504, Reason::Timeout, message)
+    }
+
     /// Makes a 500 with the text of an error.
     pub fn internal_error(error: impl std::fmt::Display) -> Self {
         let message = error.to_string();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use apifront_watch_cache::read::BypassReason;
 use http::HeaderMap;
-use kubernetes_wire::api::{Reason, Status};
+use kubernetes_wire::api::Status;
 use kubernetes_wire::request::Deadline;
 
 use super::degraded::Degraded;
@@ -52,8 +52,6 @@ pub(super) async fn or_timeout<T>(
     let Some(left) = left else {
         return Ok(answer.await);
     };
-    tokio::time::timeout(left, answer).await.map_err(|_| {
-        let message = "Timeout: request did not complete within the allotted timeout";
-        Status::failure(504, Reason::Timeout, message)
-    })
+    let answered = tokio::time::timeout(left, answer).await;
+    answered.map_err(|_| Status::timeout())
 }

@@ -1,35 +1,32 @@
-//! Reads a file that the configuration names. Its format is one of kube-apiserver, in YAML.
+//! Reads the configuration's file, and those that it names. Each has a bounded size, and
+//! those in a format of kube-apiserver a bounded depth.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use crate::config_errors::{ConfigErrors, FieldError};
+use crate::config_errors::FieldError;
 
-/// The most bytes of a file.
+/// The most bytes of a file. A ConfigMap holds at most 1 MiB.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The most anchors of a document, and the most places where they stand for something.
 const MAX_ANCHORS: usize = 64;
 const MAX_ALIASES: usize = 256;
 
-/// Returns the text of a whole file. A longer one is refused.
-pub fn read_text(file: &Path) -> Result<String, ConfigErrors> {
+/// Returns the text of a whole file, or why it has none. A longer one is refused.
+pub fn text(file: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let read = std::fs::File::open(file)
-        .and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot be read: {error}"));
-    let problem = match read {
-        Ok(read) if read as u64 <= MAX_BYTES => return Ok(text),
-        Ok(_) => format!("is larger than {MAX_BYTES} bytes"),
-        Err(problem) => problem,
-    };
-    Err(ConfigErrors {
-        file: Some(file.to_owned()),
-        errors: vec![FieldError::of_file(problem)],
-    })
+    let read = File::open(file)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| format!("cannot be read: {error}"))?;
+    if read as u64 > MAX_BYTES {
+        return Err(format!("is larger than {MAX_BYTES} bytes"));
+    }
+    Ok(text)
 }
 
 /// The bounds of a document, and how the format reads a key that comes twice.
