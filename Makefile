@@ -12,6 +12,8 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 # How many tests run at a time. Most of them wait for other processes, or for time
 # to pass.
 TEST_THREADS ?= 12
+# The same for unit tests, of which fewer wait.
+UNIT_TEST_THREADS ?= 6
 # Names of tests, or options of the test program.
 TEST_ARGS ?=
 # How many times as much random work the tests do as usual.
@@ -72,7 +74,7 @@ test: test-servers ## Runs all tests that fail when apifront is wrong, before a 
 	cargo test --workspace --lib --bins --tests --no-run
 	# The suites come last, so that what they say of a failure is the end of the output.
 	@failed=0; \
-	(set -x; cargo test --workspace --lib --bins --test architecture --no-fail-fast -- $(TEST_ARGS)) || failed=1; \
+	(set -x; RUST_TEST_THREADS=$(UNIT_TEST_THREADS) cargo test --workspace --lib --bins --test architecture --no-fail-fast -- $(TEST_ARGS)) || failed=1; \
 	(set -x; TEST_THREADS=$(TEST_THREADS) tests/suite.sh apifront $(TEST_ARGS)) || failed=1; \
 	exit $$failed
 

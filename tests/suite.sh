@@ -90,6 +90,10 @@ awk '
 [ ! -s "$work/starts" ] || for _ in $(seq 100); do ! grep -qx all "$work/starts" || break; sleep 0.1; done
 [ -z "${STARTS:-}" ] || cp "$work/starts" "$STARTS"
 echo "started: $(grep -vE '^(cpu |all$)' "$work/starts" | cut -d ' ' -f 1 | sort | uniq -c | sort -rn | awk '{ printf "%s%d %s", (NR > 1 ? ", " : ""), $1, $2 }')"
+# A cluster that serves one test after the other counts for the first.
+echo 'whose servers used the most CPU time:'
+awk '$1 == "cpu" { used[$4] += $3 } END { for (test in used) printf "%8.1f s  %s\n", used[test], test }' \
+  "$work/starts" | sort -rn | awk 'NR <= 10'
 # The rest of the CPU time is of the test program and of short programs such as kubectl.
 echo "their CPU time: $(awk '$1 == "cpu" { used[$2] += $3 } END { for (name in used) printf "%d %s\n", used[name], name }' "$work/starts" | sort -rn | awk '{ printf "%s%d s %s", (NR > 1 ? ", " : ""), $1, $2 }')"
 echo "tier $tier: $((SECONDS - began)) s with $threads tests at a time, status $status"

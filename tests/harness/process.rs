@@ -40,8 +40,13 @@ fn tell_watchdog(line: &str) {
 
 /// Records a start in the file from which `tests/suite.sh` counts started processes.
 pub fn count(name: &str) {
+    record(&format!("{name} {}", who()));
+}
+
+/// The test that runs on this thread, or `shared`, where several tests wait.
+fn who() -> String {
     let thread = std::thread::current();
-    record(&format!("{name} {}", thread.name().unwrap_or("shared")));
+    thread.name().unwrap_or("shared").to_owned()
 }
 
 fn record(line: &str) {
@@ -71,6 +76,7 @@ pub fn temporary_folder(purpose: &str) -> PathBuf {
 
 pub struct Process {
     name: String,
+    starter: String,
     child: Child,
     log: PathBuf,
     ended: Option<ExitStatus>,
@@ -94,6 +100,7 @@ impl Process {
         count(name);
         Self {
             name: name.to_owned(),
+            starter: who(),
             child,
             log: log.to_owned(),
             ended: None,
@@ -130,7 +137,7 @@ impl Process {
     fn tell_end(&self, used: Option<Duration>) {
         tell_watchdog(&format!("gone {}", self.pid()));
         let used = used.unwrap_or_default().as_secs_f64();
-        record(&format!("cpu {} {used:.2}", self.name));
+        record(&format!("cpu {} {used:.2} {}", self.name, self.starter));
     }
 
     pub fn alive(&mut self) -> bool {

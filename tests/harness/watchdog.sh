@@ -17,7 +17,7 @@ done
 if [ -n "$APIFRONT_TEST_STARTS" ]; then
   ticks=$(getconf CLK_TCK)
   for pid in $pids; do
-    awk -v ticks="$ticks" '{ gsub(/[()]/, ""); printf "cpu %s %.2f\n", $2, ($14 + $15) / ticks }' \
+    awk -v ticks="$ticks" '{ gsub(/[()]/, ""); printf "cpu %s %.2f shared\n", $2, ($14 + $15) / ticks }' \
       "/proc/$pid/stat" 2>/dev/null >> "$APIFRONT_TEST_STARTS"
   done
   echo all >> "$APIFRONT_TEST_STARTS"
