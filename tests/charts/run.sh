@@ -217,8 +217,9 @@ render_combinations() {
   mkdir "$work/rendered" "$work/objects"
   helm template apifront "$chart" --namespace apifront "${anybody[@]}" > "$work/rendered/anybody.yaml"
   combinations > "$work/combinations"
+  # Garbage collection would be half of the work.
   # shellcheck disable=SC2016 # The inner shell expands these.
-  HELM=$tools/helm CHART=$chart OUT=$work/rendered xargs -P "$(nproc)" -L 1 bash -c \
+  GOGC=off HELM=$tools/helm CHART=$chart OUT=$work/rendered xargs -P "$(nproc)" -L 1 bash -c \
     '"$HELM" template apifront "$CHART" --namespace apifront "${@:2}" > "$OUT/$1.yaml"' render < "$work/combinations"
   awk -v out="$work/objects" '
     function keep() {

@@ -16,6 +16,7 @@ pub mod client;
 pub mod cluster;
 pub mod collector;
 mod contents;
+pub mod control;
 pub mod differential;
 pub mod elsewhere;
 pub mod encodings;
