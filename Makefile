@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 # How many tests run at a time. Most of them wait for other processes, or for time
 # to pass.
 TEST_THREADS ?= 12
-# The same for unit tests, of which fewer wait.
+# The same for unit tests, which run beside the first of the others.
 UNIT_TEST_THREADS ?= 6
 # Names of tests, or options of the test program.
 TEST_ARGS ?=
@@ -72,11 +72,7 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with the demo: sampl
 test: test-servers ## Runs all tests that fail when apifront is wrong, before a real kube-apiserver
 	cargo test --workspace --doc
 	cargo test --workspace --lib --bins --tests --no-run
-	# The suites come last, so that what they say of a failure is the end of the output.
-	@failed=0; \
-	(set -x; RUST_TEST_THREADS=$(UNIT_TEST_THREADS) cargo test --workspace --lib --bins --test architecture --no-fail-fast -- $(TEST_ARGS)) || failed=1; \
-	(set -x; TEST_THREADS=$(TEST_THREADS) tests/suite.sh apifront $(TEST_ARGS)) || failed=1; \
-	exit $$failed
+	UNIT_TEST_THREADS=$(UNIT_TEST_THREADS) TEST_THREADS=$(TEST_THREADS) tests/all.sh $(TEST_ARGS)
 
 .PHONY: test-measured
 test-measured: test-servers ## Runs the tests that measure memory and times, one by one; nothing else may run
