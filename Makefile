@@ -72,7 +72,7 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with the demo: sampl
 test: test-servers ## Runs all tests that fail when apifront is wrong, before a real kube-apiserver
 	cargo test --workspace --doc
 	cargo test --workspace --lib --bins --tests --no-run
-	UNIT_TEST_THREADS=$(UNIT_TEST_THREADS) TEST_THREADS=$(TEST_THREADS) tests/all.sh $(TEST_ARGS)
+	UNIT_TEST_THREADS=$(UNIT_TEST_THREADS) TEST_THREADS=$(TEST_THREADS) tests/units-and-suite.sh $(TEST_ARGS)
 
 .PHONY: test-measured
 test-measured: test-servers ## Runs the tests that measure memory and times, one by one; nothing else may run

@@ -18,11 +18,16 @@ set -m
 units "$@" &
 set +m
 group=$!
-trap 'kill -- "-$group" 2> /dev/null || true; rm -f "$said"' EXIT
+finish() {
+  [ -z "$group" ] || kill -- "-$group" 2> /dev/null || true
+  rm -f "$said"
+}
+trap finish EXIT
 echo "the unit tests run beside the suite, and are printed when they have ended"
 suite=0 unit=0
 tests/suite.sh apifront "$@" || suite=$?
 wait "$group" || unit=$?
+group=
 if [ "$unit" != 0 ]; then
   # What they said is far above.
   cat "$said"
