@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurns, Reviewed, SingleFlight,
+    self, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurn, ReviewTurns, Reviewed,
+    SingleFlight,
 };
 use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
@@ -74,20 +75,24 @@ pub struct TokenAuthenticator {
 /// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
-    strangers: ReviewTurns<Address>,
-    known: ReviewTurns<Arc<str>>,
+    strangers: Arc<ReviewTurns<Address>>,
+    known: Arc<ReviewTurns<Arc<str>>>,
     remembered: RememberedTokens,
     metrics: AuthnMetrics,
 }
 
-/// A token to review, and the facts that decide the queue.
+/// A token to review.
 struct Question {
     key: Key,
     token: String,
     from: Address,
-    /// The user, if the token was good before.
-    known: Option<Arc<str>>,
     settings: TokenReviewSettings,
+}
+
+/// The turn of a review, in one of the two queues.
+enum MayAsk {
+    OfStranger(ReviewTurn<Address>),
+    OfKnown(ReviewTurn<Arc<str>>),
 }
 
 impl TokenAuthenticator {
@@ -96,8 +101,8 @@ impl TokenAuthenticator {
         Self {
             reviewer: Arc::new(Reviewer {
                 client,
-                strangers: ReviewTurns::new(OF_STRANGERS),
-                known: ReviewTurns::new(OF_KNOWN),
+                strangers: Arc::new(ReviewTurns::new(OF_STRANGERS)),
+                known: Arc::new(ReviewTurns::new(OF_KNOWN)),
                 remembered: RememberedTokens::new(now),
                 metrics,
             }),
@@ -135,22 +140,45 @@ impl TokenAuthenticator {
             key,
             token: token.to_owned(),
             from,
-            known,
             settings,
         };
-        let asked = self.in_flight.ask(key, self.reviewer.clone().ask(question));
+        let reviewer = self.reviewer.clone();
+        let may_ask = self.reviewer.clone().may_ask(from, known);
+        let asked = self.in_flight.ask(key, may_ask, move |may_ask| async move {
+            reviewer.ask(may_ask, question).await
+        });
         asked.await
     }
 }
 
 impl Reviewer {
-    async fn ask(self: Arc<Self>, question: Question) -> Result<Arc<TokenOutcome>, ReviewError> {
-        let asked = Instant::now();
-        let reviewed = self.review(&question).await;
-        if matches!(reviewed, Err(ReviewError::QueueFull)) {
+    /// Waits for a turn in the queue of `known`, the user if the token was good before,
+    /// or in that of the caller's address.
+    async fn may_ask(
+        self: Arc<Self>,
+        from: Address,
+        known: Option<Arc<str>>,
+    ) -> Result<MayAsk, Result<Arc<TokenOutcome>, ReviewError>> {
+        let may_ask = match &known {
+            Some(user) => self.known.clone().take(user).await.map(MayAsk::OfKnown),
+            None => {
+                let turn = self.strangers.clone().take(&from).await;
+                turn.map(MayAsk::OfStranger)
+            }
+        };
+        if matches!(may_ask, Err(ReviewError::QueueFull)) {
             self.metrics.refused();
         }
-        let outcome = Arc::new(reviewed?);
+        may_ask.map_err(Err)
+    }
+
+    async fn ask(
+        &self,
+        may_ask: MayAsk,
+        question: Question,
+    ) -> Result<Arc<TokenOutcome>, ReviewError> {
+        let asked = Instant::now();
+        let outcome = Arc::new(self.review(may_ask, &question.token).await?);
         let token = Token {
             key: question.key,
             text: &question.token,
@@ -161,12 +189,12 @@ impl Reviewer {
         Ok(outcome)
     }
 
-    async fn review(&self, question: &Question) -> Result<TokenOutcome, ReviewError> {
-        let body = review::body(&token_review::review(&question.token))?;
+    async fn review(&self, may_ask: MayAsk, token: &str) -> Result<TokenOutcome, ReviewError> {
+        let body = review::body(&token_review::review(token))?;
         let client = &*self.client;
-        let answer: Reviewed<token_review::Status> = match &question.known {
-            Some(user) => review::create(client, &self.known, user, PATH, body).await?,
-            None => review::create(client, &self.strangers, &question.from, PATH, body).await?,
+        let answer: Reviewed<token_review::Status> = match may_ask {
+            MayAsk::OfKnown(turn) => turn.create(client, PATH, body).await?,
+            MayAsk::OfStranger(turn) => turn.create(client, PATH, body).await?,
         };
         Ok(match answer.status.user() {
             Ok(user) => TokenOutcome::User(user),
@@ -255,7 +283,7 @@ mod tests {
 
         /// Asks about this many tokens at once, and none is answered. Returns the
         /// requests that wait, and the codes of those that were refused.
-        fn flood(&self, from: Address, count: usize) -> (Vec<BoxFuture<'_, u16>>, Vec<u16>) {
+        async fn flood(&self, from: Address, count: usize) -> (Vec<BoxFuture<'_, u16>>, Vec<u16>) {
             let (mut waiting, mut refused) = (Vec::new(), Vec::new());
             for n in 0..count {
                 let token = format!("slow-{from:?}-{n}");
@@ -269,6 +297,8 @@ mod tests {
                     None => waiting.push(asked),
                 }
             }
+            // Those that have a turn are sent.
+            tokio::task::yield_now().await;
             (waiting, refused)
         }
     }
@@ -281,7 +311,7 @@ mod tests {
     async fn a_flood_of_random_tokens_does_not_delay_others() {
         let world = World::new();
         assert_eq!(world.calls("good", SETTINGS).await, 1);
-        let (flood, refused) = world.flood(from(66), 2000);
+        let (flood, refused) = world.flood(from(66), 2000).await;
         // It has half of the turns that there are at first.
         let room = 4 + OF_STRANGERS.waiting_of_one;
         assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
@@ -290,9 +320,10 @@ mod tests {
         assert_eq!(world.calls("another good one", SETTINGS).await, 1);
         // Many addresses together leave no turns to other unknown tokens, but known
         // tokens have their own.
-        let more: Vec<_> = (67..80)
-            .map(|host| world.flood(from(host), 1000).0)
-            .collect();
+        let mut more = Vec::new();
+        for host in 67..80 {
+            more.push(world.flood(from(host), 1000).await.0);
+        }
         let asked = world
             .tokens
             .authenticate("a third good one", from(1), SETTINGS, None);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::cache::Remembered;
 use super::settings::{DegradedAuthorization, DegradedBounds};
-use super::{Authorizer, Decision, Question, Verdict, WaitsAs};
+use super::{Authorizer, Decision, Verdict, WaitsAs};
 
 /// The time between two searches for decisions that must be renewed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -62,13 +62,12 @@ impl Authorizer {
 
     /// Asks for a decision again. Returns false if no API server could be asked.
     async fn renew(&self, key: Key, sharer: Arc<str>, review: Bytes) -> bool {
-        let asked = Instant::now();
-        let question = Question {
-            waits_as: WaitsAs::Request(sharer.clone()),
-            sharer,
-            body: review.clone(),
+        let waits_as = WaitsAs::Request(sharer);
+        let Ok(turn) = self.reviewer.clone().may_ask(waits_as).await else {
+            return false;
         };
-        let Ok(verdict) = self.reviewer.ask(&question).await else {
+        let asked = Instant::now();
+        let Ok(verdict) = self.reviewer.ask(turn, review.clone()).await else {
             return false;
         };
         let remembered = Remembered {

@@ -22,14 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self as upstream, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurns, Reviewed,
-    SingleFlight,
+    self as upstream, Key, QueueLimits, ReviewClient, ReviewError, ReviewTurn, ReviewTurns,
+    Reviewed, SingleFlight,
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 pub use cache::key;
 use first_reads::FirstReads;
 use forbidden::forbidden;
+use futures::TryFutureExt;
 pub use impersonation::{Impersonated, ImpersonationAuthorizer};
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
@@ -130,10 +131,10 @@ pub struct Authorizer {
 /// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
-    queue: ReviewTurns<Arc<str>>,
+    queue: Arc<ReviewTurns<Arc<str>>>,
     /// The queue for the questions of views: they leave the other queue's turns to
     /// requests.
-    places: ReviewTurns<Arc<str>>,
+    places: Arc<ReviewTurns<Arc<str>>>,
     decisions: cache::Decisions,
     /// The time of the last answer of an API server.
     heard: Mutex<Option<Instant>>,
@@ -153,8 +154,8 @@ impl Authorizer {
             self_reviews: SelfReviews::new(Instant::now()),
             reviewer: Arc::new(Reviewer {
                 client,
-                queue: ReviewTurns::new(TURNS),
-                places: ReviewTurns::new(TURNS_OF_PLACES),
+                queue: Arc::new(ReviewTurns::new(TURNS)),
+                places: Arc::new(ReviewTurns::new(TURNS_OF_PLACES)),
                 decisions: cache::new(Instant::now()),
                 heard: Mutex::default(),
                 metrics: metrics.clone(),
@@ -286,16 +287,17 @@ impl Authorizer {
         }
         self.metrics.review_cache(false);
         let question = Question {
+            key,
             sharer: user.sharer().into(),
-            waits_as: WaitsAs::Request(user.name.as_str().into()),
             body: upstream::body(&review::review(user, attributes))?,
+            longest: self.settings.load().longest(),
+            is_kept,
         };
-        let longest = self.settings.load().longest();
         let reviewer = self.reviewer.clone();
-        let asked = self.in_flight.ask(key, async move {
-            reviewer
-                .ask_and_remember(key, question, longest, is_kept)
-                .await
+        let waits_as = WaitsAs::Request(user.name.as_str().into());
+        let may_ask = self.reviewer.clone().may_ask(waits_as).map_err(Err);
+        let asked = self.in_flight.ask(key, may_ask, move |turn| async move {
+            reviewer.ask_and_remember(turn, question).await
         });
         match asked.await {
             Ok(verdict) => Ok(verdict),
@@ -340,34 +342,57 @@ impl Authorizer {
     }
 }
 
-/// The body of a review, its user, and its queue.
+/// A review, and what is kept of its answer.
 struct Question {
+    key: Key,
     /// The user (or accounts) in whose share the decision is kept.
     sharer: Arc<str>,
-    waits_as: WaitsAs,
     body: Bytes,
+    /// The longest time for which the decision may be used.
+    longest: Duration,
+    /// Whether the decision is renewed for degraded mode.
+    is_kept: bool,
 }
 
+/// The queue in which a question waits for its turn.
 enum WaitsAs {
     /// Among the requests, in this user's turn.
     Request(Arc<str>),
-    /// Among the questions of views.
-    Place,
+    /// Among the questions of views, in this sharer's turn.
+    Place(Arc<str>),
 }
 
 impl Reviewer {
+    async fn may_ask(
+        self: Arc<Self>,
+        waits_as: WaitsAs,
+    ) -> Result<ReviewTurn<Arc<str>>, ReviewError> {
+        let (queue, caller) = match &waits_as {
+            WaitsAs::Request(user) => (&self.queue, user),
+            WaitsAs::Place(sharer) => (&self.places, sharer),
+        };
+        let turn = queue.clone().take(caller).await;
+        if matches!(turn, Err(ReviewError::QueueFull)) {
+            self.metrics.refused();
+        }
+        turn
+    }
+
     async fn ask_and_remember(
         &self,
-        key: Key,
+        turn: ReviewTurn<Arc<str>>,
         question: Question,
-        longest: Duration,
-        is_kept: bool,
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
-        let verdict = self.ask(&question).await?;
-        let Question { sharer, body, .. } = question;
-        let review = is_kept.then_some(body);
-        self.remember(key, sharer, (&verdict, review), asked, longest);
+        let verdict = self.ask(turn, question.body.clone()).await?;
+        let review = question.is_kept.then_some(question.body);
+        self.remember(
+            question.key,
+            question.sharer,
+            (&verdict, review),
+            asked,
+            question.longest,
+        );
         Ok(verdict)
     }
 
@@ -397,16 +422,12 @@ impl Reviewer {
         *heard = heard.max(Some(at));
     }
 
-    async fn ask(&self, question: &Question) -> Result<Arc<Verdict>, ReviewError> {
-        let body = question.body.clone();
-        let (queue, caller) = match &question.waits_as {
-            WaitsAs::Request(user) => (&self.queue, user),
-            WaitsAs::Place => (&self.places, &question.sharer),
-        };
-        let answer = upstream::create(&*self.client, queue, caller, review::PATH, body).await;
-        if matches!(answer, Err(ReviewError::QueueFull)) {
-            self.metrics.refused();
-        }
+    async fn ask(
+        &self,
+        turn: ReviewTurn<Arc<str>>,
+        body: Bytes,
+    ) -> Result<Arc<Verdict>, ReviewError> {
+        let answer = turn.create(&*self.client, review::PATH, body).await;
         let answer: Reviewed<review::Status> = answer?;
         self.heard_at(Instant::now());
         let decision = match (answer.status.allowed, answer.status.denied) {

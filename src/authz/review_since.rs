@@ -40,15 +40,15 @@ impl Authorizer {
         let asked = Instant::now();
         let verdict = async {
             let question = Question {
+                key,
                 sharer: user.sharer().into(),
-                waits_as: WaitsAs::Place,
                 body: upstream::body(&review::review(user, attributes))?,
+                longest: self.settings.load().longest(),
+                is_kept: false,
             };
-            let longest = self.settings.load().longest();
-            let reviewer = &self.reviewer;
-            reviewer
-                .ask_and_remember(key, question, longest, false)
-                .await
+            let waits_as = WaitsAs::Place(question.sharer.clone());
+            let turn = self.reviewer.clone().may_ask(waits_as).await?;
+            self.reviewer.ask_and_remember(turn, question).await
         };
         let verdict = verdict.await;
         let label = verdict

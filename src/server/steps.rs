@@ -1,6 +1,7 @@
 //! The steps that decide how a request is answered, from top to bottom. This file is
 //! the table of contents; the steps are in the files that it names.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use apifront_upstream::cdn_loop;
@@ -8,9 +9,10 @@ use apifront_watch_cache::watch::Watch;
 use http::request;
 use kubernetes_wire::api::Query;
 
+use crate::aggregation::InFlight;
 use crate::server::answer::cached::{self, Outcome};
 use crate::server::answer::{discovery, openapi, own, query, self_review, shadow};
-use crate::server::exchange::{Exchange, Failure};
+use crate::server::exchange::{Exchange, Failure, Shown};
 use crate::server::forward::{self, aggregate, stream, upgrade};
 use crate::server::listener::large_heads::LargeHeads;
 use crate::server::reply::answer::Answer;
@@ -18,6 +20,7 @@ use crate::server::reply::event_stream::Events;
 use crate::server::reply::watch_stream::WatchHead;
 use crate::server::reply::{cors, refusal};
 use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::forwarded::Authority;
 use crate::server::stage::observed::AnswerObserver;
 use crate::server::stage::{Identified, PendingGrant, audit, flow_control, forward_slots, seats};
 
@@ -79,19 +82,14 @@ async fn take_steps(
         Some(query::Reply::Live(events)) => return Ok(Reply::Events(events)),
         None => {}
     }
-    let request = exchange.request();
-    let mut grant = ctx.pending_grant(identified.clone());
-    if let Some(answer) = answer_before_cache(request, &mut grant).await {
-        return Ok(Reply::Whole(answer));
-    }
-    let cache = match cached::answer(request, &mut grant).await {
-        Outcome::Answer(answer) => return Ok(Reply::Whole(answer)),
-        Outcome::Watch(watch, head) => return Ok(Reply::Watch(watch, head)),
-        Outcome::Bypass(reason) => CacheResult::Bypass(reason),
-        Outcome::NotAsked => CacheResult::NotAsked,
+    let Forwarding {
+        cache,
+        authority,
+        backend,
+    } = match answer_here(exchange, ctx, &identified).await? {
+        Here::Answered(reply) => return Ok(reply),
+        Here::Forwarded(forwarding) => forwarding,
     };
-    let authority = aggregate::authority(request, &mut grant).await;
-    let (authority, backend) = authority.map_err(|answer| answer.out_of(cache))?;
     ctx.reply.cache = cache;
     if let Some(answer) = self_review::answer(exchange, ctx, &identified).await? {
         return Ok(Reply::Whole(answer));
@@ -174,6 +172,49 @@ async fn admit(
         return Err(answer.into());
     }
     Ok(identified)
+}
+
+/// What is known of a request before it is forwarded.
+struct Forwarding {
+    cache: CacheResult,
+    authority: Authority,
+    backend: Option<InFlight>,
+}
+
+enum Here {
+    Answered(Reply),
+    Forwarded(Forwarding),
+}
+
+/// Answers a request without upstream if possible. Fails if the client leaves before
+/// upstream has told whether it may make the request.
+async fn answer_here(
+    exchange: &mut Exchange<'_>,
+    ctx: &mut RequestContext,
+    identified: &Arc<Identified>,
+) -> Step<Here> {
+    let mut grant = ctx.pending_grant(identified.clone());
+    let mut apart = exchange.apart();
+    let (Shown { request, .. }, gone) = apart.split();
+    let answered = pin!(async {
+        if let Some(answer) = answer_before_cache(request, &mut grant).await {
+            return Ok(Here::Answered(Reply::Whole(answer)));
+        }
+        let cache = match cached::answer(request, &mut grant).await {
+            Outcome::Answer(answer) => return Ok(Here::Answered(Reply::Whole(answer))),
+            Outcome::Watch(watch, head) => return Ok(Here::Answered(Reply::Watch(watch, head))),
+            Outcome::Bypass(reason) => CacheResult::Bypass(reason),
+            Outcome::NotAsked => CacheResult::NotAsked,
+        };
+        let authority = aggregate::authority(request, &mut grant).await;
+        let (authority, backend) = authority.map_err(|answer| answer.out_of(cache))?;
+        Ok(Here::Forwarded(Forwarding {
+            cache,
+            authority,
+            backend,
+        }))
+    });
+    identified.unless_gone(answered, gone).await?
 }
 
 /// Answers requests that the cache has no part in: for apifront's own paths,

@@ -82,6 +82,10 @@ const OWN_BOUNDS: &[(&str, &str)] = &[
         "the pieces of one watch, whose bytes are shares",
     ),
     (
+        "src/server/stage/asking.rs",
+        "the questions that one request waits for",
+    ),
+    (
         "src/server/state/drain.rs",
         "the open requests that the process waits for when it stops, without a limit",
     ),

@@ -1,10 +1,11 @@
-//! A link to a server that delays every answer.
+//! A link to a server that delays every answer, or holds the answers back.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::process::temporary_folder;
 
 pub struct SlowLink {
     pub address: SocketAddr,
+    is_held: watch::Sender<bool>,
     _accepts: JoinSet<()>,
 }
 
@@ -24,18 +26,25 @@ impl SlowLink {
     pub async fn to(server: SocketAddr, delay: Duration) -> Self {
         let listener = ports::listen_async();
         let address = listener.local_addr().expect("an address");
+        let (is_held, held) = watch::channel(false);
         let mut accepts = JoinSet::new();
         accepts.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(pass_on(client, server, delay));
+                connections.spawn(pass_on(client, server, delay, held.clone()));
                 while connections.try_join_next().is_some() {}
             }
         });
         Self {
             address,
+            is_held,
             _accepts: accepts,
         }
+    }
+
+    /// Holds the server's bytes back, or lets them pass again.
+    pub fn hold(&self, is_held: bool) {
+        self.is_held.send_replace(is_held);
     }
 
     /// Starts an apifront that reaches the API server of `cluster` over the slow
@@ -63,7 +72,12 @@ impl SlowLink {
     }
 }
 
-async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) {
+async fn pass_on(
+    client: TcpStream,
+    server: SocketAddr,
+    delay: Duration,
+    mut held: watch::Receiver<bool>,
+) {
     let Ok(server) = TcpStream::connect(server).await else {
         return;
     };
@@ -77,6 +91,9 @@ async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) {
                 return;
             };
             crate::pace::of_load(delay).await;
+            if held.wait_for(|is_held| !is_held).await.is_err() {
+                return;
+            }
             let sent = to_client.write_all(&buffer[..read]).await;
             if read == 0 || sent.is_err() {
                 return;

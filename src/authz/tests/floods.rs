@@ -1,12 +1,14 @@
 //! Many questions about one user leave others their turns and answers.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 /// An API server that answers only about jane.
-struct Slow;
+struct OnlyAboutJane;
 
 #[async_trait::async_trait]
-impl ReviewClient for Slow {
+impl ReviewClient for OnlyAboutJane {
     async fn create_review(
         &self,
         _: &str,
@@ -21,10 +23,35 @@ impl ReviewClient for Slow {
     }
 }
 
+/// An API server that answers after a second.
+#[derive(Default)]
+struct Slow(AtomicUsize);
+
+impl Slow {
+    fn calls(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait::async_trait]
+impl ReviewClient for Slow {
+    async fn create_review(
+        &self,
+        _: &str,
+        _: bytes::Bytes,
+    ) -> Result<(http::StatusCode, bytes::Bytes), ReviewError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (_, text) = answer(json!({ "allowed": true }))?;
+        Ok((http::StatusCode::CREATED, text.into()))
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_questions_about_one_user_does_not_delay_another() {
     use futures::FutureExt;
-    let authorizer = authorizer_with(Arc::new(Slow), TEN_AND_THIRTY);
+    let began = Instant::now();
+    let authorizer = authorizer_with(Arc::new(OnlyAboutJane), TEN_AND_THIRTY);
     let flood = user("flood", &[]);
     let mut asked: Vec<_> = (0..600)
         .map(|n| {
@@ -42,9 +69,31 @@ async fn a_flood_of_questions_about_one_user_does_not_delay_another() {
     let jane = user("jane", &[]);
     for n in 0..100 {
         let pods = pods("get", &n.to_string(), "");
-        let code = code_of(&authorizer, &jane, &pods);
-        assert_eq!(code.now_or_never(), Some(200));
+        assert_eq!(code_of(&authorizer, &jane, &pods).await, 200);
     }
+    assert!(began.elapsed().is_zero(), "none of them waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_who_leave_have_no_more_questions_asked_than_those_who_wait() {
+    use futures::FutureExt;
+    let server = Arc::new(Slow::default());
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
+    let jane = user("jane", &[]);
+    for n in 0..1000 {
+        let pods = pods("get", &n.to_string(), "");
+        assert!(code_of(&authorizer, &jane, &pods).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    let turns = 2;
+    assert_eq!(server.calls(), turns);
+    // Their answers are remembered.
+    advance(Duration::from_secs(1)).await;
+    for n in 0..turns {
+        let pods = pods("get", &n.to_string(), "");
+        assert_eq!(code_of(&authorizer, &jane, &pods).await, 200);
+    }
+    assert_eq!(server.calls(), turns);
 }
 
 #[tokio::test]
@@ -159,24 +208,6 @@ async fn one_request_asks_once_about_each_group_and_nothing_after_a_refusal() {
 
 #[tokio::test(start_paused = true)]
 async fn questions_end_with_their_request_or_after_a_minute() {
-    /// Answers after a second.
-    #[derive(Default)]
-    struct Slow(std::sync::atomic::AtomicUsize);
-
-    #[async_trait::async_trait]
-    impl ReviewClient for Slow {
-        async fn create_review(
-            &self,
-            _: &str,
-            _: Bytes,
-        ) -> Result<(http::StatusCode, Bytes), ReviewError> {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let (_, text) = answer(json!({ "allowed": true }))?;
-            Ok((http::StatusCode::CREATED, text.into()))
-        }
-    }
-
     let server = Arc::new(Slow::default());
     let settings = AuthzSettings {
         allow_ttl: MINUTE,
@@ -197,7 +228,7 @@ async fn questions_end_with_their_request_or_after_a_minute() {
     wanted.groups = (0..16_000).map(|n| n.to_string()).collect();
     let (asked, jane) = (Impersonation { wanted }, user("jane", &[]));
     let list = pods("list", "", "");
-    let calls = || server.0.load(std::sync::atomic::Ordering::Relaxed);
+    let calls = || server.calls();
     let ask = || impersonator.impersonate(&jane, &asked, &list, Purpose::Usual);
     let given_up = tokio::time::timeout(Duration::from_millis(4500), ask()).await;
     assert!(given_up.is_err());
@@ -208,6 +239,5 @@ async fn questions_end_with_their_request_or_after_a_minute() {
     advance(MINUTE).await;
     let status = ask().await.unwrap_err();
     assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
-    // The last one began as the time ended.
-    assert_eq!(calls(), 5 + 61);
+    assert_eq!(calls(), 5 + 60, "one each second");
 }

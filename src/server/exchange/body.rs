@@ -1,6 +1,5 @@
-//! Reads the body of a request, and notices when its client goes away.
+//! Reads the body of a request.
 
-use std::future::pending;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -84,30 +83,5 @@ impl Exchange<'_> {
             self.session.set_keepalive(keepalive);
         }
         Ok(())
-    }
-
-    /// Resolves when no client waits for the answer any more. While an HTTP/1 client
-    /// still has to send its body, its end is not noticed.
-    pub(in crate::server) async fn client_gone(&mut self) {
-        let has_body = self.has_body();
-        let session = self.session.as_mut();
-        if session.as_http1().is_none() {
-            if let Some(closed) = session.watch_h2_stream_close() {
-                // Why the stream closed does not matter.
-                let _ = closed.await;
-                return;
-            }
-        } else if !has_body {
-            let _ = session.read_body_or_idle(true).await;
-            return;
-        }
-        pending().await
-    }
-
-    /// Waits, after the end of the body, until the client goes away. Anything that
-    /// it sends is a failure, too.
-    pub(in crate::server) async fn failed_after_body(&mut self) -> Failure {
-        let idle = self.session.read_body_or_idle(true).await;
-        idle.map_or_else(Failure::by_client, |_| Failure::client_gone())
     }
 }

@@ -4,6 +4,7 @@
 mod answer;
 pub(super) mod answer_head;
 mod body;
+mod client;
 pub(super) mod client_stream;
 mod detach;
 mod failure;
@@ -19,6 +20,7 @@ use http::request;
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
+pub(super) use self::client::Shown;
 pub(super) use self::failure::{Culprit, Failure};
 use crate::authn::Peer;
 use crate::server::listener::frame_meter::Http2State;

@@ -69,6 +69,60 @@ async fn a_client_without_a_body_is_noticed_when_it_leaves() {
 }
 
 #[tokio::test]
+async fn a_client_is_noticed_when_it_leaves_after_its_body() {
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab";
+    let (client, mut session) = received(request).await;
+    let mut exchange = Exchange::new(&mut session);
+    assert_eq!(exchange.read_body().await.unwrap().unwrap(), "ab");
+    assert!(exchange.read_body().await.unwrap().is_none());
+    assert!(timeout(A_WHILE, exchange.client_gone()).await.is_err());
+    drop(client);
+    exchange.client_gone().await;
+}
+
+/// An end in the middle of a body is noticed by the body's reader.
+#[tokio::test]
+async fn a_body_that_was_not_read_is_not_taken_for_the_clients_end() {
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab";
+    let (_client, mut session) = received(request).await;
+    let mut exchange = Exchange::new(&mut session);
+    assert!(timeout(A_WHILE, exchange.client_gone()).await.is_err());
+    assert_eq!(exchange.read_body().await.unwrap().unwrap(), "ab");
+}
+
+#[tokio::test]
+async fn a_client_that_sends_its_next_request_waits_for_its_answer() {
+    let (mut client, mut session) = received("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    session.set_keepalive(Some(7));
+    client.write_all(b"GET").await.unwrap();
+    let mut exchange = Exchange::new(&mut session);
+    assert!(timeout(A_WHILE, exchange.client_gone()).await.is_err());
+    assert_eq!(session.get_keepalive(), None, "a byte of it is lost");
+}
+
+#[tokio::test]
+async fn a_request_is_read_while_its_client_is_watched() {
+    let (client, mut session) = received("GET /%7e HTTP/1.1\r\nHoSt: x\r\n\r\n").await;
+    let mut exchange = Exchange::new(&mut session);
+    {
+        let mut apart = exchange.apart();
+        let (shown, gone) = apart.split();
+        assert_eq!(shown.request.uri.path(), "/%7e");
+        assert!(timeout(A_WHILE, gone).await.is_err());
+        drop(client);
+        let (shown, gone) = apart.split();
+        gone.await;
+        assert_eq!(shown.request.headers["host"], "x");
+        assert!(shown.peer().is_none());
+    }
+    // The exchange has it again, as it was.
+    assert_eq!(exchange.target(), b"/%7e");
+    let names = exchange.spelled_head().case_header_iter();
+    let names: Vec<_> = names.map(|(name, _)| name.as_slice().to_vec()).collect();
+    assert_eq!(names, [b"HoSt"]);
+}
+
+#[tokio::test]
 async fn a_detached_client_gets_the_rest_of_its_answer() {
     let (mut client, mut session) = received("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let mut exchange = Exchange::new(&mut session);

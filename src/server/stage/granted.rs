@@ -157,9 +157,8 @@ impl<'t> PendingGrant<'t> {
                 };
                 let purpose = self.identified.purpose();
                 let authorizer = &gate.authorizer;
-                let ruling = authorizer
-                    .authorize_request(user, &attributes, purpose)
-                    .await;
+                let asked = authorizer.authorize_request(user, &attributes, purpose);
+                let ruling = self.identified.asking().during(asked).await;
                 if let Some(trail) = &mut self.trail {
                     annotate(trail, ruling.verdict.as_deref());
                 }

@@ -15,7 +15,7 @@ use crate::authz::impersonation_mode::Mode;
 use crate::authz::{DegradedBounds, Purpose};
 use crate::flow::RequestDigest;
 use crate::identity::{self, Caller as Named};
-use crate::server::exchange::Exchange;
+use crate::server::exchange::{Exchange, Shown};
 use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};
 use crate::shapes::Rule;
@@ -100,9 +100,9 @@ impl From<Status> for Refused {
 /// The reason why a request has no known caller.
 pub(in crate::server) enum Unidentified {
     Refused(Box<Refused>),
-    /// The client went away while upstream was asked whether the caller may act as
-    /// another user. That can take one question for each group that the caller
-    /// names.
+    /// The client went away while upstream was asked who the caller is, or whether it
+    /// may act as another user. That can take one question for each group that the
+    /// caller names.
     ClientGone,
 }
 
@@ -264,18 +264,32 @@ async fn delegated(
     exchange: &mut Exchange<'_>,
     gate: &Delegated,
 ) -> Result<Identified, Unidentified> {
+    let mut apart = exchange.apart();
+    let (shown, gone) = apart.split();
+    tokio::select! {
+        biased;
+        identified = of_user(received, shown, gate) => Ok(identified?),
+        () = gone => Err(Unidentified::ClientGone),
+    }
+}
+
+async fn of_user(
+    received: Arc<Received>,
+    shown: Shown<'_>,
+    gate: &Delegated,
+) -> Result<Identified, Refused> {
     // In degraded mode, what was known before the outage counts only for a caller
     // whom the configuration names. All others are identified as if there were no
     // degraded mode.
     if let Some(bounds) = received.degraded()
-        && let Ok(known) = known(&received, exchange, gate, Some(bounds)).await
+        && let Ok(known) = known(&received, shown, gate, Some(bounds)).await
         && let Some(degraded) = &received.generation().settings.degraded
         && degraded.names(&received.info().gvr, &known.user)
     {
-        return Ok(identified(received, known, gate, Some(bounds))?);
+        return identified(received, known, gate, Some(bounds));
     }
-    let known = known(&received, exchange, gate, None).await?;
-    Ok(identified(received, known, gate, None)?)
+    let known = known(&received, shown, gate, None).await?;
+    identified(received, known, gate, None)
 }
 
 struct Known {
@@ -287,13 +301,13 @@ struct Known {
 
 async fn known(
     received: &Received,
-    exchange: &mut Exchange<'_>,
+    shown: Shown<'_>,
     gate: &Delegated,
     degraded: Option<DegradedBounds>,
-) -> Result<Known, Unidentified> {
-    let headers = &exchange.request().headers;
+) -> Result<Known, Refused> {
+    let headers = &shown.request.headers;
     let unknown = Peer::unknown();
-    let peer = exchange.peer().unwrap_or(&unknown);
+    let peer = shown.peer().unwrap_or(&unknown);
     let max_age = degraded.map(|bounds| bounds.max_age);
     let purpose = match degraded {
         Some(bounds) => Purpose::Degraded(bounds),
@@ -313,14 +327,11 @@ async fn known(
     let mut impersonator = None;
     if let Some(impersonation) = &impersonation {
         let attributes = received.info().attributes();
-        let asked = gate
+        let impersonated = gate
             .impersonator
-            .impersonate(&user, impersonation, &attributes, purpose);
-        let impersonated = tokio::select! {
-            biased;
-            answered = asked => answered.map_err(|s| Refused::identity(s, Some(&user)))?,
-            () = exchange.client_gone() => return Err(Unidentified::ClientGone),
-        };
+            .impersonate(&user, impersonation, &attributes, purpose)
+            .await
+            .map_err(|s| Refused::identity(s, Some(&user)))?;
         impersonator = Some(Box::new(Impersonator {
             caller: std::mem::replace(&mut user, impersonated.user),
             constraint: match impersonated.mode {

@@ -10,6 +10,7 @@
 //! task of its own takes its stage along.
 
 pub(super) mod access_log;
+mod asking;
 pub(super) mod audit;
 pub(super) mod context;
 pub(super) mod flow_control;

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,11 +14,12 @@ use kubernetes_wire::request::{
     ConnectionOptions, Deadline, Protocol, RequestInfo, RequestInfoError, Upgrade,
 };
 
+use super::asking::Asking;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
 use crate::authz::DegradedBounds;
-use crate::server::exchange::Exchange;
+use crate::server::exchange::{Exchange, Failure};
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 
@@ -47,6 +49,8 @@ pub(in crate::server) struct Received {
     /// some callers.
     named: bool,
     degraded: Option<DegradedBounds>,
+    /// The questions about the caller. Parts of the request have the same.
+    asking: Arc<Asking>,
 }
 
 /// A request that cannot be understood, and the answer to it.
@@ -120,6 +124,7 @@ impl Received {
         let route = generation.aggregation.route(&info.path).cloned();
         let named = route.is_none() && is_named(generation, &info);
         Ok(Arc::new(Self {
+            asking: Arc::default(),
             named,
             degraded: degraded(generation).filter(|_| named),
             deadline: Deadline::from_query(&head.query),
@@ -155,7 +160,22 @@ impl Received {
             // Its caller was not identified for degraded mode.
             named: false,
             degraded: None,
+            asking: self.asking.clone(),
         })
+    }
+
+    pub(super) fn asking(&self) -> &Asking {
+        &self.asking
+    }
+
+    /// Does the work of this request, unless its client leaves while it waits for an
+    /// answer about the caller.
+    pub(in crate::server) async fn unless_gone<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = T>>,
+        gone: impl Future<Output = ()>,
+    ) -> Result<T, Failure> {
+        self.asking.unless_gone(work, gone).await
     }
 
     pub(in crate::server) fn has_certificate(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Limits the watches of APIServices. Each of them has a store and a task of its
 //! own, which take some hundred kilobytes.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use apifront_shares::{Exceeded, Limits, Share, Shares};
@@ -49,7 +50,8 @@ impl ApiServiceWatches {
         &self,
         list: BoxFuture<'static, Listed>,
     ) -> BoxFuture<'static, Listed> {
-        self.lists.ask((), list).boxed()
+        let at_once = ready(Ok(()));
+        self.lists.ask((), at_once, |()| list).boxed()
     }
 }
 

@@ -1,5 +1,6 @@
 //! No caller's rights, slowness or flood affects another caller.
 
+mod abandoned;
 mod aside;
 mod audit_flood;
 mod connection_reuse;

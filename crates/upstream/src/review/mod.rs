@@ -10,15 +10,17 @@ mod single_flight;
 mod turns;
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_shares::Turn;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::StatusCode;
 use kubernetes_wire::api::{Reason, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::cdn_loop::{self, LOOP_DETECTED};
 
@@ -118,33 +120,49 @@ pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
         .map_err(|e| ReviewError::Malformed(e.to_string()))
 }
 
-/// Sends the review object and reads the answer as `T`. `REVIEW_TIMEOUT` includes
-/// the wait for one of this caller's turns.
-pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
-    client: &dyn ReviewClient,
-    turns: &ReviewTurns<C>,
-    caller: &C,
-    path: &str,
-    body: Bytes,
-) -> Result<T, ReviewError> {
-    let asked = async {
-        let _turn = turns.take(caller).await?;
-        let asked = Instant::now();
-        let answer = client.create_review(path, body).await?;
-        turns.answered(asked.elapsed());
-        Ok::<_, ReviewError>(answer)
-    };
-    let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
-        .await
-        .map_err(|_| ReviewError::Timeout)??;
-    if !code.is_success() {
-        let quoted = body.get(..MAX_QUOTED).unwrap_or(&body);
-        return Err(ReviewError::Refused {
-            code,
-            body: String::from_utf8_lossy(quoted).trim_end().to_owned(),
-        });
+/// A caller's turn to ask. `REVIEW_TIMEOUT` includes the wait for it.
+pub struct ReviewTurn<C: Clone + Eq + Hash> {
+    turns: Arc<ReviewTurns<C>>,
+    _turn: Turn<C>,
+    waits_since: Instant,
+}
+
+impl<C: Clone + Eq + Hash> ReviewTurns<C> {
+    /// Waits for one of this caller's turns.
+    pub async fn take(self: Arc<Self>, caller: &C) -> Result<ReviewTurn<C>, ReviewError> {
+        let waits_since = Instant::now();
+        let turn = timeout(REVIEW_TIMEOUT, self.turn(caller)).await;
+        let turn = turn.map_err(|_| ReviewError::Timeout)??;
+        Ok(ReviewTurn {
+            turns: self,
+            _turn: turn,
+            waits_since,
+        })
     }
-    serde_json::from_slice(&body).map_err(|e| ReviewError::Malformed(e.to_string()))
+}
+
+impl<C: Clone + Eq + Hash> ReviewTurn<C> {
+    /// Sends the review object and reads the answer as `T`.
+    pub async fn create<T: DeserializeOwned>(
+        self,
+        client: &dyn ReviewClient,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ReviewError> {
+        let asked = Instant::now();
+        let left = REVIEW_TIMEOUT.saturating_sub(self.waits_since.elapsed());
+        let answer = timeout(left, client.create_review(path, body)).await;
+        let (code, body) = answer.map_err(|_| ReviewError::Timeout)??;
+        self.turns.answered(asked.elapsed());
+        if !code.is_success() {
+            let quoted = body.get(..MAX_QUOTED).unwrap_or(&body);
+            return Err(ReviewError::Refused {
+                code,
+                body: String::from_utf8_lossy(quoted).trim_end().to_owned(),
+            });
+        }
+        serde_json::from_slice(&body).map_err(|e| ReviewError::Malformed(e.to_string()))
+    }
 }
 
 #[cfg(test)]
@@ -171,13 +189,21 @@ mod tests {
         }
     }
 
-    fn turns_of(count: usize) -> ReviewTurns<&'static str> {
-        ReviewTurns::new(QueueLimits {
+    fn turns_of(count: usize) -> Arc<ReviewTurns<&'static str>> {
+        Arc::new(ReviewTurns::new(QueueLimits {
             at_a_time: count,
             at_a_time_of_one: count,
             waiting: 1,
             waiting_of_one: 1,
-        })
+        }))
+    }
+
+    async fn create<T: DeserializeOwned>(
+        client: &Answers,
+        turns: &Arc<ReviewTurns<&'static str>>,
+    ) -> Result<T, ReviewError> {
+        let turn = turns.clone().take(&"").await?;
+        turn.create(client, "/x", body(&()).unwrap()).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -191,15 +217,9 @@ mod tests {
             (Answers(508, "a loop"), 508, 0),
             (Answers(201, "<html>"), 500, 0),
         ] {
-            let error = create::<serde_json::Value, _>(
-                &client,
-                &turns_of(1),
-                &"",
-                "/x",
-                body(&()).unwrap(),
-            )
-            .await
-            .unwrap_err();
+            let turns = turns_of(1);
+            let asked = create::<serde_json::Value>(&client, &turns).await;
+            let error = asked.unwrap_err();
             let status = error.to_status();
             assert_eq!(
                 (status.code, status.retry_after()),
@@ -207,21 +227,13 @@ mod tests {
                 "{error}"
             );
         }
-        let answer: u8 = create(
-            &Answers(201, "7"),
-            &turns_of(1),
-            &"",
-            "/x",
-            body(&()).unwrap(),
-        )
-        .await
-        .unwrap();
+        let answer: u8 = create(&Answers(201, "7"), &turns_of(1)).await.unwrap();
         assert_eq!(answer, 7);
         let full = turns_of(1);
-        let held = full.take(&"").await.unwrap();
-        let mut waits = std::pin::pin!(full.take(&""));
+        let held = full.clone().take(&"").await.unwrap();
+        let mut waits = std::pin::pin!(full.clone().take(&""));
         assert!(futures::poll!(waits.as_mut()).is_pending());
-        let refused = create::<u8, _>(&Answers(0, ""), &full, &"", "/x", Bytes::new()).await;
+        let refused = create::<u8>(&Answers(0, ""), &full).await;
         drop(held);
         let status = refused.unwrap_err().to_status();
         assert_eq!((status.code, status.retry_after()), (429, 1));

@@ -50,7 +50,7 @@ impl<C: Clone + Eq + Hash> ReviewTurns<C> {
         }
     }
 
-    pub(super) async fn take(&self, caller: &C) -> Result<Turn<C>, QueueFull> {
+    pub(super) async fn turn(&self, caller: &C) -> Result<Turn<C>, QueueFull> {
         self.queue.take(caller).await
     }
 

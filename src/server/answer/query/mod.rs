@@ -15,6 +15,7 @@ mod lists;
 mod live;
 mod table;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -131,7 +132,10 @@ async fn respond(
     let identified = grant.identified().clone();
     let info = identified.info();
     // Who may not ask learns nothing else.
-    let granted = grant.ask().await.map_err(|ungranted| match ungranted {
+    let asked = identified
+        .unless_gone(pin!(grant.ask()), exchange.client_gone())
+        .await?;
+    let granted = asked.map_err(|ungranted| match ungranted {
         NotGranted::Refused(status) => status,
         NotGranted::OnlyUpstream => Status::bad_request("only upstream knows this user"),
     })?;
@@ -159,7 +163,10 @@ async fn respond(
             return Err(Status::internal_error("the query could not be parsed").into());
         }
     };
-    let selected = Arc::new(select(lists.lists).await?);
+    let selected = identified
+        .unless_gone(pin!(select(lists.lists)), exchange.client_gone())
+        .await?;
+    let selected = Arc::new(selected?);
     let cache = CacheResult::Hit(selected.hit);
     let held = plan.held_bytes(selected.snapshot.len());
     let held = by.hold(held).await.map_err(OffloadRefusal::from)?;
